@@ -1,0 +1,67 @@
+# `make demo` and `make test` need python3 >= 3.11 with its venv module, and make. All else goes into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
+JOBS ?= 2
+ARGS ?=
+
+# pyright must not go to the network to look for a newer version of itself.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: demo test lint types unit bench format clean help
+
+demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
+	@$(BIN)/streamtools demo $(ARGS)
+
+test: lint types unit  ## all that must pass: lint, types and unit
+
+lint: $(VENV)/.dev  ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## mypy and pyright, both strict about what is public
+	$(BIN)/mypy --strict
+	$(BIN)/pyright
+
+unit: $(VENV)/.dev  ## the tests, with branch coverage
+	$(BIN)/python -m pytest -n $(JOBS) --cov $(ARGS)
+
+bench: $(VENV)/.dev  ## the benchmarks, one after the other
+	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench $(ARGS); done
+
+format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove .venv, caches and builds
+	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## this list
+	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# -- what is installed: a stamp is newer than pyproject.toml when it is ---------------------------------------------
+
+# The model's server has no build for every platform. Without it the demo replays a recorded stream and says so.
+NO_SERVER := The demo's model server cannot be installed here; going on without it.
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/pip
+	@echo "Installing streamtools into $(VENV) (once) ..."
+	@$(PIP) install -e '.[demo]' || { echo "$(NO_SERVER)" >&2; $(PIP) install -e .; }
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/pip
+	@echo "Installing streamtools and its development tools into $(VENV) (once) ..."
+	@$(PIP) install -e '.[dev,demo]' || { echo "$(NO_SERVER)" >&2; $(PIP) install -e '.[dev]'; }
+	@touch $@ $(VENV)/.demo
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "streamtools needs Python 3.11 or newer, and '$(PYTHON)' is not. Try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+	  echo "'$(PYTHON)' lacks its venv module. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)

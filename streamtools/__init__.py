@@ -1,0 +1,111 @@
+"""Async streaming middleware between an LLM's stream and the tools that the model calls.
+
+    source ──► framing ──► wire ──► accumulate ──► finalize ──► validate ──► dispatch ──► observation ──► messages
+    (async)    bytes→frames  frames→events  deltas→calls   text→JSON     JSON→typed    (async)        one per call
+
+Wrap the stream that you hold, and iterate:
+
+    async with pipeline(stream, tools=[get_weather]) as events:
+        async for event in events:
+            ...
+    messages += events.turn.messages()
+
+Without an event loop, `parse` reads a whole response, and `StreamDecoder` one that comes in pieces.
+"""
+
+from __future__ import annotations
+
+from .decode import StreamDecoder, parse
+from .errors import (
+    LimitExceeded,
+    ProviderError,
+    RemoteProtocolError,
+    StreamError,
+    StreamToolsError,
+    ToolDefinitionError,
+    ToolError,
+    TruncatedStream,
+)
+from .events import (
+    Event,
+    Observation,
+    ProviderItem,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    RefusalDelta,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    StreamStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    ToolProgress,
+    ToolStarted,
+    Unknown,
+    Warning,
+)
+from .limits import Limits
+from .pipeline import Pipeline, pipeline
+from .tools import Tool, ToolContext, Toolset, tool
+from .trajectory import Trajectory
+from .turn import ToolCall, Turn, Usage
+
+__version__ = "0.1.0"
+
+__all__ = [
+    # wrap a stream
+    "pipeline",
+    "Pipeline",
+    "Trajectory",
+    "Limits",
+    # or read one without an event loop
+    "parse",
+    "StreamDecoder",
+    # what may be called
+    "tool",
+    "Tool",
+    "ToolContext",
+    "Toolset",
+    # what it amounted to
+    "Turn",
+    "ToolCall",
+    "Usage",
+    # events, in the order in which they can occur
+    "Event",
+    "StepStart",
+    "StreamStart",
+    "TextStart",
+    "TextDelta",
+    "TextEnd",
+    "ReasoningStart",
+    "ReasoningDelta",
+    "ReasoningEnd",
+    "RefusalDelta",
+    "ProviderItem",
+    "ToolCallStart",
+    "ToolCallDelta",
+    "ToolCallEnd",
+    "ToolCallReady",
+    "ToolStarted",
+    "ToolProgress",
+    "Observation",
+    "StreamEnd",
+    "StepEnd",
+    "Warning",
+    "Unknown",
+    # what is raised
+    "StreamToolsError",
+    "StreamError",
+    "RemoteProtocolError",
+    "TruncatedStream",
+    "ProviderError",
+    "LimitExceeded",
+    "ToolDefinitionError",
+    "ToolError",
+]

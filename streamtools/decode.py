@@ -1,0 +1,326 @@
+"""A response body in, events and a turn out: framing, wire and stages in one sans-IO object.
+
+`StreamDecoder` takes whatever a source yields and returns events; `parse` is the same in one call. Neither needs an
+event loop, and neither raises on what came over the wire: an error ends the stream, and its `StreamEnd` carries it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from .errors import (
+    LimitExceeded,
+    LocalProtocolError,
+    ProviderError,
+    RemoteProtocolError,
+    StreamError,
+    TruncatedStream,
+)
+from .events import Event, StreamEnd, Warning
+from .framing import Frame, SSEDecoder
+from .limits import Limits
+from .stages import DEFAULT, StageList
+from .tools import Tool, Toolset
+from .turn import Turn, TurnBuilder
+from .wires import WireDecoder, decoder, detect
+from .wires.base import excerpt, malformed, provider_error
+
+__all__ = ["StreamDecoder", "parse"]
+
+_MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
+_HEAD_BYTES = 64 << 10  # of a body without a single frame, kept to tell what it is instead
+_SLICE_BYTES = 64 << 10  # a chunk is worked on in slices of this size, so that a huge one yields events steadily
+
+
+def parse(
+    body: bytes | Iterable[bytes | str | Mapping[str, Any]],
+    *,
+    wire: str | None = None,
+    tools: Iterable[Tool | Callable[..., Any] | str] | Toolset = (),
+    stages: StageList = DEFAULT,
+    limits: Limits = Limits(),
+) -> Turn:
+    """Read a whole response: what did the model say, and which calls did it make?
+
+    Nothing is dispatched, no event loop is needed, and nothing that came over the wire raises: see ``turn.error``.
+
+    Args:
+        body: the bytes of the response, or its chunks in order, however they were cut; or its parsed payloads.
+        wire: the wire it speaks; found from the first payload by default.
+        tools: tools, functions or bare names: names are normalised to them, arguments validated by them.
+        stages: the steps between wire and turn.
+        limits: bounds on what is kept.
+
+    Raises:
+        ValueError: `wire` is not known.
+
+    >>> turn = parse(b'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\\n\\ndata: [DONE]\\n\\n')
+    >>> turn.text, turn.finish, turn.complete
+    ('Hi', 'stop', True)
+    """
+    stream = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits)
+    turn = TurnBuilder()
+    for item in (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body:
+        for events in stream.feed_slices(bytes(item) if isinstance(item, (bytearray, memoryview)) else item):
+            for event in events:
+                turn.add(event)
+    for event in stream.finish():
+        turn.add(event)
+    turn.wire = stream.wire
+    return turn.build()
+
+
+class StreamDecoder:
+    """Decodes one stream. Feed it items until `done` or the source ends, then call `finish` once.
+
+    Args:
+        wire: the wire that the stream speaks; found from the first payload that tells by default.
+        tools: tools, functions or bare names.
+        stages: the steps between wire and consumer.
+        limits: bounds on what is kept.
+
+    Raises:
+        ValueError: `wire` is not known.
+    """
+
+    def __init__(
+        self,
+        *,
+        wire: str | None = None,
+        tools: Iterable[Tool | Callable[..., Any] | str] | Toolset = (),
+        stages: StageList = DEFAULT,
+        limits: Limits = Limits(),
+    ) -> None:
+        self._limits = limits
+        self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes, lenient=True)
+        self._wire: WireDecoder | None = None if wire is None else decoder(wire, limits)
+        self._chain = stages.build(tools if isinstance(tools, Toolset) else Toolset(tools), limits)
+        self._size = 0
+        self._framed = False  # bytes were fed, not payloads
+        self._head: bytes | None = b""  # the body so far, until a payload has come out of it
+        self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
+        self._error: StreamError | None = None
+        self._warned: set[str] = set()
+        self._finished = False
+
+    @property
+    def wire(self) -> str | None:
+        """The wire that was given or found; None so far."""
+        return self._wire.name if self._wire else None
+
+    @property
+    def done(self) -> bool:
+        """The terminal marker or an error was seen: nothing that follows changes the turn."""
+        return self._error is not None or (self._wire is not None and self._wire.done)
+
+    def feed_slices(self, item: bytes | str | Mapping[str, Any]) -> Iterable[list[Event]]:
+        """`feed`, a slice at a time: however large the item, only so many events are held at once."""
+        if isinstance(item, str):
+            item = item.encode("utf-8", "surrogatepass")
+        if not isinstance(item, bytes) or len(item) <= _SLICE_BYTES:
+            yield self.feed(item)
+            return
+        for at in range(0, len(item), _SLICE_BYTES):
+            yield self.feed(item[at : at + _SLICE_BYTES])
+
+    def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
+        """Take the next item: bytes or text of the body, cut anywhere, or one parsed payload. Returns events.
+
+        Raises:
+            LocalProtocolError: after `finish`.
+            TypeError: the item is none of these.
+        """
+        if self._finished:
+            raise LocalProtocolError("StreamDecoder.feed() after finish()")
+        out: list[Event] = []
+        try:
+            if isinstance(item, (bytes, str)):
+                self._bytes(item if isinstance(item, bytes) else item.encode("utf-8", "surrogatepass"), out)
+            elif isinstance(item, Mapping):
+                self._head = None
+                self._payload(item if type(item) is dict else dict(item), None, out)
+            else:
+                raise TypeError(f"a stream yields bytes, str or mappings, not {type(item).__name__}")
+        except StreamError as error:
+            self._fail(error)
+        return out
+
+    def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
+        """The stream is over. Returns the last events, `StreamEnd` among them.
+
+        Args:
+            error: what ended it, if that was not its own end.
+            abandoned: nobody wants the rest, so that its absence is no error.
+        """
+        if self._finished:
+            return []
+        out: list[Event] = []
+        if error is not None:
+            self._fail(error)
+        elif not self.done and not abandoned:
+            self._flush(out)
+        self._finished = True
+        if self._error is None and not abandoned:
+            if self._head is not None:
+                self._error = self._what_the_body_is(self._head)
+            elif self._wire is None:
+                self._error = self._unknown_wire()
+        if self._wire is not None and self._head is None:
+            last = self._wire.finish(framed=self._framed, error=self._error, abandoned=abandoned)
+        else:
+            in_band = self._head is None and self._error is not None and not isinstance(self._error, TruncatedStream)
+            last = [StreamEnd(finish="error" if in_band else None, error=self._error)]
+        for event in last:
+            out.extend(self._chain.feed(event))
+        out.extend(self._chain.finish())
+        return out
+
+    # -- bytes to payloads --
+
+    def _bytes(self, data: bytes, out: list[Event]) -> None:
+        self._size += len(data)
+        if self._size > self._limits.max_stream_bytes:
+            raise LimitExceeded("max_stream_bytes", limit=self._limits.max_stream_bytes, value=self._size)
+        if self._head is not None:
+            self._framed = True
+            self._head += data[: _HEAD_BYTES - len(self._head)]
+        frames = self._sse.feed(data)
+        if frames:
+            self._frames(frames, out)
+
+    def _frames(self, frames: list[Frame], out: list[Event]) -> None:
+        self._head = None
+        for frame in frames:
+            try:
+                payload = orjson.loads(frame.data)
+            except orjson.JSONDecodeError:
+                self._odd_frame(frame, out)
+                continue
+            wire = self._wire
+            if wire is not None and not wire.done and type(payload) is dict and frame.event != "error":
+                wire.raw = frame.data
+                self._pass_on(wire.feed(payload), out)
+            else:
+                self._rare_frame(frame, payload, out)
+
+    def _pass_on(self, events: list[Event], out: list[Event]) -> None:
+        chain = self._chain
+        for event in events:
+            if chain.passes(type(event)):
+                out.append(event)
+            else:
+                out.extend(chain.feed(event))
+
+    def _odd_frame(self, frame: Frame, out: list[Event]) -> None:
+        """A frame whose data orjson does not take: an end marker, a keep-alive, broken characters, no JSON at all."""
+        data = frame.data.strip()
+        if data == b"[DONE]":
+            if self._wire is not None and not self._wire.done:
+                self._pass_on(self._wire.terminate(), out)
+        elif not data or data.startswith(b":"):
+            self._warn("keepalive_data", out)
+        elif self.done:
+            self._after_done(out)
+        else:
+            payload = _tolerant(data)
+            if payload is None:
+                text = excerpt(data, self._limits.max_error_excerpt)
+                if frame.event == "error":
+                    raise ProviderError(text)
+                raise malformed(f"the data of an event is no JSON: {text}")
+            if self._wire is not None:
+                self._wire.loose = True
+            self._rare_frame(frame, payload, out)
+
+    def _rare_frame(self, frame: Frame, payload: object, out: list[Event]) -> None:
+        """A payload that is not the next one of a wire that is known and under way."""
+        if self.done:
+            self._after_done(out)
+        elif not isinstance(payload, dict):
+            raise malformed(f"the data of an event is a JSON {type(payload).__name__}, not an object")
+        elif frame.event == "error" and (error := provider_error(payload, named_error=True)):
+            raise error
+        else:
+            self._payload(payload, frame.data, out)
+
+    def _payload(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> None:
+        if self.done:
+            self._after_done(out)
+            return
+        if self._wire is None:
+            name = detect(payload)
+            if name is None:
+                if error := provider_error(payload):
+                    raise error
+                self._untold.append((payload, raw))
+                if len(self._untold) > _MAX_UNTOLD:
+                    raise self._unknown_wire()
+                return
+            self._wire = decoder(name, self._limits)
+            for early, early_raw in self._untold:
+                self._wire.raw = early_raw
+                self._pass_on(self._wire.feed(early), out)
+        self._wire.raw = raw
+        self._pass_on(self._wire.feed(payload), out)
+
+    def _flush(self, out: list[Event]) -> None:
+        """At a clean end of the body a last block counts although its blank line is missing, if it is whole."""
+        try:
+            frames = self._sse.finish()
+            if frames and (frames[0].event == "error" or frames[0].data == b"[DONE]" or _tolerant(frames[0].data)):
+                self._frames(frames, out)
+        except StreamError as error:
+            self._fail(error)
+
+    # -- what went wrong --
+
+    def _fail(self, error: StreamError) -> None:
+        if self._wire is not None and self._head is None:
+            self._wire.fail(error)
+            self._error = self._wire.error
+        elif self._error is None:
+            self._error = error
+
+    def _after_done(self, out: list[Event]) -> None:
+        if self._error is None and (self._wire is None or self._wire.error is None):
+            self._warn("data_after_done", out)
+
+    def _warn(self, code: str, out: list[Event]) -> None:
+        if code not in self._warned:
+            self._warned.add(code)
+            out.append(Warning(code))
+
+    def _unknown_wire(self) -> StreamError:
+        if not self._untold:
+            return TruncatedStream("the stream ended before its first payload")
+        keys = ", ".join(sorted(map(str, self._untold[0][0]))[:12])
+        shown = excerpt(keys, self._limits.max_error_excerpt)
+        return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")
+
+    def _what_the_body_is(self, head: bytes) -> StreamError:
+        """A body without a single event: an error page, a bare JSON answer, nothing."""
+        text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
+            return RemoteProtocolError("the body holds no event", kind="empty_stream")
+        payload = _tolerant(text)
+        if isinstance(payload, dict):
+            if error := provider_error(payload):
+                return error
+            hint = "a whole JSON answer and no event stream; was the request sent without stream=True?"
+            return RemoteProtocolError(f"the body is {hint}", kind="not_event_stream")
+        what = "an HTML page" if text[:1] == b"<" else "no event stream"
+        shown = excerpt(text, self._limits.max_error_excerpt)
+        return RemoteProtocolError(f"the body is {what}: {shown}", kind="not_event_stream")
+
+
+def _tolerant(data: bytes) -> object | None:
+    """JSON with characters that are no UTF-8, or halves of surrogate pairs. None if it is no JSON all the same."""
+    try:
+        value: object = json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return value

@@ -1,0 +1,36 @@
+"""What the model will read: a tool's value, or its failure, as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from ..errors import ToolError, ToolFailed
+
+__all__ = ["error_content", "value_content"]
+
+
+def value_content(value: Any, max_bytes: int) -> str:
+    """A tool's value as text: strings as they are, all else as JSON. Cut, with a note, beyond `max_bytes` of UTF-8.
+
+    Raises:
+        ToolFailed: the value cannot be written as JSON.
+    """
+    if isinstance(value, str):
+        encoded = value.encode("utf-8", "replace")
+    else:
+        try:
+            encoded = to_json(value, bytes_mode="base64", inf_nan_mode="null")
+        except (PydanticSerializationError, ValueError, RecursionError) as error:
+            message = f"the tool returned a {type(value).__name__}, which cannot be written as JSON"
+            raise ToolFailed(message) from error
+    if len(encoded) <= max_bytes:
+        return encoded.decode()
+    shown = encoded[:max_bytes].decode("utf-8", "ignore")
+    return f"{shown}\n[cut: the first {max_bytes} of {len(encoded)} bytes]"
+
+
+def error_content(error: ToolError) -> str:
+    """A failure as text. A tool that wants to tell the model more raises a `ToolError` of its own wording."""
+    return f"Error: {error}"

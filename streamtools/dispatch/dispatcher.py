@@ -1,0 +1,365 @@
+"""When a call starts, how it runs, and how it ended.
+
+Theory of operation. A call is announced (`ToolCallStart`), ends (`ToolCallEnd`), and is ready (`ToolCallReady`) or not.
+What is not ready is observed at once. What is ready starts by its tool's effect: ``pure`` and ``idempotent`` calls at
+once, while the stream goes on; ``once`` calls when the turn has ended well. A turn that ended in any other way starts
+nothing more. Whatever happens, each call gets exactly one `Observation`: `_observe` is the only place that makes one,
+and it does so once per call; `settle`, called last, observes what is left.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias
+
+import anyio
+from anyio import CancelScope, CapacityLimiter, from_thread
+
+from ..errors import (
+    CallCancelled,
+    CallSkipped,
+    CallTruncated,
+    InvalidArguments,
+    ToolError,
+    ToolFailed,
+    ToolTimeout,
+    UnknownTool,
+)
+from ..events import (
+    Event,
+    Observation,
+    Outcome,
+    StreamEnd,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    ToolProgress,
+    ToolStarted,
+)
+from ..limits import Limits
+from ..tools import Bound, Tool, ToolContext, Toolset
+from ..turn import WELL_ENDED, ToolCall
+from .content import error_content, value_content
+from .threads import ThreadCall, abandoned_threads
+
+__all__ = ["DispatchPolicy", "Dispatcher", "Host"]
+
+DispatchPolicy: TypeAlias = Literal["auto", "early", "turn_end"]
+"""When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
+exist for a turn that then fails. ``turn_end``: none before the turn has ended well."""
+
+
+class Host(Protocol):
+    """The step that the calls belong to."""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """The step's number in its run."""
+        ...
+
+    def emit(self, event: Event) -> None:
+        """Number an event and pass it to everybody. Never waits."""
+        ...
+
+    def around_tool(self, call_id: str) -> Iterable[AbstractContextManager[object]]:
+        """What observers want held while a tool's body runs."""
+        ...
+
+
+Start: TypeAlias = Callable[[Callable[[], Awaitable[None]]], None]
+"""Runs a coroutine function in a task of its own."""
+
+
+class _Record:
+    """What is known of one call."""
+
+    __slots__ = ("bound", "call", "error", "held", "observed", "scope", "started_at", "thread", "tool")
+
+    def __init__(self, call: ToolCall) -> None:
+        self.call = call
+        self.tool: Tool | None = None
+        self.bound: Bound | None = None
+        self.error: ToolError | None = None
+        self.held = False  # ready, and waiting for the end of the turn
+        self.observed = False
+        self.scope: CancelScope | None = None  # there while its task exists
+        self.started_at: float | None = None
+        self.thread: ThreadCall | None = None
+
+
+class Dispatcher:
+    """Runs the calls of one turn.
+
+    Args:
+        tools: what may be called.
+        limits: concurrency, threads, times, sizes.
+        policy: when calls start.
+        host: the step.
+        start: runs a call in a task of its own.
+    """
+
+    listens_to = (ToolCallStart, ToolCallEnd, ToolCallReady, StreamEnd)
+
+    def __init__(self, tools: Toolset, limits: Limits, policy: DispatchPolicy, host: Host, start: Start) -> None:
+        self._tools = tools
+        self._limits = limits
+        self._policy = policy
+        self._host = host
+        self._start = start
+        self._records: dict[str, _Record] = {}
+        self._running = 0
+        self._idle: anyio.Event | None = None
+        self._slots: CapacityLimiter | None = None  # made in the event loop, when first needed
+        self._threads: CapacityLimiter | None = None
+        self._end: StreamEnd | None = None
+
+    @property
+    def running(self) -> int:
+        """Calls whose tasks exist."""
+        return self._running
+
+    def on_event(self, event: Event) -> None:
+        """Take an event that has been emitted."""
+        if isinstance(event, ToolCallStart):
+            if event.kind != "server":
+                call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
+                self._records[event.call_id] = _Record(call)
+        elif isinstance(event, ToolCallEnd):
+            self._ended(event)
+        elif isinstance(event, ToolCallReady):
+            self._ready(event)
+        elif isinstance(event, StreamEnd):
+            self._stream_ended(event)
+
+    def cancel(self) -> None:
+        """Cancel every call that runs or waits for its turn to run; each is observed as it stops."""
+        for record in self._records.values():
+            if record.scope is not None:
+                record.scope.cancel()
+
+    async def wait_idle(self) -> None:
+        """Wait until no call runs."""
+        while self._running:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    def settle(self) -> None:
+        """Observe every call that has no observation yet. Called last, when no task is left."""
+        for record in self._records.values():
+            if record.held:
+                self._skip(record)
+            elif record.bound is not None:
+                self._observe(record, "cancelled", CallCancelled("the call was cancelled before it started"))
+            else:
+                self._observe(record, "truncated", CallTruncated("the stream was left before the call's end"))
+
+    # -- what becomes of a call --
+
+    def _ended(self, event: ToolCallEnd) -> None:
+        call = event.call
+        record = self._records.get(call.call_id)
+        if record is None or record.observed:
+            return
+        record.call = call
+        record.tool = self._tools.get(call.name)
+        if call.status == "truncated":
+            self._observe(record, "truncated", event.error or CallTruncated("the call's arguments were cut"))
+        elif call.problem == "missing_name" or (record.tool is None and call.problem is None):
+            self._observe(record, "unknown_tool", UnknownTool(call.name, available=sorted(self._tools.names)))
+        elif call.status == "invalid":
+            self._observe(record, "invalid", event.error or InvalidArguments("the arguments are not valid"))
+
+    def _ready(self, event: ToolCallReady) -> None:
+        record = self._records.get(event.call.call_id)
+        if record is None or record.observed or record.tool is None or record.bound is not None:
+            return
+        record.call, record.bound = event.call, event.invocation
+        early = self._policy == "early" or (self._policy == "auto" and record.tool.effect != "once")
+        if early or self._may_start():
+            self._launch(record)
+        elif self._end is not None:
+            self._skip(record)
+        else:
+            record.held = True
+
+    def _stream_ended(self, event: StreamEnd) -> None:
+        self._end = event
+        for record in list(self._records.values()):
+            if record.held and not record.observed:
+                if self._may_start():
+                    self._launch(record)
+                else:
+                    self._skip(record)
+
+    def _may_start(self) -> bool:
+        """The turn has ended, and ended well."""
+        end = self._end
+        return end is not None and end.complete and end.error is None and end.finish in WELL_ENDED
+
+    def _skip(self, record: _Record) -> None:
+        end = self._end
+        if end is None:
+            reason = "the stream was left before the turn ended"
+        elif end.error is not None:
+            reason = f"the turn ended with an error ({end.error.kind})"
+        else:
+            reason = f"the turn ended by {end.finish or 'nothing that says so'}"
+        self._observe(record, "skipped", CallSkipped(f"the call was not run: {reason}"))
+
+    # -- running --
+
+    def _launch(self, record: _Record) -> None:
+        record.held = False
+        record.scope = CancelScope()
+        self._running += 1
+        self._start(partial(self._run, record))
+
+    async def _run(self, record: _Record) -> None:
+        """The task of one call."""
+        assert record.scope is not None
+        try:
+            with record.scope:
+                if self._slots is None:
+                    self._slots = CapacityLimiter(self._limits.max_concurrency)
+                async with self._slots:
+                    await self._run_tool(record)
+        finally:
+            record.scope = None
+            # Also reached when the call was cancelled while it waited; a call that has its observation keeps it.
+            self._observe(record, "cancelled", CallCancelled("the call was cancelled"))
+            self._running -= 1
+            if self._idle is not None and not self._running:
+                self._idle.set()
+
+    async def _run_tool(self, record: _Record) -> None:
+        tool, bound = record.tool, record.bound
+        assert tool is not None and bound is not None, "only a ready call is launched"
+        if not tool.is_async and abandoned_threads() >= self._limits.max_abandoned_threads:
+            text = f"not run: {abandoned_threads()} threads are still busy with sync tools that were given up"
+            self._observe(record, "failed", ToolFailed(f"{text} (max_abandoned_threads)"))
+            return
+        causes = (self._end.seq,) if self._end is not None and self._held_by_effect(tool) else ()
+        record.started_at = time.monotonic()
+        self._host.emit(ToolStarted(record.call.call_id, tool.name, causes=causes))
+        timeout = tool.timeout if tool.timeout is not None else self._limits.tool_timeout
+        with anyio.move_on_after(timeout) as deadline:
+            try:
+                value = await self._body(record, tool, bound)
+            except Exception as error:
+                self._failed(record, tool, error)
+                return
+            except anyio.get_cancelled_exc_class() as error:
+                if anyio.current_effective_deadline() == -math.inf or deadline.cancel_called:
+                    raise
+                # Nobody cancelled this call: the tool itself let a cancellation out (a cancelled task it awaited).
+                self._failed(record, tool, error)
+                return
+            self._succeeded(record, value)
+        if deadline.cancelled_caught:
+            assert timeout is not None
+            self._observe(record, "timed_out", ToolTimeout(timeout))
+
+    def _held_by_effect(self, tool: Tool) -> bool:
+        return self._policy == "turn_end" or (self._policy == "auto" and tool.effect == "once")
+
+    async def _body(self, record: _Record, tool: Tool, bound: Bound) -> Any:
+        args, kwargs = tool.complete(bound, self._context(record, tool))
+        with ExitStack() as stack:
+            for manager in self._host.around_tool(record.call.call_id):
+                stack.enter_context(manager)
+            if tool.is_async:
+                return await tool.fn(*args, **kwargs)
+            if self._threads is None:
+                self._threads = CapacityLimiter(self._limits.max_threads)
+            record.thread = ThreadCall()
+            return await record.thread.run(partial(tool.fn, *args, **kwargs), self._threads)
+
+    def _context(self, record: _Record, tool: Tool) -> ToolContext:
+        def progress(value: Any) -> None:
+            if not record.observed:
+                self._host.emit(ToolProgress(record.call.call_id, tool.name, value))
+
+        def progress_from_thread(value: Any) -> None:
+            if not (record.thread and record.thread.abandoned):
+                from_thread.run_sync(progress, value)
+
+        return ToolContext(
+            call_id=record.call.call_id,
+            tool_name=tool.name,
+            run_id=self._host.run_id,
+            step=self._host.number,
+            report=progress if tool.is_async else progress_from_thread,
+            is_cancelled=lambda: record.observed or bool(record.thread and record.thread.abandoned),
+        )
+
+    def _succeeded(self, record: _Record, value: Any) -> None:
+        try:
+            content = value_content(value, self._limits.max_result_bytes)
+        except ToolFailed as error:
+            self._observe(record, "failed", error)
+        else:
+            self._observe(record, "ok", None, value=value, model_content=content)
+
+    def _failed(self, record: _Record, tool: Tool, error: BaseException) -> None:
+        """A tool's own `ToolError` speaks to the model; of any other exception only the type is told."""
+        if isinstance(error, ToolError):
+            self._observe(record, "failed", error)
+            return
+        failure = ToolFailed(f"the tool {tool.name} raised {type(error).__name__}")
+        failure.__cause__ = error
+        self._observe(record, "failed", failure)
+
+    # -- the last word --
+
+    def _observe(
+        self,
+        record: _Record,
+        outcome: Outcome,
+        error: ToolError | None,
+        *,
+        value: Any = None,
+        model_content: str | None = None,
+    ) -> None:
+        """Make the call's one observation, if it has none."""
+        if record.observed:
+            return
+        record.observed = True
+        still_running = record.thread.give_up() if record.thread is not None else False
+        call, tool, bound = record.call, record.tool, record.bound
+        self._host.emit(
+            Observation(
+                call_id=call.call_id,
+                tool_name=call.name,
+                outcome=outcome,
+                value=value,
+                error=error,
+                model_content=error_content(error) if error is not None else model_content or "",
+                index=call.index,
+                schema_source=tool.schema_source if tool else None,
+                schema_present=tool is not None,
+                validated=bound is not None,
+                validation_error=str(error) if isinstance(error, InvalidArguments) else None,
+                validated_args=_by_name(bound),
+                observation_type="error" if error is not None else type(value).__name__,
+                duration=None if record.started_at is None else time.monotonic() - record.started_at,
+                attempts=0 if record.started_at is None else 1,
+                still_running=still_running,
+                causes=self._end_cause(outcome),
+            )
+        )
+
+    def _end_cause(self, outcome: Outcome) -> tuple[int, ...]:
+        return (self._end.seq,) if outcome == "skipped" and self._end is not None else ()
+
+
+def _by_name(bound: Bound | None) -> Mapping[str, Any] | None:
+    return None if bound is None else bound.by_name

@@ -1,0 +1,60 @@
+"""Sync tools in threads, and the threads that had to be given up.
+
+Python cannot stop a thread. When a sync tool is cancelled or times out, its thread goes on to its end, unheard; how many of
+those the process may have at once is bounded here, because the thread limiters of the event loops forget them on asyncio
+(measured: a limiter of 2 and 30 timeouts leave 29 threads alive).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+
+__all__ = ["ThreadCall", "abandoned_threads"]
+
+_lock = threading.Lock()
+_abandoned = 0
+
+
+def abandoned_threads() -> int:
+    """Threads of this process that still run a sync tool which was given up."""
+    return _abandoned
+
+
+class ThreadCall:
+    """One call of a sync tool in a thread."""
+
+    def __init__(self) -> None:
+        self.abandoned = False
+        """Nobody waits for it any more; its result and its progress go nowhere."""
+        self._running = False
+
+    async def run(self, function: Callable[[], Any], limiter: CapacityLimiter) -> Any:
+        """Run it and return its result. If this is cancelled, the thread is left to itself at once."""
+        return await to_thread.run_sync(self._body, function, abandon_on_cancel=True, limiter=limiter)
+
+    def _body(self, function: Callable[[], Any]) -> Any:
+        global _abandoned
+        with _lock:
+            if self.abandoned:  # given up before the thread came to it
+                return None
+            self._running = True
+        try:
+            return function()
+        finally:
+            with _lock:
+                self._running = False
+                if self.abandoned:
+                    _abandoned -= 1
+
+    def give_up(self) -> bool:
+        """Stop caring. True if the tool is still running; it counts as abandoned until it ends."""
+        global _abandoned
+        with _lock:
+            if not self.abandoned and self._running:
+                _abandoned += 1
+            self.abandoned = True
+            return self._running

@@ -1,0 +1,173 @@
+"""Every error that streamtools raises, in one tree.
+
+What concerns the stream is raised at ``async for`` (and kept as ``turn.error``); what concerns one call is an
+`Observation` and carries the matching `ToolError`; what you did wrong is raised where you did it.
+
+    StreamToolsError
+    ├─ StreamError (.kind, .message)      the stream is over, and not well
+    │  ├─ RemoteProtocolError             the peer broke its wire format: "protocol_error", "malformed_chunk",
+    │  │  │                               "not_event_stream", "empty_stream", "unknown_wire"
+    │  │  └─ TruncatedStream              it ended before its terminal marker: "stream_truncated"
+    │  ├─ LimitExceeded                   more than `Limits` allows: "limit_exceeded"   .limit .value .setting
+    │  └─ ProviderError                   the provider said "error" in band: "provider_error"  .code .type
+    ├─ LocalProtocolError (RuntimeError)  you called something out of order
+    ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
+    ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
+    └─ ToolError                          one call did not succeed; held by its Observation, never raised at you
+       ├─ CallTruncated                   its arguments were cut
+       ├─ CallSkipped                     it was complete, and did not run because of how the turn ended
+       ├─ CallCancelled                   it was cancelled
+       ├─ InvalidArguments (ValueError)   .problems
+       ├─ UnknownTool                     .available
+       ├─ ToolFailed                      the tool raised; see __cause__
+       └─ ToolTimeout                     .timeout_s
+
+No message holds argument values, tool results or credentials: they may be secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "CallCancelled",
+    "CallSkipped",
+    "CallTruncated",
+    "ExportError",
+    "InvalidArguments",
+    "LimitExceeded",
+    "LocalProtocolError",
+    "ProviderError",
+    "RemoteProtocolError",
+    "StreamError",
+    "StreamToolsError",
+    "ToolDefinitionError",
+    "ToolError",
+    "ToolFailed",
+    "ToolTimeout",
+    "TruncatedStream",
+    "UnknownTool",
+]
+
+
+class StreamToolsError(Exception):
+    """Base of everything that streamtools raises on purpose."""
+
+
+class StreamError(StreamToolsError):
+    """The stream is over, and not well. Catch this around ``async for``."""
+
+    kind: str = "stream_error"
+    """A short code for programs."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+        """What happened, for people. A provider's own words stay as it sent them."""
+
+
+class RemoteProtocolError(StreamError):
+    """The peer sent something that its wire format does not allow."""
+
+    def __init__(self, message: str, *, kind: str = "protocol_error") -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class TruncatedStream(RemoteProtocolError):
+    """The stream ended before its terminal marker: a lost connection, or a server that gave up."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, kind="stream_truncated")
+
+
+class LimitExceeded(StreamError):
+    """The peer sent more than `Limits` allows. The message names the limit and how to raise it."""
+
+    kind = "limit_exceeded"
+
+    def __init__(self, setting: str, *, limit: int, value: int | None = None, where: str = "the stream") -> None:
+        seen = "" if value is None else f" (saw {value})"
+        super().__init__(f"{where} exceeds {setting}={limit}{seen}; raise Limits({setting}=...) if this is wanted")
+        self.setting = setting
+        """The field of `Limits`."""
+        self.limit = limit
+        self.value = value
+
+
+class ProviderError(StreamError):
+    """The provider reported an error inside the stream, under HTTP status 200."""
+
+    kind = "provider_error"
+
+    def __init__(self, message: str, *, code: str | int | None = None, type: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        """The provider's code, as it sent it (``429``, ``"tool_use_failed"``)."""
+        self.type = type
+        """The provider's error type (``"overloaded_error"``)."""
+
+
+class LocalProtocolError(StreamToolsError, RuntimeError):
+    """A method was called out of order, for example ``feed()`` after ``finish()``."""
+
+
+class ToolDefinitionError(StreamToolsError, TypeError):
+    """This function cannot be described as a tool. Raised where the tool is defined."""
+
+    def __init__(self, message: str, *, tool: str, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.parameter = parameter
+
+
+class ExportError(StreamToolsError, ValueError):
+    """The target is unknown, or it cannot carry this tool."""
+
+
+class ToolError(StreamToolsError):
+    """One call did not succeed. `Observation.error` holds it; it is never raised at the consumer."""
+
+
+class CallTruncated(ToolError):
+    """The call's arguments were cut before their end, so it did not run."""
+
+
+class CallSkipped(ToolError):
+    """The call was complete and did not run, because of how its turn ended."""
+
+
+class CallCancelled(ToolError):
+    """The call was cancelled: the consumer left, or the source failed."""
+
+
+class InvalidArguments(ToolError, ValueError):
+    """The arguments are no JSON object, or do not fit the tool's schema."""
+
+    def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+        """One line per problem: path and rule, never the value."""
+
+
+class UnknownTool(ToolError):
+    """The model called a tool that was not given."""
+
+    def __init__(self, name: str | None, *, available: Sequence[str] = ()) -> None:
+        names = ", ".join(available) if available else "none"
+        called = "a call without a name" if not name else f"unknown tool {name!r}"
+        super().__init__(f"{called}; available tools: {names}")
+        self.name = name
+        self.available = tuple(available)
+
+
+class ToolFailed(ToolError):
+    """The tool raised an exception; it is this error's ``__cause__``."""
+
+
+class ToolTimeout(ToolError):
+    """The tool ran longer than it may."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(f"the tool did not finish within {timeout_s:g} s")
+        self.timeout_s = timeout_s

@@ -1,0 +1,423 @@
+"""Every event, in the order in which it can occur.
+
+    StepStart
+      StreamStart
+        (TextStart TextDelta* TextEnd | ReasoningStart ReasoningDelta* ReasoningEnd | RefusalDelta | ProviderItem)*
+        ToolCallStart ToolCallDelta* ToolCallEnd [ToolCallReady]          each call; calls may interleave
+        [ToolStarted ToolProgress* Observation]                           while the stream goes on (`effect="pure"`)
+      StreamEnd
+      [ToolStarted ToolProgress* Observation]                             after it; one `Observation` for every call
+    StepEnd
+
+`Warning` and `Unknown` may come anywhere. `ToolCallFragment` is what a wire saw of a call; the accumulate stage
+turns it into the `ToolCall...` events, so that a consumer never meets it.
+
+Every event has a `seq`, gap-free and increasing within its run, and the `step` it belongs to. Every event that is not
+a delta also has `causes` (the `seq` of the events that led to it) and `time` (monotonic seconds; stamped by the
+pipeline, 0.0 where no clock was at hand). Treat events as immutable: type checkers enforce it, the interpreter does
+not, because freezing them would cost four times the price of building them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform
+
+if TYPE_CHECKING:
+    from .errors import StreamError, ToolError
+    from .turn import ToolCall, Usage
+
+__all__ = [
+    "CallKind",
+    "CausedEvent",
+    "Event",
+    "Finish",
+    "Observation",
+    "Outcome",
+    "Preview",
+    "ProviderItem",
+    "ReasoningDelta",
+    "ReasoningEnd",
+    "ReasoningStart",
+    "RefusalDelta",
+    "StepEnd",
+    "StepStart",
+    "StreamEnd",
+    "StreamStart",
+    "TextDelta",
+    "TextEnd",
+    "TextStart",
+    "ToolCallDelta",
+    "ToolCallEnd",
+    "ToolCallFragment",
+    "ToolCallReady",
+    "ToolCallStart",
+    "ToolProgress",
+    "ToolStarted",
+    "Unknown",
+    "Warning",
+]
+
+Finish = Literal["stop", "tool_calls", "length", "content_filter", "pause", "other", "error"]
+"""Why the model stopped, in our words; the provider's own word is kept beside it."""
+
+CallKind = Literal["function", "custom", "server"]
+"""``function``: JSON arguments. ``custom``: free text. ``server``: the provider runs it itself; we only report it."""
+
+Outcome = Literal[
+    "ok",
+    "failed",
+    "invalid",
+    "unknown_tool",
+    "truncated",
+    "denied",
+    "timed_out",
+    "cancelled",
+    "skipped",
+    "unknown",
+]
+"""How one call ended; see `Observation.outcome`."""
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(field,))
+def event(cls: type[T]) -> type[T]:
+    """Make a slotted event class: immutable to type checkers, 0.15 µs to build (0.57 µs if frozen at run time)."""
+    return dataclass(slots=True)(cls)
+
+
+@event
+class Event:
+    """Base of all events. Do not subclass it outside this module."""
+
+    seq: int = field(default=-1, kw_only=True)
+    """Position in the run: gap-free, increasing; -1 before the pipeline has stamped it."""
+    step: int = field(default=0, kw_only=True)
+    """Which model response of the run this belongs to, from 0."""
+
+
+@event
+class CausedEvent(Event):
+    """Base of the events that are not deltas."""
+
+    causes: tuple[int, ...] = field(default=(), kw_only=True)
+    """`seq` of each event that led to this one."""
+    time: float = field(default=0.0, kw_only=True)
+    """Monotonic seconds (`time.monotonic`); differences are meaningful, the value is not."""
+
+
+# -- around a model response ------------------------------------------------------------------------------------
+
+
+@event
+class StepStart(CausedEvent):
+    """A step begins: one model response and the tools that it calls. Caused by the previous step's observations."""
+
+    run_id: str
+    """The run (trajectory) that the step belongs to."""
+
+
+@event
+class StreamStart(CausedEvent):
+    """The first chunk said which wire it speaks."""
+
+    wire: str
+    """``openai.chat_completions``, ``anthropic.messages``."""
+    model: str | None = None
+    """The model's name as the provider gives it."""
+    response_id: str | None = None
+    """The provider's id of this response."""
+
+
+@event
+class TextStart(CausedEvent):
+    """Text begins."""
+
+
+@event
+class TextDelta(Event):
+    """More text."""
+
+    text: str
+
+
+@event
+class TextEnd(CausedEvent):
+    """Text ends."""
+
+    provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What the provider wants back with this text (citations)."""
+
+
+@event
+class ReasoningStart(CausedEvent):
+    """Reasoning (thinking) begins."""
+
+
+@event
+class ReasoningDelta(Event):
+    """More reasoning."""
+
+    text: str
+
+
+@event
+class ReasoningEnd(CausedEvent):
+    """Reasoning ends."""
+
+    provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What the provider wants back with it, byte for byte (signatures, encrypted reasoning, the field's name)."""
+
+
+@event
+class RefusalDelta(Event):
+    """More of the model's refusal."""
+
+    text: str
+
+
+@event
+class ProviderItem(CausedEvent):
+    """An opaque part of the response, kept for the history and not interpreted (redacted thinking, search results)."""
+
+    type: str
+    """The provider's name for it."""
+    raw: Mapping[str, Any] = field(repr=False)
+    """The part as the provider sent it."""
+
+
+# -- tool calls --------------------------------------------------------------------------------------------------
+
+
+@event
+class ToolCallFragment(Event):
+    """What one chunk says about one call, in the wire's own terms. The accumulate stage decides whose it is."""
+
+    index: int | str | None = None
+    """The wire's label for the call while it streams; not its identity."""
+    id: str | None = None
+    """The call's id, as sent; None and ``""`` both mean that there is none."""
+    name: str | None = None
+    arguments: str = field(default="", repr=False)
+    """More of the arguments' text."""
+    kind: CallKind = "function"
+    end: bool = False
+    """The wire's own marker said that this call has ended."""
+    cut: bool = False
+    """The stream ended before the marker that this wire promises for every call."""
+    provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What the provider wants back with the call."""
+
+
+@event
+class ToolCallStart(CausedEvent):
+    """The model begins to call a tool. Exactly one `Observation` with this `call_id` will follow, whatever happens
+    (calls of kind ``server`` are the provider's own and get none)."""
+
+    call_id: str
+    """The call's identity, unique within the turn."""
+    name: str
+    """The tool's name as registered where it is, else as the model spelled it; ``""`` if it never came."""
+    kind: CallKind = "function"
+    index: int = 0
+    """Position among the turn's calls, from 0."""
+    call_id_synthesized: bool = False
+    """The wire gave no usable id, so `call_id` was made up (the same for the same stream)."""
+
+
+class Preview:
+    """The state of a growing JSON text, as `ToolCallDelta` reads it. See `streamtools.stages.preview`."""
+
+    __slots__ = ()
+
+    def view(self, end: int) -> Any:
+        """The value of the first `end` characters, or of more if more was already looked at."""
+        raise NotImplementedError
+
+    def tentative(self) -> tuple[str | int, ...] | None:
+        """Path of a number at the very end, which the next delta may continue."""
+        raise NotImplementedError
+
+
+@event
+class ToolCallDelta(Event):
+    """More of a call's arguments."""
+
+    call_id: str
+    delta: str = field(repr=False)
+    """The new text. It may be cut anywhere, also inside an escape sequence."""
+    _source: Preview | None = field(default=None, repr=False, compare=False)
+    _end: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def preview(self) -> Any:
+        """The best view of the arguments so far, for eyes only: never run it.
+
+        A plain object that grows with the call: a path once shown stays, a string only gets longer. It is the same
+        object at every delta, so copy what you keep. None until there is something to show. Computed when read, in
+        time linear in what is new.
+        """
+        return None if self._source is None else self._source.view(self._end)
+
+    @property
+    def preview_tentative(self) -> tuple[str | int, ...] | None:
+        """Path in `preview` of a number that may not be whole yet (``12`` of ``123``), else None."""
+        if self._source is None:
+            return None
+        self._source.view(self._end)
+        return self._source.tentative()
+
+
+@event
+class ToolCallEnd(CausedEvent):
+    """The call's text is whole, or will never be: `call.status` tells."""
+
+    call: ToolCall
+    error: ToolError | None = None
+    """Why `call` is not ready, if it is not."""
+
+    @property
+    def call_id(self) -> str:
+        """The call's identity."""
+        return self.call.call_id
+
+
+@event
+class ToolCallReady(CausedEvent):
+    """The call's arguments are complete, and valid where the tool is known: it will run if the turn allows it."""
+
+    call: ToolCall
+    invocation: Any = field(default=None, repr=False, compare=False)
+    """What validation prepared for the dispatcher; not for consumers."""
+
+    @property
+    def call_id(self) -> str:
+        """The call's identity."""
+        return self.call.call_id
+
+
+# -- running tools -----------------------------------------------------------------------------------------------
+
+
+@event
+class ToolStarted(CausedEvent):
+    """The tool runs now."""
+
+    call_id: str
+    tool_name: str
+    attempt: int = 1
+
+
+@event
+class ToolProgress(CausedEvent):
+    """A running tool reported through ``ctx.progress(value)``."""
+
+    call_id: str
+    tool_name: str
+    value: Any = field(repr=False)
+
+
+@event
+class Observation(CausedEvent):
+    """The outcome of one call: the last word about it, exactly once. Frozen at run time, too."""
+
+    call_id: str = field(kw_only=True)
+    tool_name: str = field(kw_only=True)
+    outcome: Outcome = field(kw_only=True)
+    """``ok``; ``failed``: the tool raised; ``invalid``: bad arguments; ``unknown_tool``; ``truncated``: the arguments
+    were cut; ``denied``: not approved; ``timed_out``; ``cancelled``; ``skipped``: complete, but the turn ended in a
+    way that lets nothing start; ``unknown``: it was handed over and may or may not have run."""
+    value: Any = field(default=None, repr=False, kw_only=True)
+    """What the tool returned, as Python made it; None unless the outcome is ``ok``."""
+    error: ToolError | None = field(default=None, kw_only=True)
+    """Why it is not ``ok``; a failed tool's own exception is its ``__cause__``."""
+    model_content: str = field(default="", repr=False, kw_only=True)
+    """What the model will read as the call's result."""
+    index: int = field(default=0, kw_only=True)
+    """Position among the turn's calls, from 0."""
+    schema_source: str | None = field(default=None, kw_only=True)
+    """Where the tool's schema comes from (``signature``), None if the tool is unknown."""
+    schema_present: bool = field(default=False, kw_only=True)
+    validated: bool = field(default=False, kw_only=True)
+    """The arguments passed the schema."""
+    validation_error: str | None = field(default=None, kw_only=True)
+    """Why they did not; without the values."""
+    validated_args: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
+    """The typed arguments by parameter name."""
+    observation_type: str = field(default="none", kw_only=True)
+    """The Python type of `value`, ``"error"`` if the call is not ``ok``."""
+    duration: float | None = field(default=None, kw_only=True)
+    """Seconds that the tool ran; None if it never started."""
+    attempts: int = field(default=0, kw_only=True)
+    """How often it was started."""
+    still_running: bool = field(default=False, kw_only=True)
+    """A sync tool that was given up goes on in its thread: Python cannot stop it."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name):  # each field is set once, by __init__; the pipeline stamps past this guard
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        object.__setattr__(self, name, value)
+
+    def report(self) -> str:
+        """The call record in readable lines. Names, outcome and timing; no arguments, no value."""
+        lines = [
+            ("tool", self.tool_name or "(no name)"),
+            ("call id", self.call_id),
+            ("outcome", self.outcome),
+            ("schema", f"{self.schema_source}" if self.schema_present else "absent"),
+            (
+                "validated",
+                "yes" if self.validated else f"no{f' ({self.validation_error})' if self.validation_error else ''}",
+            ),
+            ("observation", self.observation_type),
+            ("duration", "not started" if self.duration is None else f"{self.duration * 1000:.1f} ms"),
+            ("attempts", str(self.attempts)),
+        ]
+        if self.error is not None:
+            lines.append(("error", str(self.error)))
+        if self.still_running:
+            lines.append(("still running", "yes, in a thread that was given up"))
+        return "\n".join(f"{label + ':':<15}{text}" for label, text in lines)
+
+
+# -- the end -----------------------------------------------------------------------------------------------------
+
+
+@event
+class StreamEnd(CausedEvent):
+    """The model's response is over; running tools may still report."""
+
+    finish: Finish | None = None
+    finish_raw: str | None = None
+    """The provider's own word."""
+    complete: bool = False
+    """The wire's own terminal marker was seen."""
+    error: StreamError | None = None
+    """What ended the stream, if that was not its own end. It is raised at ``async for`` after the last event."""
+    usage: Usage | None = None
+
+
+@event
+class StepEnd(CausedEvent):
+    """Nothing more will come of this step: every call has its observation."""
+
+    outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"] = "complete"
+    """``abandoned``: the consumer left the block before the end; ``cancelled``: it was cancelled from outside."""
+
+
+@event
+class Warning(CausedEvent):
+    """A deviation of the peer that was tolerated. The stream goes on."""
+
+    code: str
+    """Which tolerance was used (``index_reused``); every wire's documentation lists its codes."""
+    detail: str = ""
+
+
+@event
+class Unknown(CausedEvent):
+    """A chunk, block or event that this version does not recognise; never dropped silently."""
+
+    raw: Any = field(repr=False)

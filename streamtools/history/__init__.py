@@ -1,0 +1,68 @@
+"""A turn in, messages that the provider accepts out: every call paired with exactly one result, in call order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import to_json
+
+from ..errors import ExportError
+from ..limits import Limits
+from ..stages.finalize import arguments_of
+from ..turn import ToolCall, Turn
+from ..wires import Answer, render
+from ..wires.base import Result
+
+__all__ = ["history_form", "messages"]
+
+_DEFAULT_LIMITS = Limits()
+
+_NOT_RUN = {
+    "truncated": "Error: the call was cut before its arguments were complete, so it was not run.",
+    "invalid": "Error: the call's arguments were not valid, so it was not run.",
+    "ready": "Error: the call was interrupted and has no result.",
+}
+
+
+def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
+    """The assistant's message and one result for every call, in `target`'s shape; see `Turn.messages`.
+
+    A call without an observation (the turn was only parsed) gets a result that says that it did not run, since no
+    provider accepts a call without one.
+
+    Raises:
+        ExportError: the target is unknown, or none was given and the turn has no wire.
+    """
+    wire = target or turn.wire
+    if wire is None:
+        raise ExportError("the turn's wire was never found; say which messages you want: messages(target)")
+    observed = {observation.call_id: observation for observation in turn.observations}
+    results = []
+    for call in turn.calls:
+        if call.kind == "server":
+            continue
+        seen = observed.get(call.call_id)
+        content = seen.model_content if seen else _NOT_RUN[call.status]
+        results.append(Result(call_id=call.call_id, content=content, is_error=seen is None or seen.outcome != "ok"))
+    answer = Answer(
+        parts=turn.parts,
+        calls={call.call_id: call for call in turn.calls},
+        arguments={call.call_id: history_form(call) for call in turn.calls},
+        results=tuple(results),
+        own_wire=wire == turn.wire,
+    )
+    return render(wire, answer)
+
+
+def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
+    """A call's arguments for the next request: always a JSON object, as text and as value.
+
+    Verbatim if they are one; what was only normalised is written anew; what was cut or is no object becomes ``{}``.
+    """
+    found = arguments_of(call.arguments_text, _DEFAULT_LIMITS)
+    if call.status == "truncated" or isinstance(found, str):
+        return "{}", {}
+    value, steps = found
+    if not steps:
+        return call.arguments_text, value
+    return to_json(value).decode(), value

@@ -1,0 +1,65 @@
+"""Every bound on what a peer may make us hold or do, with its default and where the number comes from.
+
+Nothing is unbounded: each field is checked before the copy it guards, and exceeding it is a `LimitExceeded` (the
+stream) or an `Observation` (one call) that names the field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds for one stream. Sizes are bytes, times are seconds; pass only what you want to change.
+
+    >>> Limits(max_concurrency=4).max_concurrency
+    4
+    """
+
+    max_event_bytes: int = 8 << 20
+    """One event-stream line or joined event (openai-node caps a frame at 8 MiB since openai/openai-node#2411)."""
+    max_stream_bytes: int = 256 << 20
+    """The whole response body."""
+    max_text_bytes: int = 16 << 20
+    """Text, reasoning and refusal kept in the turn, counted in characters."""
+    max_tool_calls: int = 128
+    """Calls announced in one turn."""
+    max_argument_bytes: int = 1 << 20
+    """One call's arguments, counted in characters. The call becomes ``invalid`` (``argument_too_large``)."""
+    max_total_argument_bytes: int = 8 << 20
+    """The arguments of all calls of a turn together."""
+    max_json_depth: int = 64
+    """Nesting of one call's arguments. The call becomes ``invalid`` (``too_deep``)."""
+    max_id_bytes: int = 256
+    """A call id; a longer one is replaced by a synthesised id."""
+    max_name_bytes: int = 128
+    """A tool name; a call with a longer one becomes ``invalid`` (``name_too_long``)."""
+    max_open_blocks: int = 1024
+    """Content blocks of one message."""
+    max_result_bytes: int = 1 << 20
+    """One result's text for the model; a longer one is cut and says so."""
+    max_error_excerpt: int = 512
+    """Characters of the peer's bytes that an error message may quote."""
+    max_concurrency: int = 16
+    """Tools running at once in one pipeline; more wait."""
+    max_threads: int = 8
+    """Threads that run sync tools at once in one pipeline; more wait."""
+    max_abandoned_threads: int = 8
+    """Threads of the process still busy with a sync tool that was given up; past it sync tools are refused."""
+    tool_timeout: float | None = 120.0
+    """Seconds a tool may run, its own ``timeout`` aside. None: no limit."""
+    cancel_grace: float = 5.0
+    """Seconds that closing the source may take."""
+    event_buffer: int = 64
+    """Events that wait for the consumer before the source is made to wait."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None and field.name == "tool_timeout":
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+                raise ValueError(f"Limits({field.name}={value!r}): must be a number greater than 0")

@@ -1,0 +1,154 @@
+"""Events in, events out: the steps between what a wire said and a call that may run.
+
+A stage is two methods, `feed(event)` and `finish()`, each returning any number of events; a chain is a list and a
+loop. Stages are plain objects without clock, loop or task, so a chain can be driven, tested and replayed anywhere.
+
+    accumulate   fragments of calls → one call each (identity, names, order)
+    finalize     a call's text → its arguments, verbatim or losslessly normalised, or why not
+    validate     arguments → typed arguments, by the tool's own schema
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeAlias
+
+from ..events import Event
+from ..limits import Limits
+from ..tools import Toolset
+from .accumulate import Accumulate
+from .finalize import Finalize
+from .validate import Validate
+
+__all__ = ["DEFAULT", "Chain", "Stage", "StageList"]
+
+
+class Stage(Protocol):
+    """One step. A class that only wants some events may name them in a `handles` set; others then pass by it."""
+
+    def feed(self, event: Event, /) -> Iterable[Event]:
+        """Take one event; return what goes on: the event itself, others, or nothing."""
+        ...
+
+    def finish(self) -> Iterable[Event]:
+        """The stream is over; return what was held back."""
+        ...
+
+
+class Chain:
+    """Stages in a row, as one stage."""
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        self._stages = tuple(stages)
+        self._first: dict[type[Event], int] = {}
+
+    def first_for(self, kind: type[Event]) -> int:
+        """Position of the first stage that wants events of this type; the number of stages if none does."""
+        position = self._first.get(kind)
+        if position is None:
+            position = self._first[kind] = next(
+                (n for n, stage in enumerate(self._stages) if _wants(stage, kind)), len(self._stages)
+            )
+        return position
+
+    def passes(self, kind: type[Event]) -> bool:
+        """Whether events of this type go through untouched."""
+        return self.first_for(kind) == len(self._stages)
+
+    def feed(self, event: Event) -> list[Event]:
+        """Take one event; return what comes out at the end."""
+        return self._run([event], self.first_for(type(event)))
+
+    def finish(self) -> list[Event]:
+        """Finish each stage in turn; what it returns goes through those after it."""
+        out: list[Event] = []
+        for position, stage in enumerate(self._stages):
+            out.extend(self._run(list(stage.finish()), position + 1))
+        return out
+
+    def _run(self, events: list[Event], position: int) -> list[Event]:
+        for stage in self._stages[position:]:
+            events = [out for e in events for out in (stage.feed(e) if _wants(stage, type(e)) else (e,))]
+        return events
+
+
+def _wants(stage: Stage, kind: type[Event]) -> bool:
+    handles = getattr(stage, "handles", None)
+    return handles is None or kind in handles
+
+
+StageFactory: TypeAlias = "Callable[[Toolset, Limits], Stage]"
+
+
+class StageList:
+    """An immutable recipe for a chain: named stages, made anew for every stream.
+
+    `DEFAULT` is one; change it by name, and pass the result to `pipeline`:
+
+    >>> class Redact:
+    ...     def feed(self, event): return [event]
+    ...     def finish(self): return []
+    >>> DEFAULT.insert_after("finalize", Redact)
+    StageList(accumulate, finalize, Redact, validate)
+
+    A stage is given as a class or another callable without parameters; an instance serves too, but keeps its state
+    from one stream to the next.
+    """
+
+    def __init__(self, stages: Iterable[tuple[str, StageFactory]]) -> None:
+        self._stages = tuple(stages)
+
+    def insert_before(self, name: str, stage: Stage | Callable[[], Stage]) -> StageList:
+        """The same with `stage` before the one called `name`."""
+        at = self._position(name)
+        return StageList([*self._stages[:at], _named(stage), *self._stages[at:]])
+
+    def insert_after(self, name: str, stage: Stage | Callable[[], Stage]) -> StageList:
+        """The same with `stage` after the one called `name`."""
+        at = self._position(name) + 1
+        return StageList([*self._stages[:at], _named(stage), *self._stages[at:]])
+
+    def append(self, stage: Stage | Callable[[], Stage]) -> StageList:
+        """The same with `stage` at the end."""
+        return StageList([*self._stages, _named(stage)])
+
+    def without(self, name: str) -> StageList:
+        """The same without the stage called `name`."""
+        at = self._position(name)
+        return StageList([*self._stages[:at], *self._stages[at + 1 :]])
+
+    def build(self, tools: Toolset, limits: Limits) -> Chain:
+        """A fresh chain for one stream."""
+        return Chain(make(tools, limits) for _, make in self._stages)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._stages)
+
+    def __repr__(self) -> str:
+        return f"StageList({', '.join(self)})"
+
+    def _position(self, name: str) -> int:
+        for position, (known, _) in enumerate(self._stages):
+            if known == name:
+                return position
+        raise ValueError(f"no stage called {name!r}; there are: {', '.join(self)}")
+
+
+def _named(stage: Stage | Callable[[], Stage]) -> tuple[str, StageFactory]:
+    if hasattr(stage, "feed") and not isinstance(stage, type):
+        instance: Stage = stage  # type: ignore[assignment]  # it has `feed`, so it is a stage and no factory
+        return type(stage).__name__, lambda tools, limits: instance
+    if not callable(stage):
+        raise TypeError(f"a stage has feed() and finish(), or is a callable that makes one; not {stage!r}")
+    make: Callable[[], Stage] = stage
+    return getattr(stage, "__name__", type(stage).__name__), lambda tools, limits: make()
+
+
+DEFAULT = StageList(
+    [
+        ("accumulate", lambda tools, limits: Accumulate(tools.names, limits)),
+        ("finalize", lambda tools, limits: Finalize(limits)),
+        ("validate", lambda tools, limits: Validate(tools)),
+    ]
+)
+"""The stages of every stream, in order."""

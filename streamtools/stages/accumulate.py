@@ -1,0 +1,302 @@
+"""Fragments of tool calls in, calls out: whose is this piece of arguments?
+
+Theory of operation. Each call has a slot. A fragment finds its slot by the id, else by the wire's index, else it
+belongs to the latest call; a new id, or a name on an index whose call already has one, opens a new call. An index is
+a label, never an identity: servers send parallel calls that all carry index 0 (ollama/ollama#15457), no index, or
+one id twice (HKUDS/nanobot#3943). The rules satisfy 99 observed deviations of the chat wire at once; they also serve
+wires that number their blocks properly.
+
+A call is announced (`ToolCallStart`) when its name is certain: a registered name at once, any other with its first
+argument, since names come in pieces, too (NVIDIA-NeMo/Switchyard#785). What came before is held. A slot without a
+name is held until the end and then reported as a call that cannot run. No name is ever guessed: it may lose one
+``functions.`` prefix or a trailing ``<|`` token if, and only if, the rest is a registered name.
+
+A call ends when the wire says so, or with the response. Its text is joined once. Cost is linear in bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+
+from ..errors import InvalidArguments, LimitExceeded, ToolError
+from ..events import Event, StreamEnd, StreamStart, ToolCallDelta, ToolCallEnd, ToolCallFragment, ToolCallStart, Warning
+from ..limits import Limits
+from ..surrogates import SurrogateJoiner
+from ..turn import ToolCall
+from .preview import PartialJSON
+
+__all__ = ["Accumulate"]
+
+
+class Accumulate:
+    """Turns `ToolCallFragment` into `ToolCallStart`, `ToolCallDelta` and `ToolCallEnd`.
+
+    Args:
+        names: the registered tools' names.
+        limits: bounds on calls and their arguments.
+
+    Raises:
+        LimitExceeded: from `feed`: too many calls, or too many arguments in all. The stream has to end.
+    """
+
+    handles = frozenset({ToolCallFragment, StreamStart, StreamEnd})
+
+    def __init__(self, names: Collection[str], limits: Limits) -> None:
+        self._names = names
+        self._limits = limits
+        self._slots: list[_Slot] = []
+        self._by_id: dict[str, _Slot] = {}
+        self._by_index: dict[int | str, _Slot] = {}
+        self._used_ids: set[str] = set()
+        self._argument_size = 0
+        self._seed = ""
+        self._out: list[Event] = []
+
+    def feed(self, event: Event) -> Iterable[Event]:
+        """Take one event."""
+        self._out = []
+        if isinstance(event, ToolCallFragment):
+            self._fragment(event)
+        elif isinstance(event, StreamEnd):
+            self._stream_end(event)
+        elif isinstance(event, StreamStart):
+            self._seed = f"{event.wire}\0{event.response_id}\0{event.model}"
+            self._out.append(event)
+        return self._out
+
+    def finish(self) -> Iterable[Event]:
+        """Nothing is held past the `StreamEnd`."""
+        return ()
+
+    def _stream_end(self, end: StreamEnd) -> None:
+        for slot in self._slots:
+            if not slot.ended:
+                self._end(slot, cut=not end.complete and not slot.text_came)
+        self._out.append(end)
+
+    def _fragment(self, fragment: ToolCallFragment) -> None:
+        slot = self._slot_for(fragment)
+        if slot.ended:
+            return
+        if fragment.provider_state:
+            slot.provider_state = {**(slot.provider_state or {}), **fragment.provider_state}
+        if fragment.arguments:
+            self._grow(slot, fragment.arguments)
+        elif not slot.announced and slot.name and self._registered(slot.name) is not None:
+            self._announce(slot)
+        if fragment.end:
+            self._end(slot, cut=fragment.cut)
+
+    # -- whose is it? --
+
+    def _slot_for(self, fragment: ToolCallFragment) -> _Slot:
+        if fragment.id:
+            slot = self._by_id_or_new(fragment, fragment.id)
+        else:
+            slot = self._by_index_or_new(fragment)
+        if fragment.index is not None:
+            self._by_index[fragment.index] = slot
+        return slot
+
+    def _by_id_or_new(self, fragment: ToolCallFragment, id_: str) -> _Slot:
+        name, index = fragment.name, fragment.index
+        there = self._by_index.get(index) if index is not None else None
+        slot = self._by_id.get(id_)
+        if slot is not None:
+            if there is not None and there.wire_id == id_:
+                slot = there  # the second of two calls that share an id goes on
+            elif name and index is not None and slot.index is not None and index != slot.index:
+                self._warn("duplicate_id")
+                return self._open(fragment, id_)
+            if name:
+                self._continue_name(slot, name)
+            return slot
+        if there is None or there.ended:
+            return self._open(fragment, id_)
+        if name and there.name:
+            self._warn("index_reused")
+            return self._open(fragment, id_)
+        if there.wire_id:
+            self._warn("id_changed")
+        else:
+            self._adopt_id(there, id_)
+        if name:
+            there.name = name
+        return there
+
+    def _by_index_or_new(self, fragment: ToolCallFragment) -> _Slot:
+        if fragment.index is not None:
+            slot = self._by_index.get(fragment.index)
+        else:
+            slot = self._slots[-1] if self._slots else None
+        name = fragment.name
+        if slot is None or (slot.ended and name):
+            return self._open(fragment, None)
+        if not name:
+            return slot
+        if not slot.name:
+            slot.name = name
+            return slot
+        if slot.text_came and fragment.arguments.lstrip()[:1] == "{" and slot.json.state() == "complete":
+            self._warn("index_reused")
+            return self._open(fragment, None)
+        if not self._continue_name(slot, name):
+            self._warn("index_reused")
+            return self._open(fragment, None)
+        return slot
+
+    def _continue_name(self, slot: _Slot, name: str) -> bool:
+        """A name for a call that has one: a repeat, or the next piece of it. False if it is neither."""
+        if name == slot.name:
+            self._warn("name_repeated")
+        elif not slot.name:
+            slot.name = name
+        elif slot.announced or slot.text_came or slot.name in self._names:
+            return False
+        else:
+            self._warn("name_split")
+            slot.name += name
+        return True
+
+    def _open(self, fragment: ToolCallFragment, id_: str | None) -> _Slot:
+        if len(self._slots) >= self._limits.max_tool_calls:
+            raise LimitExceeded("max_tool_calls", limit=self._limits.max_tool_calls, where="the turn")
+        slot = _Slot(len(self._slots), fragment, self._limits)
+        self._slots.append(slot)
+        if id_ is not None:
+            self._adopt_id(slot, id_)
+        return slot
+
+    def _adopt_id(self, slot: _Slot, id_: str) -> None:
+        slot.wire_id = id_
+        self._by_id.setdefault(id_, slot)
+        if id_ in self._used_ids or len(id_) > self._limits.max_id_bytes or slot.announced:
+            return
+        self._used_ids.add(id_)
+        slot.call_id = id_
+
+    def _synthesized_id(self, slot: _Slot) -> str:
+        """An id for a call that has none: the same for the same stream, different in the next one."""
+        digest = hashlib.blake2b(f"{self._seed}\0{slot.number}".encode("utf-8", "replace"), digest_size=12)
+        return f"call_{digest.hexdigest()}"
+
+    # -- what becomes of it --
+
+    def _grow(self, slot: _Slot, text: str) -> None:
+        limits = self._limits
+        self._argument_size += len(text)
+        if self._argument_size > limits.max_total_argument_bytes:
+            limit = limits.max_total_argument_bytes
+            raise LimitExceeded("max_total_argument_bytes", limit=limit, where="the turn")
+        if slot.json.length + len(text) > limits.max_argument_bytes:
+            slot.problem = "argument_too_large"
+        if slot.problem:
+            return
+        if text := slot.joiner.feed(text):
+            self._append(slot, text)
+
+    def _append(self, slot: _Slot, text: str) -> None:
+        slot.json.feed(text)
+        slot.text_came = True
+        slot.pieces.append(text)
+        if slot.announced:
+            self._out.append(slot.delta(text))
+        elif slot.name:
+            self._announce(slot)  # tells the pieces held so far, too
+
+    def _announce(self, slot: _Slot) -> None:
+        name = slot.name
+        registered = self._registered(name)
+        if registered is not None and registered != name:
+            self._warn("name_normalized")
+            name = registered
+        if len(name) > self._limits.max_name_bytes:
+            slot.problem = slot.problem or "name_too_long"
+            name = name[: self._limits.max_name_bytes]
+        slot.shown_name, slot.announced = name, True
+        synthesized = not slot.call_id
+        if synthesized:
+            slot.call_id = self._synthesized_id(slot)
+        self._out.append(ToolCallStart(slot.call_id, name, slot.kind, slot.number, synthesized))
+        slot.synthesized = synthesized
+        self._out.extend(slot.delta(text) for text in slot.pieces)
+
+    def _end(self, slot: _Slot, *, cut: bool) -> None:
+        if rest := slot.joiner.finish():
+            self._append(slot, rest)
+        if slot.joiner.lone:
+            self._warn("lone_surrogate")
+        slot.ended = True
+        if not slot.announced:
+            self._announce(slot)
+        if not slot.name:
+            slot.problem = "missing_name"
+        error = _problem_error(slot.problem, self._limits)
+        call = ToolCall(
+            call_id=slot.call_id,
+            name=slot.shown_name,
+            call_id_synthesized=slot.synthesized,
+            kind=slot.kind,
+            index=slot.number,
+            arguments_text="".join(slot.pieces),
+            status="invalid" if slot.problem else "truncated" if cut else "ready",
+            problem=slot.problem or ("incomplete_json" if cut else None),
+            provider_state=slot.provider_state,
+        )
+        self._out.append(ToolCallEnd(call, error))
+
+    def _registered(self, name: str) -> str | None:
+        """The registered name that `name` stands for, if any."""
+        if name in self._names:
+            return name
+        for candidate in (name.removeprefix("functions."), name.partition("<|")[0]):
+            if candidate in self._names:
+                return candidate
+        return None
+
+    def _warn(self, code: str) -> None:
+        self._out.append(Warning(code))
+
+
+class _Slot:
+    """One call while it grows."""
+
+    __slots__ = (
+        "announced", "call_id", "ended", "index", "joiner", "json", "json_end", "kind", "name", "number", "pieces", "problem",
+        "provider_state", "shown_name", "synthesized", "text_came", "wire_id",
+    )  # fmt: skip
+
+    def __init__(self, number: int, fragment: ToolCallFragment, limits: Limits) -> None:
+        self.number = number
+        self.index = fragment.index
+        self.kind = fragment.kind
+        self.name = fragment.name or ""
+        self.wire_id = ""  # as the wire has it, even where it cannot serve as identity
+        self.call_id = ""  # the identity; "" until it is known
+        self.shown_name = ""
+        self.synthesized = False
+        self.announced = False
+        self.ended = False
+        self.problem: str | None = None
+        self.provider_state: dict[str, object] | None = None
+        self.pieces: list[str] = []
+        self.text_came = False
+        self.joiner = SurrogateJoiner()
+        self.json = PartialJSON(max_depth=limits.max_json_depth)
+        self.json_end = 0  # characters told in deltas so far
+
+    def delta(self, text: str) -> ToolCallDelta:
+        self.json_end += len(text)
+        return ToolCallDelta(self.call_id, text, None if self.kind == "custom" else self.json, self.json_end)
+
+
+def _problem_error(problem: str | None, limits: Limits) -> ToolError | None:
+    if problem is None:
+        return None
+    texts = {
+        "missing_name": "the call came without a tool name",
+        "name_too_long": f"the tool name exceeds max_name_bytes={limits.max_name_bytes}",
+        "argument_too_large": f"the arguments exceed max_argument_bytes={limits.max_argument_bytes}",
+    }
+    return InvalidArguments(texts[problem])

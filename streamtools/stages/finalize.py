@@ -1,0 +1,162 @@
+"""A call's text in, its arguments out: verbatim, losslessly normalised, or not at all.
+
+What runs is what the model wrote. The text is parsed by pydantic-core (orjson makes floats of integers from 2**64 on);
+NaN and Infinity are refused; of duplicate keys the last wins. Where the text is no JSON object, only steps that lose
+nothing are tried, and each is named in the call's `normalizations`:
+
+    empty_arguments    "", white space or null            → {}
+    double_encoded     "{\\"a\\": 1}" as a JSON string      → the object inside
+    fenced_arguments   a code fence, or a leading "json"  → the object inside
+    bom                a leading byte order mark          → dropped
+    lone_surrogate     half a surrogate pair              → U+FFFD, which every encoder takes
+
+Anything else is refused with the code of what is wrong: `incomplete_json` (a prefix: it was cut), `malformed_json`,
+`concatenated_json`, `non_object_arguments`, `too_deep`. Nothing is ever completed or guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from pydantic_core import from_json
+
+from ..errors import CallTruncated, InvalidArguments, ToolError
+from ..events import Event, ToolCallEnd, Warning
+from ..limits import Limits
+from ..turn import ToolCall
+from .preview import PartialJSON
+
+__all__ = ["Finalize"]
+
+_FENCE = re.compile(r"\s*(?:```[a-zA-Z]*\s*\n?(?P<fenced>.*?)\s*```|json\s+(?P<labelled>.*))\s*\Z", re.DOTALL)
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_BRACKET = re.compile(r"[{}\[\]]")
+# Whole pairs and escaped backslashes are kept; what is left of \\ud800 to \\udfff is half a pair.
+_HALF_ESCAPE = re.compile(
+    r"(?P<kept>\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+
+_MESSAGES = {
+    "incomplete_json": "the arguments were cut: the JSON text is not complete",
+    "malformed_json": "the arguments are no valid JSON",
+    "concatenated_json": "the arguments hold more than one JSON value; which one is meant is not known",
+    "non_object_arguments": "the arguments are no JSON object",
+    "too_deep": "the arguments are nested deeper than max_json_depth={max_json_depth}",
+}
+
+
+class Finalize:
+    """Gives every ended call its arguments, or the reason why it has none."""
+
+    handles = frozenset({ToolCallEnd})
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+
+    def feed(self, event: Event) -> Iterable[Event]:
+        """Take one event."""
+        if not isinstance(event, ToolCallEnd):
+            return (event,)
+        call = event.call
+        if call.status != "ready":
+            return (replace(event, error=event.error or CallTruncated(_MESSAGES["incomplete_json"])),)
+        if call.kind == "custom":
+            return (replace(event, call=replace(call, arguments={"input": call.arguments_text})),)
+        found = arguments_of(call.arguments_text, self._limits)
+        if isinstance(found, str):
+            return (_refused(event, found, self._limits),)
+        value, steps = found
+        warnings = [Warning(step) for step in steps if step != "empty_arguments"]
+        return (*warnings, replace(event, call=replace(call, arguments=value, normalizations=steps)))
+
+    def finish(self) -> Iterable[Event]:
+        """Nothing is held."""
+        return ()
+
+
+def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
+    text = _MESSAGES[problem].format(max_json_depth=limits.max_json_depth)
+    cut = problem == "incomplete_json"
+    error: ToolError = CallTruncated(text) if cut else InvalidArguments(text)
+    call: ToolCall = replace(event.call, status="truncated" if cut else "invalid", problem=problem)
+    return replace(event, call=call, error=error)
+
+
+def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, ...]] | str:
+    """The arguments that `text` stands for and the steps that led there, or the problem's code."""
+    if _deeper_than(limits.max_json_depth, text):
+        return "too_deep"
+    if not text.strip():
+        return {}, ("empty_arguments",)
+    problem = ""
+    for candidate, steps in _readings(text):
+        try:
+            value = from_json(candidate, allow_inf_nan=False)
+        except ValueError:
+            problem = problem or _what_is_wrong(text)
+            continue
+        if isinstance(value, str) and isinstance(inner := _value(value), dict):
+            value, steps = inner, (*steps, "double_encoded")
+        if value is None:
+            return {}, (*steps, "empty_arguments")
+        if isinstance(value, dict):
+            return value, steps
+        return "non_object_arguments"
+    return problem
+
+
+def _readings(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The text as it is, then what it says without a wrapping; nothing is computed before it is asked for."""
+    yield text, ()
+    bare = text.removeprefix("\ufeff")
+    steps: tuple[str, ...] = ("bom",) if bare != text else ()
+    if steps:
+        yield bare, steps
+    if match := _FENCE.fullmatch(bare):
+        yield match["fenced"] or match["labelled"] or "", (*steps, "fenced_arguments")
+    if _HALF_ESCAPE.search(bare):
+        whole = _HALF_ESCAPE.sub(lambda match: match["kept"] or "\\ufffd", bare)
+        if whole != bare:
+            yield whole, (*steps, "lone_surrogate")
+
+
+def _what_is_wrong(text: str) -> str:
+    """Why a text is no JSON: cut, several values, or wrong."""
+    seen = PartialJSON()
+    seen.feed(text)
+    if seen.state() != "broken":
+        return "incomplete_json"
+    try:
+        _, end = json.JSONDecoder(parse_constant=_refuse).raw_decode(text.lstrip())
+    except (ValueError, RecursionError):
+        return "malformed_json"
+    rest = PartialJSON()
+    rest.feed(text.lstrip()[end:])
+    return "concatenated_json" if rest.state() in ("complete", "partial") else "malformed_json"
+
+
+def _value(text: str) -> Any:
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _deeper_than(limit: int, text: str) -> bool:
+    """Whether brackets outside strings nest deeper than `limit`. Linear, without recursion."""
+    if text.count("{") + text.count("[") <= limit:
+        return False
+    depth = 0
+    for bracket in _BRACKET.findall(_STRINGS.sub("", text)):
+        depth += 1 if bracket in "{[" else -1
+        if depth > limit:
+            return True
+    return False

@@ -1,0 +1,144 @@
+"""One step of a run as it happens: numbers its events, keeps its turn, tells the observers, fills the outbox."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Literal
+
+from .causality import Causality
+from .events import (
+    CausedEvent,
+    Event,
+    ReasoningDelta,
+    RefusalDelta,
+    StepEnd,
+    StepStart,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallFragment,
+    Warning,
+)
+from .observers import Observer
+from .outbox import Outbox
+from .trajectory import Trajectory
+from .turn import Turn, TurnBuilder
+
+__all__ = ["Step"]
+
+_DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta, ToolCallFragment})
+
+Callback = Callable[[Event], None]
+
+
+class Step:
+    """Where every event of a step passes, whoever made it; the only place that gives out `seq`.
+
+    Args:
+        trajectory: the run; its observers see every event.
+        outbox: takes the events for the consumer.
+    """
+
+    def __init__(self, trajectory: Trajectory, outbox: Outbox) -> None:
+        self.run_id = trajectory.run_id
+        self.number = 0
+        self.ended = False
+        """`StepEnd` has been emitted: nothing more will come."""
+        self._trajectory = trajectory
+        self._outbox = outbox
+        self._builder = TurnBuilder()
+        self._causality = Causality()
+        self._observers: list[Observer] = []
+        self._listeners: list[tuple[frozenset[type[Event]], Callback]] = []
+        self._routes: dict[type[Event], tuple[Callback, ...]] = {}
+        self._turn: Turn | None = None  # the final one, once it was asked for
+
+    def listen(self, kinds: Iterable[type[Event]], callback: Callback) -> None:
+        """Call back for each event of these types, after the observers. What raises here is not caught."""
+        self._listeners.append((frozenset(kinds), callback))
+
+    def begin(self) -> None:
+        """Begin: the step gets its number, and its `StepStart`."""
+        self.number, self._causality = self._trajectory.begin_step()
+        self._observers = list(self._trajectory.observers)
+        self.emit(StepStart(self.run_id))
+
+    def end(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
+        """End: the last event. Idempotent."""
+        if not self.ended:
+            self.emit(StepEnd(outcome))
+            self.ended = True
+
+    def turn(self) -> Turn:
+        """The turn so far; computed once when the step has ended."""
+        if self._turn is not None:
+            return self._turn
+        turn = self._builder.build()
+        if self.ended:
+            self._turn = turn
+        return turn
+
+    def emit_all(self, events: Iterable[Event]) -> None:
+        """`emit` each."""
+        for event in events:
+            self.emit(event)
+
+    def emit(self, event: Event) -> None:
+        """Number an event and pass it to the turn, the consumer, the observers and the listeners. Never waits."""
+        kind = type(event)
+        run = self._trajectory
+        seq = run.next_seq
+        run.next_seq = seq + 1
+        if kind in _DELTAS:
+            event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
+            event.step = self.number  # type: ignore[misc]
+        elif isinstance(event, CausedEvent):
+            self._causality.stamp(event, seq, self.number, time.monotonic())
+        self._builder.add(event)
+        self._outbox.put(event)
+        route = self._routes.get(kind)
+        if route is None:
+            route = self._route(kind)
+        for callback in route:
+            callback(event)
+
+    def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
+        """What the observers want held while a tool's body runs."""
+        managers = []
+        for observer in tuple(self._observers):
+            try:
+                manager = observer.around_tool(call_id)
+            except Exception as error:
+                self._drop(observer, error)
+                continue
+            if manager is not None:
+                managers.append(manager)
+        return managers
+
+    def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
+        callbacks: list[Callback] = [
+            _guarded(observer, self._drop)
+            for observer in self._observers
+            if (wanted := observer.event_types) is None or kind in wanted
+        ]
+        callbacks.extend(callback for kinds, callback in self._listeners if kind in kinds)
+        route = self._routes[kind] = tuple(callbacks)
+        return route
+
+    def _drop(self, observer: Observer, error: Exception) -> None:
+        """An observer that raises must not break the stream; it is told no more, and the consumer is told so."""
+        if observer in self._observers:
+            self._observers.remove(observer)
+            self._routes.clear()
+            self.emit(Warning("observer_failed", f"{type(observer).__name__} raised {type(error).__name__}"))
+
+
+def _guarded(observer: Observer, drop: Callable[[Observer, Exception], None]) -> Callback:
+    def call(event: Event) -> None:
+        try:
+            observer.on_event(event)
+        except Exception as error:
+            drop(observer, error)
+
+    return call

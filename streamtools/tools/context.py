@@ -1,0 +1,55 @@
+"""What a running tool may know about its own call, and how it reports back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ToolContext"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """The call that a tool is running for. Annotate a parameter with it, and the tool is given one.
+
+    The parameter is in no schema, and the model cannot set it. In a unit test of your tool, pass ``ToolContext()``:
+    its progress goes nowhere and it is never cancelled.
+
+        @tool
+        async def fetch(url: str, ctx: ToolContext) -> str:
+            \"""Fetch a page.\"""
+            ctx.progress("connecting")
+            ...
+    """
+
+    call_id: str = "call"
+    """The call's identity, unique within its step."""
+    tool_name: str = "tool"
+    """The name under which the model called."""
+    run_id: str = "run"
+    """The run (trajectory) that the call belongs to."""
+    step: int = 0
+    """Which model response of the run made the call, from 0."""
+    attempt: int = 1
+    """Which start of this call this is, from 1."""
+    report: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
+    """Where `progress` goes; the dispatcher's end of the line."""
+    is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
+    """Where `cancelled` comes from; the dispatcher's end of the line."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same string for every attempt at this call and for no other call: hand it to services that want one."""
+        return f"{self.run_id}:{self.step}:{self.call_id}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Nobody waits for the result any more. Sync tools that run long look at it and stop; async ones need not,
+        they are cancelled where they await."""
+        return self.is_cancelled is not None and self.is_cancelled()
+
+    def progress(self, value: Any) -> None:
+        """Report an interim value: observers and the consumer see a `ToolProgress` event, the model does not."""
+        if self.report is not None:
+            self.report(value)

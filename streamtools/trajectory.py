@@ -1,0 +1,44 @@
+"""Many turns as one run: what the steps of an agent's loop share."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from .causality import Causality
+from .observers import Observer
+from .telemetry import default_observers
+
+__all__ = ["Trajectory"]
+
+
+class Trajectory:
+    """A run of several steps, each a `pipeline`: one id, one numbering, and causes that reach from step to step.
+
+    Pass the same one to the pipelines of a loop, one after the other:
+
+        run = Trajectory()
+        while True:
+            async with pipeline(await ask(messages), tools=tools, trajectory=run) as events: ...
+
+    Args:
+        observers: see every event of every step. By default spans are drawn if the application has configured
+            OpenTelemetry, and nothing watches if it has not.
+        run_id: the run's name in events and spans; made up by default.
+    """
+
+    def __init__(self, *, observers: Iterable[Observer] | None = None, run_id: str | None = None) -> None:
+        self.run_id = run_id or uuid.uuid4().hex
+        """The run's id, on each `StepStart` and on spans."""
+        self.observers: tuple[Observer, ...] = tuple(default_observers() if observers is None else observers)
+        self.steps = 0
+        """How many steps have begun."""
+        self.next_seq = 0
+        """The number of the next event."""
+        self._latest = Causality()
+
+    def begin_step(self) -> tuple[int, Causality]:
+        """Begin the next step; returns its number and what stamps its events. `pipeline` calls this."""
+        step, self.steps = self.steps, self.steps + 1
+        self._latest = Causality(tuple(self._latest.observations))
+        return step, self._latest

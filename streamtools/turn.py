@@ -1,0 +1,304 @@
+"""What one model response amounted to.
+
+Events go in (`TurnBuilder.add`), a `Turn` comes out: the same from `parse`, from ``events.turn`` and from a replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from .errors import StreamError
+from .events import (
+    CallKind,
+    Event,
+    Finish,
+    Observation,
+    ProviderItem,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    RefusalDelta,
+    StreamEnd,
+    StreamStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    Warning,
+)
+
+__all__ = ["WELL_ENDED", "Part", "ToolCall", "Turn", "TurnBuilder", "Usage"]
+
+WELL_ENDED: frozenset[Finish | None] = frozenset({"stop", "tool_calls"})
+"""The finishes after which held calls may start. Anything else is no finished decision of the model's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Token counts as the wire gave them; None where it said nothing."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call that the model made."""
+
+    call_id: str
+    """Its identity, unique within the turn."""
+    name: str
+    """The tool's name as registered where it is, else as the model spelled it; ``""`` if it never came."""
+    call_id_synthesized: bool = False
+    """The wire gave no usable id, so `call_id` was made up (the same for the same stream)."""
+    kind: CallKind = "function"
+    index: int = 0
+    """Position among the turn's calls, from 0."""
+    arguments_text: str = field(default="", repr=False)
+    """What the wire said, verbatim. A ``custom`` call's input."""
+    arguments: dict[str, Any] | None = field(default=None, repr=False)
+    """The dispatchable value: verbatim, or losslessly normalised (`normalizations`); None unless ``ready``."""
+    status: Literal["ready", "truncated", "invalid"] = "truncated"
+    problem: str | None = None
+    """Code of what is wrong (``incomplete_json``, ``malformed_json``, ``invalid_arguments``), else None."""
+    normalizations: tuple[str, ...] = ()
+    """Lossless steps that led from `arguments_text` to `arguments` (``double_encoded``)."""
+    dispatchable: bool = False
+    """Ready, of ours to run, and its turn ended well. Whether a tool of that name exists is the registry's question."""
+    provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What the provider wants back with the call, byte for byte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One piece of the response, in the order in which the pieces began: what a history is rendered from."""
+
+    kind: Literal["text", "reasoning", "refusal", "call", "provider"]
+    text: str = field(default="", repr=False)
+    call_id: str | None = None
+    provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What the provider wants back with it; for ``provider`` parts the part itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One model response with its observations. Read it after the stream has ended; before that it is what came so
+    far."""
+
+    wire: str | None = None
+    """The wire that was given or detected; None if the bytes never told."""
+    model: str | None = None
+    response_id: str | None = None
+    parts: tuple[Part, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    """In call order. Calls that the provider ran itself are among them, with kind ``server``."""
+    finish: Finish | None = None
+    finish_raw: str | None = None
+    complete: bool = False
+    """The wire's own terminal marker was seen."""
+    usage: Usage | None = None
+    error: StreamError | None = None
+    """What ended the stream, if that was not its own end; see `raise_for_error`."""
+    warnings: tuple[Warning, ...] = ()
+    """Every tolerance that was used, once per code and detail."""
+    observations: tuple[Observation, ...] = ()
+    """In call order; empty where nothing was dispatched (`parse`)."""
+
+    @property
+    def text(self) -> str:
+        """All text, ``""`` when there is none."""
+        return self._joined("text")
+
+    @property
+    def reasoning(self) -> str:
+        """All reasoning, ``""`` when there is none."""
+        return self._joined("reasoning")
+
+    @property
+    def refusal(self) -> str:
+        """The model's refusal, ``""`` when there is none."""
+        return self._joined("refusal")
+
+    def _joined(self, kind: str) -> str:
+        return "".join(part.text for part in self.parts if part.kind == kind)
+
+    def raise_for_error(self) -> None:
+        """Raise `error` if there is one."""
+        if self.error is not None:
+            raise self.error
+
+    def messages(self, target: str | None = None) -> list[dict[str, Any]]:
+        """The messages to append for the next request: the assistant's turn, and one result for every call.
+
+        Args:
+            target: the wire to write for; by default the one that the turn came over.
+
+        Returns:
+            Plain dicts in the provider's own shape, ready to send. To its own wire the turn goes verbatim; a call
+            whose arguments were cut stands there as ``{}`` with a result that says so. Empty if the model said
+            nothing.
+
+        Raises:
+            ExportError: the target is unknown, or none was given and the wire was never detected.
+        """
+        from .history import messages  # the one reference upwards: a turn is asked for its messages by users
+
+        return messages(self, target)
+
+
+class TurnBuilder:
+    """Collects events into a `Turn`. Costs one list append per delta; the text is joined once."""
+
+    def __init__(self) -> None:
+        self.wire: str | None = None
+        self._start: StreamStart | None = None
+        self._end: StreamEnd | None = None
+        self._parts: list[Part | _OpenPart] = []
+        self._open: dict[str, _OpenPart] = {}
+        self._calls: dict[str, ToolCall] = {}
+        self._warnings: dict[tuple[str, str], Warning] = {}
+        self._observations: dict[str, Observation] = {}
+
+    def add(self, event: Event) -> None:
+        """Take one event. Events that say nothing about the turn are ignored."""
+        handler = _HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, event)
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """Announced calls of ours to answer that have no observation yet, in call order."""
+        return tuple(
+            call for call_id, call in self._calls.items() if call_id not in self._observations and call.kind != "server"
+        )
+
+    def build(self) -> Turn:
+        """The turn so far. Costs time linear in its size."""
+        start, end = self._start, self._end
+        in_order = sorted(self._calls.values(), key=lambda call: call.index)  # a call may be announced late
+        calls = tuple(self._dispatchable(call) for call in in_order)
+        return Turn(
+            wire=self.wire or (start.wire if start else None),
+            model=start.model if start else None,
+            response_id=start.response_id if start else None,
+            parts=tuple(part.close() if isinstance(part, _OpenPart) else part for part in self._parts),
+            calls=calls,
+            finish=end.finish if end else None,
+            finish_raw=end.finish_raw if end else None,
+            complete=end.complete if end else False,
+            usage=end.usage if end else None,
+            error=end.error if end else None,
+            warnings=tuple(self._warnings.values()),
+            observations=tuple(self._observations[c.call_id] for c in calls if c.call_id in self._observations),
+        )
+
+    def _dispatchable(self, call: ToolCall) -> ToolCall:
+        end = self._end
+        ended_well = end is not None and end.complete and end.error is None and end.finish in WELL_ENDED
+        wanted = ended_well and call.status == "ready" and call.kind != "server"
+        return call if call.dispatchable is wanted else replace(call, dispatchable=wanted)
+
+    # -- one method per event that matters --
+
+    def _stream_start(self, event: StreamStart) -> None:
+        self._start = event
+
+    def _text_start(self, _: TextStart) -> None:
+        self._begin("text")
+
+    def _text(self, event: TextDelta) -> None:
+        (self._open.get("text") or self._begin("text")).append(event.text)
+
+    def _text_end(self, event: TextEnd) -> None:
+        self._finish("text", event.provider_state)
+
+    def _reasoning_start(self, _: ReasoningStart) -> None:
+        self._begin("reasoning")
+
+    def _reasoning(self, event: ReasoningDelta) -> None:
+        (self._open.get("reasoning") or self._begin("reasoning")).append(event.text)
+
+    def _reasoning_end(self, event: ReasoningEnd) -> None:
+        self._finish("reasoning", event.provider_state)
+
+    def _refusal(self, event: RefusalDelta) -> None:
+        (self._open.get("refusal") or self._begin("refusal")).append(event.text)
+
+    def _provider_item(self, event: ProviderItem) -> None:
+        self._parts.append(Part(kind="provider", provider_state=event.raw))
+
+    def _call_start(self, event: ToolCallStart) -> None:
+        self._parts.append(Part(kind="call", call_id=event.call_id))
+        self._calls[event.call_id] = ToolCall(
+            call_id=event.call_id,
+            name=event.name,
+            call_id_synthesized=event.call_id_synthesized,
+            kind=event.kind,
+            index=event.index,
+            problem="incomplete_json",
+        )
+
+    def _call_end(self, event: ToolCallEnd) -> None:
+        self._calls[event.call.call_id] = event.call
+
+    def _call_ready(self, event: ToolCallReady) -> None:
+        self._calls[event.call.call_id] = event.call
+
+    def _observation(self, event: Observation) -> None:
+        self._observations[event.call_id] = event
+
+    def _warning(self, event: Warning) -> None:
+        self._warnings.setdefault((event.code, event.detail), event)
+
+    def _stream_end(self, event: StreamEnd) -> None:
+        self._end = event
+
+    def _begin(self, kind: Literal["text", "reasoning", "refusal"]) -> _OpenPart:
+        part = self._open[kind] = _OpenPart(kind)
+        self._parts.append(part)
+        return part
+
+    def _finish(self, kind: str, provider_state: Mapping[str, Any] | None) -> None:
+        part = self._open.pop(kind, None)
+        if part is not None:
+            part.provider_state = provider_state
+
+
+class _OpenPart:
+    """A text that grows: a list of deltas, joined when somebody asks."""
+
+    __slots__ = ("append", "deltas", "kind", "provider_state")
+
+    def __init__(self, kind: Literal["text", "reasoning", "refusal"]) -> None:
+        self.kind = kind
+        self.deltas: list[str] = []
+        self.append = self.deltas.append
+        self.provider_state: Mapping[str, Any] | None = None
+
+    def close(self) -> Part:
+        return Part(kind=self.kind, text="".join(self.deltas), provider_state=self.provider_state)
+
+
+_HANDLERS: dict[type[Event], Any] = {
+    StreamStart: TurnBuilder._stream_start,
+    TextStart: TurnBuilder._text_start,
+    TextDelta: TurnBuilder._text,
+    TextEnd: TurnBuilder._text_end,
+    ReasoningStart: TurnBuilder._reasoning_start,
+    ReasoningDelta: TurnBuilder._reasoning,
+    ReasoningEnd: TurnBuilder._reasoning_end,
+    RefusalDelta: TurnBuilder._refusal,
+    ProviderItem: TurnBuilder._provider_item,
+    ToolCallStart: TurnBuilder._call_start,
+    ToolCallEnd: TurnBuilder._call_end,
+    ToolCallReady: TurnBuilder._call_ready,
+    Observation: TurnBuilder._observation,
+    Warning: TurnBuilder._warning,
+    StreamEnd: TurnBuilder._stream_end,
+}

@@ -1,0 +1,402 @@
+"""``anthropic.messages``: Messages stream events in, events out; a turn in, Anthropic messages out.
+
+    data: {"type":"message_start","message":{"id":"msg_1","model":"claude","usage":{"input_tokens":9}}}
+    data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t1","name":"f","input":{}}}
+    data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\\"a\\": 1}"}}
+    data: {"type":"content_block_stop","index":0}
+    data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}
+    data: {"type":"message_stop"}
+
+Source: https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-20). A call ends at its block's
+stop, a response at ``message_stop`` and nowhere else. Deltas are routed by their own type, not by their block's, and
+blocks are found by index, never by position: gateways mix up both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ..errors import LimitExceeded, RemoteProtocolError
+from ..events import CallKind, Event, Finish, ProviderItem, TextDelta, ToolCallFragment
+from ..limits import Limits
+from ..turn import Part
+from .base import Answer, WireDecoder, malformed, provider_error, valid_name
+
+__all__ = ["NAME", "AnthropicDecoder", "recognises", "render"]
+
+NAME = "anthropic.messages"
+
+_FINISHES: dict[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "pause_turn": "pause",
+    "refusal": "content_filter",
+    # compatible servers
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "length": "length",
+}
+_CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", "server_tool_use": "server", "mcp_tool_use": "server"}
+_EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop", "ping"})
+
+
+def recognises(payload: Mapping[str, Any]) -> bool:
+    """Whether this payload can only be an event of the Messages stream."""
+    kind = payload.get("type")
+    return isinstance(kind, str) and (kind in _EVENT_TYPES or kind.startswith("content_block_"))
+
+
+@dataclass(slots=True)
+class _Block:
+    """A content block that has started."""
+
+    type: str
+    raw: dict[str, Any] = field(default_factory=dict)
+    open: bool = True
+    has_input: bool = False  # some input_json_delta carried text
+    signature: list[str] = field(default_factory=list)
+    citations: list[Any] = field(default_factory=list)
+    pieces: dict[str, list[str]] = field(default_factory=dict)  # growing fields of an opaque block
+    opaque: bool = False  # kept as it is
+    foreign: bool = False  # had deltas that nobody understands, so that it cannot be given back
+
+
+class AnthropicDecoder(WireDecoder):
+    """Decodes one Messages response."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._message_id: object = None
+        self._blocks: dict[object, _Block] = {}
+        self._current: object = None  # index of the block whose text or thinking is being told
+        self._has_calls = False
+        self._stopped = False
+
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        """Take one stream event."""
+        out = self._out = []
+        if payload.get("type") == "content_block_delta":
+            delta = payload.get("delta")
+            if type(delta) is dict:
+                # One text delta after another is what a stream mostly is: a third of the decoder's time saved.
+                if delta.get("type") == "text_delta" and self._open == "text" and payload.get("index") == self._current:
+                    text = delta.get("text")
+                    if type(text) is str:
+                        if text and (text := self._bounded("text", text)):
+                            out.append(TextDelta(text))
+                        return out
+                self._payload = payload
+                self._delta(payload.get("index"), delta)
+                return out
+        self._payload = payload
+        kind = payload.get("type")
+        handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
+        if handler is not None:
+            handler(self, payload)
+        elif error := provider_error(payload):
+            self.fail(error)
+        else:
+            self.warn("unknown_event")
+            self._unknown(payload)
+        return out
+
+    def terminate(self) -> list[Event]:
+        """``[DONE]``, which some gateways add (OpenRouter). It says nothing on this wire."""
+        self._out = []
+        return self._out
+
+    # -- the message --
+
+    def _message_start(self, payload: dict[str, Any]) -> None:
+        message = payload.get("message")
+        if not isinstance(message, dict):
+            self.fail(malformed("'message' of message_start is no object"))
+            return
+        if self._started:
+            if message.get("id") == self._message_id:
+                self.warn("duplicate_message_start")
+            else:
+                self.fail(RemoteProtocolError("message_start while another message is open"))
+            return
+        self._message_id = message.get("id")
+        self._start(message.get("model"), self._message_id)
+        self._read_usage(message.get("usage"))
+        content = message.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):  # programmatic tool calling
+            if isinstance(block, dict):
+                self._block_start({"index": ("start", index), "content_block": block})
+                self._block_stop({"index": ("start", index)})
+        self._stop_reason(message.get("stop_reason"))
+
+    def _message_delta(self, payload: dict[str, Any]) -> None:
+        delta = payload.get("delta")
+        if isinstance(delta, dict):
+            self._stop_reason(delta.get("stop_reason"))
+        self._read_usage(payload.get("usage"))
+
+    def _message_stop(self, _: dict[str, Any]) -> None:
+        self._stopped = True
+        self.done = True
+
+    def _error(self, payload: dict[str, Any]) -> None:
+        error = provider_error(payload, named_error=True)
+        assert error is not None, "an event of type error is one"
+        self.fail(error)
+
+    def _ping(self, _: dict[str, Any]) -> None:
+        """Keeps the connection alive."""
+
+    def _stop_reason(self, reason: object) -> None:
+        if isinstance(reason, str) and reason:
+            self._finish_raw = reason
+
+    def _read_usage(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            self._count(
+                input_tokens=usage.get("input_tokens"),
+                output_tokens=usage.get("output_tokens"),
+                cached_input_tokens=usage.get("cache_read_input_tokens"),
+            )
+
+    # -- blocks --
+
+    def _block_start(self, payload: dict[str, Any]) -> None:
+        index, raw = payload.get("index"), payload.get("content_block")
+        if not isinstance(raw, dict) or isinstance(index, (dict, list)):
+            self.fail(malformed("'content_block' of content_block_start is no object, or its index no number"))
+            return
+        if not self._started:
+            self._start(None, None)
+        if len(self._blocks) >= self.limits.max_open_blocks:
+            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the message"))
+            return
+        earlier = self._blocks.get(index)
+        if earlier is not None and earlier.open:
+            self.warn("missing_block_stop")
+            self._stop(index, earlier)
+        kind = raw.get("type")
+        block = self._blocks[index] = _Block(kind if isinstance(kind, str) else "", raw)
+        starter = _STARTERS.get(block.type)
+        if starter is not None:
+            starter(self, index, block)
+        elif block.type in _CALL_BLOCKS:
+            self._call_start(index, block)
+        else:
+            block.opaque = True
+            if not block.type.endswith("_tool_result") and block.type not in _OPAQUE_BLOCKS:
+                self.warn("unknown_block_type", block.type[: self.limits.max_name_bytes])
+
+    def _text_start(self, index: object, block: _Block) -> None:
+        self._end_part()
+        self._current = index
+        if isinstance(text := block.raw.get("text"), str) and text:
+            self._text(text)
+        if isinstance(citations := block.raw.get("citations"), list):
+            block.citations.extend(citations)
+
+    def _thinking_start(self, index: object, block: _Block) -> None:
+        self._end_part()
+        self._current = index
+        if isinstance(text := block.raw.get("thinking"), str) and text:
+            self._reasoning(text)
+        if isinstance(signature := block.raw.get("signature"), str):
+            block.signature.append(signature)
+
+    def _call_start(self, index: object, block: _Block) -> None:
+        kind = _CALL_BLOCKS[block.type]
+        if kind != "server":
+            self._has_calls = True
+        call_id, name = block.raw.get("id"), block.raw.get("name")
+        self._out.append(
+            ToolCallFragment(
+                _label(index),
+                call_id if isinstance(call_id, str) else None,
+                name if isinstance(name, str) else None,
+                kind=kind,
+                provider_state={key: value for key, value in block.raw.items() if key not in ("id", "name", "input")},
+            )
+        )
+
+    def _block_stop(self, payload: dict[str, Any]) -> None:
+        index = payload.get("index")
+        block = None if isinstance(index, (dict, list)) else self._blocks.get(index)
+        if block is None:
+            self.warn("stop_without_block")
+        elif block.open:
+            self._stop(index, block)
+
+    def _stop(self, index: object, block: _Block, *, cut: bool = False) -> None:
+        """Close a block: at its stop, or at the end of the message, which may have cut it."""
+        block.open = False
+        if block.type in _CALL_BLOCKS:
+            text = ""
+            given = block.raw.get("input")
+            if given and not block.has_input:  # compatible servers; deltas, if any, are the truth
+                self.warn("input_in_block_start")
+                text = given if isinstance(given, str) else _dump(self._exact(given))
+            self._out.append(ToolCallFragment(_label(index), arguments=text, end=True, cut=cut))
+        elif block.opaque:
+            if not block.foreign:
+                grown = {key: "".join(pieces) for key, pieces in block.pieces.items()}
+                self._out.append(ProviderItem(block.type, {**block.raw, **grown}))
+            elif not cut:
+                self._unknown(block.raw)
+        elif index == self._current:
+            if block.signature and self._open is None:  # thinking whose text is withheld, signed all the same
+                self._reasoning("")
+            self._end_part(self._state_of(block))
+            self._current = None
+
+    def _state_of(self, block: _Block) -> dict[str, Any] | None:
+        if block.signature:
+            return {"signature": "".join(block.signature)}
+        return {"citations": block.citations} if block.citations else None
+
+    # -- deltas --
+
+    def _delta(self, index: object, delta: dict[str, Any]) -> None:
+        block = None if isinstance(index, (dict, list)) else self._blocks.get(index)
+        if block is None:
+            self.warn("delta_without_block")
+        if not self._started:
+            self._start(None, None)
+        kind = delta.get("type")
+        handler = _DELTAS.get(kind) if isinstance(kind, str) else None
+        if handler is not None:
+            handler(self, index, block, delta)
+            return
+        if block is not None:
+            block.foreign = True
+        self.warn("unknown_delta_type", str(kind)[: self.limits.max_name_bytes])
+
+    def _text_delta(self, index: object, block: _Block | None, delta: dict[str, Any]) -> None:
+        self._told(index, block, "text")
+        if isinstance(text := delta.get("text"), str) and text:
+            self._text(text)
+
+    def _thinking_delta(self, index: object, block: _Block | None, delta: dict[str, Any]) -> None:
+        self._told(index, block, "thinking")
+        if isinstance(text := delta.get("thinking"), str) and text:
+            self._reasoning(text)
+
+    def _told(self, index: object, block: _Block | None, type_: str) -> None:
+        if block is not None and block.type != type_:
+            self.warn("mismatched_delta", f"{type_} in a {block.type} block")
+        elif index != self._current:
+            self._end_part()
+            self._current = index
+
+    def _signature_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
+        if block is not None and isinstance(signature := delta.get("signature"), str):
+            block.signature.append(signature)
+
+    def _citations_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
+        if block is not None:
+            block.citations.append(delta.get("citation"))
+
+    def _compaction_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
+        if block is not None and isinstance(content := delta.get("content"), str):
+            block.pieces.setdefault("content", []).append(self._bounded("compaction", content))
+
+    def _input_delta(self, index: object, block: _Block | None, delta: dict[str, Any]) -> None:
+        text = delta.get("partial_json")
+        if not isinstance(text, str) or not text or block is None:
+            return  # a delta of no block has no name: it cannot be anybody's
+        if block.type not in _CALL_BLOCKS:
+            self.warn("mismatched_delta", f"input_json in a {block.type} block")
+            return
+        block.has_input = True
+        self._out.append(ToolCallFragment(_label(index), arguments=text))
+
+    # -- the end --
+
+    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        for index, block in self._blocks.items():
+            if block.open:
+                whole = self._stopped and self.error is None
+                if whole and (block.type in _CALL_BLOCKS or block.opaque):
+                    self.warn("missing_block_stop")
+                self._stop(index, block, cut=not whole)
+        finish = _FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
+        if finish == "stop" and self._has_calls:
+            self.warn("finish_reason_normalized")
+            finish = "tool_calls"
+        return finish, self._stopped
+
+
+# Blocks that are kept whole and given back without being looked into.
+_OPAQUE_BLOCKS = frozenset({"redacted_thinking", "container_upload", "compaction", "fallback"})
+_STARTERS: dict[str, Callable[[AnthropicDecoder, object, _Block], None]] = {
+    "text": AnthropicDecoder._text_start,
+    "thinking": AnthropicDecoder._thinking_start,
+}
+_DELTAS: dict[str, Callable[[AnthropicDecoder, object, _Block | None, dict[str, Any]], None]] = {
+    "text_delta": AnthropicDecoder._text_delta,
+    "thinking_delta": AnthropicDecoder._thinking_delta,
+    "signature_delta": AnthropicDecoder._signature_delta,
+    "citations_delta": AnthropicDecoder._citations_delta,
+    "compaction_delta": AnthropicDecoder._compaction_delta,
+    "input_json_delta": AnthropicDecoder._input_delta,
+}
+_HANDLERS: dict[str, Callable[[AnthropicDecoder, dict[str, Any]], None]] = {
+    "message_start": AnthropicDecoder._message_start,
+    "content_block_start": AnthropicDecoder._block_start,
+    "content_block_stop": AnthropicDecoder._block_stop,
+    "message_delta": AnthropicDecoder._message_delta,
+    "message_stop": AnthropicDecoder._message_stop,
+    "error": AnthropicDecoder._error,
+    "ping": AnthropicDecoder._ping,
+}
+
+
+def _label(index: object) -> int | str:
+    return index if isinstance(index, (int, str)) else str(index)
+
+
+def _dump(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# -- the way back ------------------------------------------------------------------------------------------------
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """The assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model said
+    nothing."""
+    blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
+    if not blocks:
+        return []
+    messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
+    results = [
+        {"type": "tool_result", "tool_use_id": r.call_id, "content": r.content}
+        | ({"is_error": True} if r.is_error else {})
+        for r in answer.results
+    ]
+    if results:
+        messages.append({"role": "user", "content": results})
+    return messages
+
+
+def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
+    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    if part.kind == "call" and part.call_id is not None:
+        call = answer.calls[part.call_id]
+        if call.kind == "server" and not answer.own_wire:
+            return None
+        own = dict(call.provider_state or {}) if answer.own_wire else {}
+        own = {"type": "tool_use"} | own
+        input_ = answer.arguments[call.call_id][1]
+        return own | {"id": call.call_id, "name": valid_name(call.name), "input": input_}
+    if part.kind == "reasoning":  # without its signature the API refuses it, so an interrupted one is left out
+        return {"type": "thinking", "thinking": part.text, **state} if state.get("signature") else None
+    if part.kind == "provider":
+        return dict(state) if state else None
+    return {"type": "text", "text": part.text, **state} if part.text.strip() else None  # blank text is refused

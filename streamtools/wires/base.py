@@ -1,0 +1,299 @@
+"""What all wires share: the decoder's life, the parts of a message, errors in band, surrogates."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic_core import from_json
+
+from ..errors import LimitExceeded, ProviderError, RemoteProtocolError, StreamError, TruncatedStream
+from ..events import (
+    Event,
+    Finish,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    RefusalDelta,
+    StreamEnd,
+    StreamStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    Unknown,
+    Warning,
+)
+from ..limits import Limits
+from ..surrogates import SurrogateJoiner
+from ..turn import Part, ToolCall, Usage
+
+__all__ = ["Answer", "Result", "WireDecoder", "excerpt", "malformed", "provider_error", "read_count", "valid_name"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What the model will read as the outcome of one call."""
+
+    call_id: str
+    content: str = field(repr=False)
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A turn as `render` takes it: what the model said, and one result for each of its calls."""
+
+    parts: tuple[Part, ...]
+    calls: Mapping[str, ToolCall]
+    """The calls by id, in call order."""
+    arguments: Mapping[str, tuple[str, Mapping[str, Any]]] = field(repr=False)
+    """Each call's history form: a JSON object as text and as value."""
+    results: tuple[Result, ...]
+    """In call order."""
+    own_wire: bool = True
+    """The turn came over the very wire it is rendered for, so that opaque provider state may go back."""
+
+
+class WireDecoder(ABC):
+    """Decodes one response. Feed it payloads until `done`, then call `finish` once; each returns events.
+
+    It never raises on what the peer sent: an error makes it `done`, and is carried by the `StreamEnd` of `finish`.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.done = False
+        """The terminal marker or an error was seen; what comes after it is not read."""
+        self.error: StreamError | None = None
+        self.raw: bytes | None = None
+        """The bytes of the payload being fed, where there are any: numbers can be read again, exactly."""
+        self.loose = False
+        """Some payload held half a surrogate pair: join halves from now on."""
+        self._payload: object = None  # the payload being read
+        self._out: list[Event] = []
+        self._started = False
+        self._open: str | None = None  # the part that is being told: "text" or "reasoning"
+        self._text_size = 0
+        self._joiners: dict[str, SurrogateJoiner] = {}
+        self._finish_raw: str | None = None
+        self._counts: dict[str, int] = {}
+        self._warned: set[tuple[str, str]] = set()
+
+    @abstractmethod
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        """Take one payload."""
+
+    @abstractmethod
+    def terminate(self) -> list[Event]:
+        """The ``[DONE]`` line came."""
+
+    @abstractmethod
+    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        """The response is over: close what is open. Returns the finish, and whether the wire's marker was seen."""
+
+    def finish(self, *, framed: bool = True, error: StreamError | None = None, abandoned: bool = False) -> list[Event]:
+        """The response is over.
+
+        Args:
+            framed: the payloads came out of a byte stream, so that an end-of-stream line was to be expected.
+            error: what ended the stream, if that was not its own end.
+            abandoned: nobody wants the rest, so that its absence is no error.
+        """
+        self._out = []
+        self.error = self.error or error
+        finish, complete = self._close(framed=framed)
+        self._end_part()
+        if abandoned and not self.done:
+            complete = False
+        elif self.error is None and not complete:
+            self.error = TruncatedStream(f"the {self.name} stream ended before its terminal marker")
+        if self.error is not None:
+            complete = False
+            finish = finish if isinstance(self.error, TruncatedStream) else "error"
+        usage = Usage(**self._counts) if self._counts else None
+        self._out.append(
+            StreamEnd(finish=finish, finish_raw=self._finish_raw, complete=complete, error=self.error, usage=usage)
+        )
+        self.done = True
+        return self._out
+
+    def fail(self, error: StreamError) -> None:
+        """The stream is over because of `error`; nothing after it is read."""
+        if self.error is None:
+            self.error = error
+        self.done = True
+
+    def warn(self, code: str, detail: str = "") -> None:
+        """Report a tolerated deviation, once."""
+        if (code, detail) not in self._warned:
+            self._warned.add((code, detail))
+            self._out.append(Warning(code, detail))
+
+    # -- for the wires --
+
+    def _start(self, model: object, response_id: object) -> None:
+        self._started = True
+        self._out.append(StreamStart(self.name, _text_or_none(model), _text_or_none(response_id)))
+
+    def _text(self, text: str) -> None:
+        if self._open != "text":
+            self._end_part()
+            self._open = "text"
+            self._out.append(TextStart())
+        if text := self._bounded("text", text):
+            self._out.append(TextDelta(text))
+
+    def _reasoning(self, text: str) -> None:
+        if self._open != "reasoning":
+            self._end_part()
+            self._open = "reasoning"
+            self._out.append(ReasoningStart())
+        if text := self._bounded("reasoning", text):
+            self._out.append(ReasoningDelta(text))
+
+    def _refusal(self, text: str) -> None:
+        if text := self._bounded("refusal", text):
+            self._out.append(RefusalDelta(text))
+
+    def _end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+        if self._joiners:
+            self._flush_joiners()
+        if self._open == "text":
+            self._out.append(TextEnd(provider_state))
+        elif self._open == "reasoning":
+            self._out.append(ReasoningEnd(provider_state))
+        self._open = None
+
+    def _unknown(self, raw: object) -> None:
+        self._out.append(Unknown(raw))
+
+    def _count(self, **counts: object) -> None:
+        """Keep the token counts that the wire gives; a later one replaces an earlier."""
+        for name, value in counts.items():
+            if (number := read_count(value)) is not None:
+                self._counts[name] = number
+
+    def _exact(self, value: Any) -> Any:
+        """`value`, a part of the payload being read, with its numbers as they were sent.
+
+        The parser of payloads makes floats of integers from 2**64 on (measured); arguments must not lose digits.
+        """
+        path = _path_to(value, self._payload)
+        if self.raw is None or path is None:
+            return value
+        try:
+            exact = from_json(self.raw, allow_inf_nan=False)
+        except ValueError:  # bytes that only the tolerant parser takes: what it made of them is all there is
+            return value
+        for key in path:
+            exact = exact[key]
+        return exact
+
+    def _bounded(self, kind: str, text: str) -> str:
+        """`text` within the limit, without halves of surrogate pairs."""
+        self._text_size += len(text)
+        if self._text_size > self.limits.max_text_bytes:
+            self.fail(
+                LimitExceeded(
+                    "max_text_bytes", limit=self.limits.max_text_bytes, value=self._text_size, where="the text"
+                )
+            )
+            return ""
+        return self._joined(kind, text) if self.loose else text
+
+    def _joined(self, kind: str, text: str) -> str:
+        joiner = self._joiners.setdefault(kind, SurrogateJoiner())
+        text = joiner.feed(text)
+        self._warn_lone(joiner)
+        return text
+
+    def _flush_joiners(self) -> None:
+        for kind, joiner in self._joiners.items():
+            if (rest := joiner.finish()) and (delta := _DELTAS.get(kind)):
+                self._out.append(delta(rest))
+            self._warn_lone(joiner)
+        self._joiners.clear()
+
+    def _warn_lone(self, joiner: SurrogateJoiner) -> None:
+        if joiner.lone:
+            self.warn("lone_surrogate")
+
+
+_DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]] = {
+    "text": TextDelta,
+    "reasoning": ReasoningDelta,
+    "refusal": RefusalDelta,
+}
+
+
+def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> ProviderError | None:
+    """The error that a payload reports, in any of the shapes that servers use; None if it reports none.
+
+    `named_error`: the frame itself was called "error", so that the payload is one whatever it looks like.
+    """
+    error = payload.get("error")
+    if isinstance(error, Mapping):
+        body: Mapping[str, Any] = error
+    elif isinstance(error, str) and error:
+        return ProviderError(error, code=_code(payload.get("code")))
+    elif named_error or payload.get("object") == "error" or payload.get("type") == "error":
+        body = payload
+    elif error:
+        return ProviderError("the provider sent an error without a message")
+    else:
+        return None
+    message = body.get("message") or body.get("detail") or body.get("type")
+    return ProviderError(
+        message if isinstance(message, str) else "the provider sent an error without a message",
+        code=_code(body.get("code")),
+        type=_text_or_none(body.get("type")),
+    )
+
+
+def read_count(value: object) -> int | None:
+    """A token count, if that is what `value` is."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if 0 <= value < 2**53 else None
+
+
+def excerpt(data: bytes | str, limit: int) -> str:
+    """The first characters of something that a peer sent, safe to show: escapes and controls are spelled out."""
+    text = data[: 4 * limit].decode("utf-8", "replace") if isinstance(data, bytes) else data[:limit]
+    shown = re.sub(r"[^\x20-\x7e]", lambda match: ascii(match[0])[1:-1], text.strip()[:limit])
+    return shown + ("…" if len(data) > limit else "")
+
+
+def valid_name(name: str) -> str:
+    """A tool name that an API takes back: a name that the model made up may hold characters that are refused."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unknown_tool"
+
+
+def malformed(what: str) -> RemoteProtocolError:
+    """A payload that is not what the wire promises."""
+    return RemoteProtocolError(what, kind="malformed_chunk")
+
+
+def _path_to(target: object, tree: object) -> list[Any] | None:
+    """Keys and positions that lead to `target`, the very object, inside `tree`."""
+    waiting: list[tuple[object, list[Any]]] = [(tree, [])]
+    while waiting:
+        node, path = waiting.pop()
+        if node is target:
+            return path
+        children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+        waiting.extend((child, [*path, key]) for key, child in children)
+    return None
+
+
+def _code(code: object) -> str | int | None:
+    return code if isinstance(code, (str, int)) and not isinstance(code, bool) else None
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,386 @@
+"""``openai.chat_completions``: Chat Completions chunks in, events out; a turn in, chat messages out.
+
+    data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":"Let me"}}]}
+    data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"f","arguments":""}}]}}]}
+    data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\\"a\\":1}"}}]}}]}
+    data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}
+    data: [DONE]
+
+Source: https://platform.openai.com/docs/api-reference/chat-streaming (read 2026-11-20), and what compatible servers do.
+The wire has no end marker of its own for a call: all calls end with the response, at ``[DONE]`` or at the end of the
+body. A response is complete when a finish reason was seen; ``[DONE]`` alone proves nothing, because gateways add it
+after an upstream died (lemonade-sdk/lemonade#2826).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from ..errors import LimitExceeded
+from ..events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
+from ..limits import Limits
+from ..turn import ToolCall
+from .base import Answer, WireDecoder, malformed, provider_error, valid_name
+from .reasoning_details import ReasoningDetails
+from .think import LeadingThink
+
+__all__ = ["NAME", "OpenAIChatDecoder", "recognises", "render"]
+
+NAME = "openai.chat_completions"
+
+# The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
+_FINISHES: dict[str, Finish] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    "COMPLETE": "stop",
+    "STOP": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "MAX_TOKENS": "length",
+    "content_filter": "content_filter",
+    "error": "error",
+}
+# A later finish reason replaces an earlier one only if it is bad news.
+_BAD_NEWS = frozenset({"length", "content_filter", "error"})
+# `native_finish_reason` (OpenRouter) of a response that was cut although `finish_reason` says otherwise.
+_NATIVE_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "MAX_TOKENS"})
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+def recognises(payload: Mapping[str, Any]) -> bool:
+    """Whether this payload can only be a Chat Completions chunk."""
+    kind = payload.get("object")
+    if isinstance(kind, str) and kind.startswith("chat.completion"):
+        return True
+    choices = payload.get("choices", payload)
+    if choices is None or choices == []:
+        return True
+    if not isinstance(choices, list) or not isinstance(choices[0], Mapping):
+        return False
+    return "text" not in choices[0]  # that would be the legacy completions API
+
+
+class OpenAIChatDecoder(WireDecoder):
+    """Decodes one Chat Completions response. Only one choice is followed."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._choice: object = None  # index of the choice that is followed
+        self._last_choice: object = None
+        self._think: LeadingThink | None = LeadingThink()
+        self._reasoning_field: str | None = None
+        self._details = ReasoningDetails()
+        self._has_calls = False
+        self._terminated = False
+
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        """Take one chunk."""
+        out = self._out = []
+        if "error" in payload and (error := provider_error(payload)):
+            self._read_usage(payload)
+            self.fail(error)
+            return out
+        choices = payload.get("choices")
+        if not self._started and (choices or payload.get("id") or payload.get("model")):
+            self._start(payload.get("model"), payload.get("id"))
+        if payload.get("usage") is not None or "x_groq" in payload:
+            self._read_usage(payload)
+        if not choices:
+            if choices is None and (error := provider_error(payload)):
+                self.fail(error)
+            return out
+        if type(choices) is not list:
+            self.fail(malformed("'choices' of a chunk is no list"))
+            return out
+        for choice in choices:
+            if type(choice) is not dict:
+                self.fail(malformed("a choice of a chunk is no object"))
+                return out
+            index = choice.get("index")
+            if index != self._choice and not self._follows(index):
+                continue
+            delta = choice.get("delta")
+            if type(delta) is dict:
+                content = delta.get("content")
+                # One plain delta of text after another is what a stream mostly is: 20 % of the decoder's time saved.
+                if type(content) is str and len(delta) == 1 and self._open == "text" and not self._think:
+                    if content and (content := self._bounded("text", content)):
+                        out.append(TextDelta(content))
+                else:
+                    self._payload = payload
+                    self._delta(delta)
+            if finish := choice.get("finish_reason"):
+                self._finished(finish, choice.get("native_finish_reason"))
+        return out
+
+    def terminate(self) -> list[Event]:
+        """``[DONE]``."""
+        self._out = []
+        self._terminated = True
+        self.done = True
+        return self._out
+
+    # -- the parts of a delta --
+
+    def _follows(self, index: object) -> bool:
+        """Whether a choice with a new index belongs to the one that is followed.
+
+        With n > 1 the others are left out. But Foundry Local counts tokens there (microsoft/foundry-local#144): an
+        index that begins above 0 and only grows labels nothing.
+        """
+        if self._choice is None or index is None:
+            self._choice = self._last_choice = index
+            return True
+        self.warn("extra_choice")
+        last, counts = self._last_choice, self._choice != 0
+        if counts and isinstance(index, int) and isinstance(last, int) and index > last:
+            self._last_choice = index
+            return True
+        return index == last
+
+    def _delta(self, delta: dict[str, Any]) -> None:
+        for name in _REASONING_FIELDS:
+            value = delta.get(name)
+            if isinstance(value, str) and value:
+                self._reasoning_field = name
+                self._reasoning(value)
+                break
+        else:
+            name = ""
+        if details := delta.get("reasoning_details"):
+            for text in self._details.add(details):
+                if not name and text:  # otherwise the same text stands in the field above
+                    self._reasoning(text)
+            if self._details.size > (limit := self.limits.max_text_bytes):
+                self.fail(LimitExceeded("max_text_bytes", limit=limit, where="the reasoning details"))
+        content = delta.get("content")
+        if content:
+            self._content(content)
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._refusal(refusal)
+        calls = delta.get("tool_calls")
+        if calls:
+            self._calls(calls)
+        elif isinstance(legacy := delta.get("function_call"), dict):
+            self._call({"index": "function_call", "function": legacy})
+
+    def _content(self, content: object) -> None:
+        if isinstance(content, str):
+            self._head_of_text(content) if self._think else self._text(content)
+        elif isinstance(content, (list, dict)):  # typed blocks: Mistral, Databricks
+            for block in content if isinstance(content, list) else [content]:
+                self._block(block)
+        else:
+            self._unknown(content)
+
+    def _block(self, block: object) -> None:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if isinstance(block, str):
+            self._content(block)
+        elif isinstance(block, dict) and isinstance(text := block.get("text"), str):
+            if text:
+                self._content(text)
+        elif isinstance(block, dict) and kind in ("thinking", "reasoning"):
+            inner = block.get("thinking") or block.get("summary") or block.get("reasoning")
+            for text in _texts(inner):
+                self._reasoning_field = "content"
+                self._reasoning(text)
+        else:
+            self._unknown(block)
+
+    def _head_of_text(self, text: str) -> None:
+        """Text while a leading ``<think>`` block is still possible."""
+        assert self._think is not None
+        reasoning, rest = self._think.feed(text)
+        if self._think.state != "undecided" and self._think.raw:
+            self.warn("inline_think")
+        self._tell(reasoning, rest)
+
+    def _tell(self, reasoning: str, text: str) -> None:
+        think = self._think
+        if reasoning:
+            self._reasoning(reasoning)
+        if think and think.state == "text":
+            if think.raw:
+                self._end_part()
+            self._think = None
+        if text:
+            self._text(text)
+
+    def _end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+        if self._open == "reasoning" and provider_state is None:
+            provider_state = self._reasoning_state()
+        super()._end_part(provider_state)
+
+    def _reasoning_state(self) -> dict[str, Any]:
+        if self._reasoning_field is None and self._think and self._think.raw:
+            return {"inline": "".join(self._think.raw)}
+        return {"field": self._reasoning_field} if self._reasoning_field else {}
+
+    # -- calls --
+
+    def _calls(self, calls: object) -> None:
+        if isinstance(calls, dict):  # TGI sends one object
+            calls = [calls]
+        if not isinstance(calls, list):
+            self._unknown(calls)
+            return
+        for call in calls:
+            if isinstance(call, dict):
+                self._call(call)
+            elif call is not None:
+                self._unknown(call)
+
+    def _call(self, call: dict[str, Any]) -> None:
+        if self._think:  # text that might have become a tag stays text
+            self._tell(*self._think.finish())
+            self._think = None
+        if self._open:
+            self._end_part()
+        custom = call.get("custom")
+        function = call.get("function")
+        if isinstance(custom, dict):
+            name, arguments = custom.get("name"), custom.get("input")
+        elif isinstance(function, dict):
+            name, arguments = function.get("name"), function.get("arguments")
+        else:
+            name = arguments = None
+        index = call.get("index")
+        if index is None:
+            self.warn("missing_index")
+        self._has_calls = True
+        self._out.append(
+            ToolCallFragment(
+                index if isinstance(index, (int, str)) else None,
+                _string(call.get("id")),
+                _string(name),
+                arguments if isinstance(arguments, str) else self._arguments_text(arguments),
+                "custom" if call.get("type") == "custom" or custom is not None else "function",
+                provider_state={"extra_content": call["extra_content"]} if call.get("extra_content") else None,
+            )
+        )
+
+    def _arguments_text(self, arguments: object) -> str:
+        if arguments is None:
+            return ""
+        self.warn("arguments_object")
+        return json.dumps(self._exact(arguments), ensure_ascii=False, separators=(",", ":"))
+
+    # -- the end --
+
+    def _finished(self, finish: object, native: object) -> None:
+        if not isinstance(finish, str):
+            self._unknown(finish)
+            return
+        if self._finish_raw is None:
+            self._finish_raw = finish
+        elif finish == self._finish_raw:
+            self.warn("repeated_finish_reason")
+        else:
+            self.warn("conflicting_finish_reason")
+            if _FINISHES.get(finish) in _BAD_NEWS:
+                self._finish_raw = finish
+        if isinstance(native, str) and native in _NATIVE_CUT and _FINISHES.get(finish) != "length":
+            self.warn("masked_truncation")
+            self._finish_raw = native
+
+    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        if self._think:
+            self._tell(*self._think.finish())
+        self._end_part()
+        if self._details:
+            self._out.append(ProviderItem("reasoning_details", {"reasoning_details": self._details.joined()}))
+        raw = self._finish_raw
+        if raw is None:
+            return None, False
+        if framed and not self._terminated and self.error is None:
+            self.warn("missing_done")
+        finish = _FINISHES.get(raw, "length" if raw in _NATIVE_CUT else "other")
+        if finish == "stop" and self._has_calls:
+            self.warn("finish_reason_normalized")
+            finish = "tool_calls"
+        return finish, True
+
+    def _read_usage(self, payload: dict[str, Any]) -> None:
+        groq = payload.get("x_groq")
+        for usage in (groq.get("usage") if isinstance(groq, dict) else None, payload.get("usage")):
+            if isinstance(usage, dict):
+                prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+                self._count(
+                    input_tokens=usage.get("prompt_tokens"),
+                    output_tokens=usage.get("completion_tokens"),
+                    cached_input_tokens=prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
+                    reasoning_tokens=completion.get("reasoning_tokens") if isinstance(completion, dict) else None,
+                )
+
+
+def _texts(inner: object) -> Iterable[str]:
+    """The texts of a typed block's content: a string, or a list of text blocks."""
+    for item in inner if isinstance(inner, list) else [inner]:
+        text = item.get("text") if isinstance(item, dict) else item
+        if isinstance(text, str) and text:
+            yield text
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    text = "".join(part.text for part in answer.parts if part.kind == "text")
+    if text:
+        message["content"] = text
+    if answer.own_wire:
+        _render_reasoning(message, answer)
+    refusal = "".join(part.text for part in answer.parts if part.kind == "refusal")
+    if refusal:
+        message["refusal"] = refusal
+    calls = [_render_call(call, answer) for call in answer.calls.values() if call.kind != "server"]
+    if calls:
+        message["tool_calls"] = calls
+    if message == {"role": "assistant", "content": None}:
+        return []
+    results = [{"role": "tool", "tool_call_id": r.call_id, "content": r.content} for r in answer.results]
+    return [message, *results]
+
+
+def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
+    name = valid_name(call.name)
+    state = call.provider_state if answer.own_wire and call.provider_state else {}
+    if call.kind == "custom":
+        body: dict[str, Any] = {"type": "custom", "custom": {"name": name, "input": call.arguments_text}}
+    else:
+        body = {"type": "function", "function": {"name": name, "arguments": answer.arguments[call.call_id][0]}}
+    return {"id": call.call_id, **body, **state}
+
+
+def _render_reasoning(message: dict[str, Any], answer: Answer) -> None:
+    """Give reasoning back in the field it came in; its owner wants it there, or ignores it."""
+    for part in answer.parts:
+        state = part.provider_state or {}
+        if part.kind == "reasoning" and "inline" in state:
+            message["content"] = state["inline"] + (message["content"] or "")
+        elif part.kind == "reasoning" and state.get("field") == "content":
+            block = {"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}
+            content = message["content"]
+            texts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
+            at = sum(item["type"] == "thinking" for item in texts)
+            message["content"] = [*texts[:at], block, *texts[at:]]
+        elif part.kind == "reasoning" and "field" in state:
+            message[state["field"]] = message.get(state["field"], "") + part.text
+        elif part.kind == "provider" and "reasoning_details" in state:
+            message["reasoning_details"] = state["reasoning_details"]
