@@ -7,7 +7,7 @@ event loop, and neither raises on what came over the wire: an error ends the str
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -29,11 +29,11 @@ from .turn import Turn, TurnBuilder
 from .wires import WireDecoder, decoder, detect
 from .wires.base import excerpt, malformed, provider_error
 
-__all__ = ["StreamDecoder", "parse"]
+__all__ = ["SLICE_BYTES", "StreamDecoder", "parse"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
 _HEAD_BYTES = 64 << 10  # of a body without a single frame, kept to tell what it is instead
-_SLICE_BYTES = 64 << 10  # a chunk is worked on in slices of this size, so that a huge one yields events steadily
+SLICE_BYTES = 64 << 10  # a chunk is worked on in slices of this size, so that a huge one yields events steadily
 
 
 def parse(
@@ -65,11 +65,12 @@ def parse(
     stream = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits)
     turn = TurnBuilder()
     for item in (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body:
-        for events in stream.feed_slices(bytes(item) if isinstance(item, (bytearray, memoryview)) else item):
-            for event in events:
-                turn.add(event)
-    for event in stream.finish():
-        turn.add(event)
+        if type(item) is bytes and len(item) <= SLICE_BYTES:
+            turn.add_all(stream.feed(item))
+        else:
+            for events in stream.feed_slices(bytes(item) if isinstance(item, (bytearray, memoryview)) else item):
+                turn.add_all(events)
+    turn.add_all(stream.finish())
     turn.wire = stream.wire
     return turn.build()
 
@@ -100,6 +101,7 @@ class StreamDecoder:
         self._wire: WireDecoder | None = None if wire is None else decoder(wire, limits)
         self._chain = stages.build(tools if isinstance(tools, Toolset) else Toolset(tools), limits)
         self._size = 0
+        self._max_size = limits.max_stream_bytes
         self._framed = False  # bytes were fed, not payloads
         self._head: bytes | None = b""  # the body so far, until a payload has come out of it
         self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
@@ -121,11 +123,11 @@ class StreamDecoder:
         """`feed`, a slice at a time: however large the item, only so many events are held at once."""
         if isinstance(item, str):
             item = item.encode("utf-8", "surrogatepass")
-        if not isinstance(item, bytes) or len(item) <= _SLICE_BYTES:
+        if not isinstance(item, bytes) or len(item) <= SLICE_BYTES:
             yield self.feed(item)
             return
-        for at in range(0, len(item), _SLICE_BYTES):
-            yield self.feed(item[at : at + _SLICE_BYTES])
+        for at in range(0, len(item), SLICE_BYTES):
+            yield self.feed(item[at : at + SLICE_BYTES])
 
     def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
         """Take the next item: bytes or text of the body, cut anywhere, or one parsed payload. Returns events.
@@ -138,11 +140,22 @@ class StreamDecoder:
             raise LocalProtocolError("StreamDecoder.feed() after finish()")
         out: list[Event] = []
         try:
-            if isinstance(item, (bytes, str)):
-                self._bytes(item if isinstance(item, bytes) else item.encode("utf-8", "surrogatepass"), out)
+            if type(item) is bytes:
+                self._size += len(item)
+                if self._size > self._max_size:
+                    raise LimitExceeded("max_stream_bytes", limit=self._max_size, value=self._size)
+                if self._head is not None:
+                    self._framed = True
+                    self._head += item[: _HEAD_BYTES - len(self._head)]
+                if payloads := self._sse.feed_payloads(item):
+                    self._take(payloads, out)
             elif isinstance(item, Mapping):
                 self._head = None
                 self._payload(item if type(item) is dict else dict(item), None, out)
+            elif isinstance(item, str):
+                return self.feed(item.encode("utf-8", "surrogatepass"))
+            elif isinstance(item, bytes):
+                return self.feed(bytes(item))
             else:
                 raise TypeError(f"a stream yields bytes, str or mappings, not {type(item).__name__}")
         except StreamError as error:
@@ -181,43 +194,38 @@ class StreamDecoder:
 
     # -- bytes to payloads --
 
-    def _bytes(self, data: bytes, out: list[Event]) -> None:
-        self._size += len(data)
-        if self._size > self._limits.max_stream_bytes:
-            raise LimitExceeded("max_stream_bytes", limit=self._limits.max_stream_bytes, value=self._size)
-        if self._head is not None:
-            self._framed = True
-            self._head += data[: _HEAD_BYTES - len(self._head)]
-        frames = self._sse.feed(data)
-        if frames:
-            self._frames(frames, out)
-
-    def _frames(self, frames: list[Frame], out: list[Event]) -> None:
+    def _take(self, payloads: Sequence[bytes | Frame], out: list[Event]) -> None:
+        """Data of events, or whole frames where their name matters. The hot loop."""
         self._head = None
-        for frame in frames:
+        wire, chain = self._wire, self._chain
+        passing = chain.passing
+        for data in payloads:
             try:
-                payload = orjson.loads(frame.data)
+                payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
             except orjson.JSONDecodeError:
-                self._odd_frame(frame, out)
+                self._odd_payload(data, out)
+                wire = self._wire
                 continue
-            wire = self._wire
-            if wire is not None and not wire.done and type(payload) is dict and frame.event != "error":
-                wire.raw = frame.data
-                self._pass_on(wire.feed(payload), out)
-            else:
-                self._rare_frame(frame, payload, out)
+            if wire is None or wire.done or type(payload) is not dict:
+                self._rare_payload(payload, data, out)
+                wire = self._wire
+                continue
+            wire.raw = data  # type: ignore[assignment]  # what was parsed is bytes
+            for event in wire.feed(payload):
+                if type(event) in passing:
+                    out.append(event)
+                else:
+                    out.extend(chain.feed(event))
 
     def _pass_on(self, events: list[Event], out: list[Event]) -> None:
-        chain = self._chain
         for event in events:
-            if chain.passes(type(event)):
-                out.append(event)
-            else:
-                out.extend(chain.feed(event))
+            out.extend(self._chain.feed(event))
 
-    def _odd_frame(self, frame: Frame, out: list[Event]) -> None:
-        """A frame whose data orjson does not take: an end marker, a keep-alive, broken characters, no JSON at all."""
-        data = frame.data.strip()
+    def _odd_payload(self, item: bytes | Frame, out: list[Event]) -> None:
+        """Data that orjson does not take: an end marker, a keep-alive, broken characters, no JSON at all; or an event
+        that is called "error"."""
+        named_error = isinstance(item, Frame)
+        data = (item.data if isinstance(item, Frame) else item).strip()
         if data == b"[DONE]":
             if self._wire is not None and not self._wire.done:
                 self._pass_on(self._wire.terminate(), out)
@@ -225,27 +233,24 @@ class StreamDecoder:
             self._warn("keepalive_data", out)
         elif self.done:
             self._after_done(out)
+        elif (payload := _tolerant(data)) is None:
+            text = excerpt(data, self._limits.max_error_excerpt)
+            raise ProviderError(text) if named_error else malformed(f"the data of an event is no JSON: {text}")
+        elif named_error and isinstance(payload, dict) and (error := provider_error(payload, named_error=True)):
+            raise error
         else:
-            payload = _tolerant(data)
-            if payload is None:
-                text = excerpt(data, self._limits.max_error_excerpt)
-                if frame.event == "error":
-                    raise ProviderError(text)
-                raise malformed(f"the data of an event is no JSON: {text}")
             if self._wire is not None:
                 self._wire.loose = True
-            self._rare_frame(frame, payload, out)
+            self._rare_payload(payload, data, out)
 
-    def _rare_frame(self, frame: Frame, payload: object, out: list[Event]) -> None:
+    def _rare_payload(self, payload: object, data: bytes | Frame, out: list[Event]) -> None:
         """A payload that is not the next one of a wire that is known and under way."""
         if self.done:
             self._after_done(out)
         elif not isinstance(payload, dict):
             raise malformed(f"the data of an event is a JSON {type(payload).__name__}, not an object")
-        elif frame.event == "error" and (error := provider_error(payload, named_error=True)):
-            raise error
         else:
-            self._payload(payload, frame.data, out)
+            self._payload(payload, data if isinstance(data, bytes) else None, out)
 
     def _payload(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> None:
         if self.done:
@@ -270,9 +275,9 @@ class StreamDecoder:
     def _flush(self, out: list[Event]) -> None:
         """At a clean end of the body a last block counts although its blank line is missing, if it is whole."""
         try:
-            frames = self._sse.finish()
-            if frames and (frames[0].event == "error" or frames[0].data == b"[DONE]" or _tolerant(frames[0].data)):
-                self._frames(frames, out)
+            for frame in self._sse.finish():
+                if frame.event == "error" or frame.data.strip() == b"[DONE]" or _tolerant(frame.data) is not None:
+                    self._take([frame if frame.event == "error" else frame.data], out)
         except StreamError as error:
             self._fail(error)
 

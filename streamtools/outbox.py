@@ -24,32 +24,33 @@ class Outbox:
 
     def __init__(self, size: int) -> None:
         self.queue: deque[Event] = deque()
+        self.size = size
         self.closed = False
-        self._size = size
-        self._not_empty: anyio.Event | None = None  # somebody waits for an event
-        self._has_room: anyio.Event | None = None  # the pump waits for room
-
-    @property
-    def full(self) -> bool:
-        """No room: the pump should wait."""
-        return len(self.queue) >= self._size
+        self.awaited: anyio.Event | None = None
+        """Set by who waits for an event."""
+        self.room_awaited: anyio.Event | None = None
+        """Set by the pump while it waits for room."""
 
     def put(self, event: Event) -> None:
         """Add an event; never waits. A closed outbox drops it."""
-        if self.closed:
-            return
-        self.queue.append(event)
-        if self._not_empty is not None:
-            self._not_empty.set()
-            self._not_empty = None
+        if not self.closed:
+            self.queue.append(event)
+            if self.awaited is not None:
+                self.wake()
+
+    def wake(self) -> None:
+        """Wake whoever waits for an event."""
+        if self.awaited is not None:
+            self.awaited.set()
+            self.awaited = None
 
     def close(self) -> None:
         """Nothing more will come; what is here can still be had. Wakes everybody."""
         self.closed = True
-        for waiting in (self._not_empty, self._has_room):
-            if waiting is not None:
-                waiting.set()
-        self._not_empty = self._has_room = None
+        self.wake()
+        if self.room_awaited is not None:
+            self.room_awaited.set()
+            self.room_awaited = None
 
     def discard(self) -> None:
         """Nobody takes events any more: drop those that wait, keep none, let nobody wait."""
@@ -58,21 +59,25 @@ class Outbox:
 
     async def wait_for_room(self) -> None:
         """Wait until the consumer has taken enough, or the outbox was closed."""
-        while self.full and not self.closed:
-            if self._has_room is None:
-                self._has_room = anyio.Event()
-            await self._has_room.wait()
+        while len(self.queue) >= self.size and not self.closed:
+            if self.room_awaited is None:
+                self.room_awaited = anyio.Event()
+            await self.room_awaited.wait()
 
-    async def get(self) -> Event | None:
-        """The next event; None when there will be none."""
+    def take(self) -> Event:
+        """The next event, when there is one."""
+        event = self.queue.popleft()
+        if self.room_awaited is not None and len(self.queue) <= self.size // 2:
+            self.room_awaited.set()
+            self.room_awaited = None
+        return event
+
+    async def wait(self) -> bool:
+        """Wait for an event; False when there will be none."""
         while not self.queue:
             if self.closed:
-                return None
-            if self._not_empty is None:
-                self._not_empty = anyio.Event()
-            await self._not_empty.wait()
-        event = self.queue.popleft()
-        if self._has_room is not None and len(self.queue) <= self._size // 2:
-            self._has_room.set()
-            self._has_room = None
-        return event
+                return False
+            if self.awaited is None:
+                self.awaited = anyio.Event()
+            await self.awaited.wait()
+        return True

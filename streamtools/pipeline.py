@@ -10,7 +10,7 @@ runs, waits for it, and settles: each call has its observation, the source is cl
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
@@ -20,7 +20,7 @@ from anyio import CancelScope, create_task_group, current_effective_deadline
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from .decode import StreamDecoder
+from .decode import SLICE_BYTES, StreamDecoder
 from .dispatch import Dispatcher, DispatchPolicy
 from .errors import LocalProtocolError, StreamError, TruncatedStream
 from .events import Event, StreamEnd, Warning
@@ -40,7 +40,6 @@ Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 
 _POLICIES = ("auto", "early", "turn_end")
-_SLICE_BYTES = 64 << 10
 
 
 def pipeline(
@@ -160,10 +159,11 @@ class Pipeline:
         return self
 
     async def __anext__(self) -> Event:
-        self._check_open()
-        event = await self._outbox.get()
-        if event is not None:
-            return event
+        if self._state != "open":
+            self._check_open()
+        outbox = self._outbox
+        if outbox.queue or await outbox.wait():
+            return outbox.take()
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -241,24 +241,24 @@ class Pipeline:
 
     async def _read(self) -> None:
         """Emit everything that comes of the source, no faster than it is consumed."""
-        emit, outbox = self._step.emit, self._outbox
+        step, queue, room = self._step, self._outbox.queue, self._outbox.size
         async with AsyncExitStack() as stack:
             batches = await stack.enter_async_context(aclosing(self._batches()))
             if not self._transforms:
                 async for events in batches:
-                    for event in events:
-                        emit(event)
-                    if outbox.full or self._launched:
+                    if events:
+                        step.emit_all(events)
+                    if len(queue) >= room or self._launched:
                         await self._let_others_run()
                 return
             stream: AsyncIterator[Event] = await stack.enter_async_context(aclosing(_flat(batches)))
             for transform in self._transforms:
                 stream = transform(stream)
-                if hasattr(stream, "aclose"):
-                    stream = await stack.enter_async_context(aclosing(stream))
+                if isinstance(stream, AsyncGenerator):
+                    await stack.enter_async_context(aclosing(stream))
             async for event in stream:
-                emit(event)
-                if outbox.full or self._launched:
+                step.emit(event)
+                if len(queue) >= room or self._launched:
                     await self._let_others_run()
 
     async def _let_others_run(self) -> None:
@@ -274,7 +274,7 @@ class Pipeline:
         try:
             try:
                 async for item in await self._source.items():
-                    if type(item) is bytes and len(item) <= _SLICE_BYTES:
+                    if type(item) is bytes and len(item) <= SLICE_BYTES:
                         yield decoder.feed(item)
                     else:
                         for events in decoder.feed_slices(item):
@@ -306,7 +306,7 @@ class Pipeline:
         if grace.cancelled_caught:
             self._step.emit(Warning("source_unresponsive", f"closing took over {self._limits.cancel_grace:g} s"))
 
-    def _start_call(self, run: Callable[[], Awaitable[None]]) -> None:
+    def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None, "calls start inside the block"
         self._launched = True
         self._group.start_soon(run)
@@ -327,6 +327,7 @@ class Pipeline:
         """Say what is left to say: no task runs any more. Idempotent."""
         if self._step.ended:
             return
+        self._dispatcher.stop()
         if self._end is None:
             self._step.emit_all(self._decoder.finish(abandoned=True))
         self._dispatcher.settle()

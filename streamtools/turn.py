@@ -5,7 +5,7 @@ Events go in (`TurnBuilder.add`), a `Turn` comes out: the same from `parse`, fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -162,6 +162,8 @@ class TurnBuilder:
         self._parts: list[Part | _OpenPart] = []
         self._open: dict[str, _OpenPart] = {}
         self._calls: dict[str, ToolCall] = {}
+        self.add_text: Callable[[str], None] = self._first_text
+        """Take a delta of text: what `add` does with a `TextDelta`, at the price of a list's append."""
         self._warnings: dict[tuple[str, str], Warning] = {}
         self._observations: dict[str, Observation] = {}
 
@@ -170,6 +172,14 @@ class TurnBuilder:
         handler = _HANDLERS.get(type(event))
         if handler is not None:
             handler(self, event)
+
+    def add_all(self, events: Iterable[Event]) -> None:
+        """Take events."""
+        for event in events:
+            if type(event) is TextDelta:
+                self.add_text(event.text)
+            else:
+                self.add(event)
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -213,10 +223,14 @@ class TurnBuilder:
         self._begin("text")
 
     def _text(self, event: TextDelta) -> None:
-        (self._open.get("text") or self._begin("text")).append(event.text)
+        self.add_text(event.text)
+
+    def _first_text(self, text: str) -> None:
+        self._begin("text").append(text)
 
     def _text_end(self, event: TextEnd) -> None:
         self._finish("text", event.provider_state)
+        self.add_text = self._first_text
 
     def _reasoning_start(self, _: ReasoningStart) -> None:
         self._begin("reasoning")
@@ -262,6 +276,8 @@ class TurnBuilder:
     def _begin(self, kind: Literal["text", "reasoning", "refusal"]) -> _OpenPart:
         part = self._open[kind] = _OpenPart(kind)
         self._parts.append(part)
+        if kind == "text":
+            self.add_text = part.append
         return part
 
     def _finish(self, kind: str, provider_state: Mapping[str, Any] | None) -> None:
@@ -276,7 +292,7 @@ class _OpenPart:
     __slots__ = ("append", "deltas", "kind", "provider_state")
 
     def __init__(self, kind: Literal["text", "reasoning", "refusal"]) -> None:
-        self.kind = kind
+        self.kind: Literal["text", "reasoning", "refusal"] = kind
         self.deltas: list[str] = []
         self.append = self.deltas.append
         self.provider_state: Mapping[str, Any] | None = None

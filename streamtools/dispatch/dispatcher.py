@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
@@ -75,7 +75,7 @@ class Host(Protocol):
         ...
 
 
-Start: TypeAlias = Callable[[Callable[[], Awaitable[None]]], None]
+Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """Runs a coroutine function in a task of its own."""
 
 
@@ -121,6 +121,7 @@ class Dispatcher:
         self._slots: CapacityLimiter | None = None  # made in the event loop, when first needed
         self._threads: CapacityLimiter | None = None
         self._end: StreamEnd | None = None
+        self._stopped = False
 
     @property
     def running(self) -> int:
@@ -139,6 +140,10 @@ class Dispatcher:
             self._ready(event)
         elif isinstance(event, StreamEnd):
             self._stream_ended(event)
+
+    def stop(self) -> None:
+        """Start nothing more."""
+        self._stopped = True
 
     def cancel(self) -> None:
         """Cancel every call that runs or waits for its turn to run; each is observed as it stops."""
@@ -183,8 +188,7 @@ class Dispatcher:
         if record is None or record.observed or record.tool is None or record.bound is not None:
             return
         record.call, record.bound = event.call, event.invocation
-        early = self._policy == "early" or (self._policy == "auto" and record.tool.effect != "once")
-        if early or self._may_start():
+        if self._may_start() or (not self._stopped and not self._held_by_effect(record.tool)):
             self._launch(record)
         elif self._end is not None:
             self._skip(record)
@@ -203,12 +207,12 @@ class Dispatcher:
     def _may_start(self) -> bool:
         """The turn has ended, and ended well."""
         end = self._end
-        return end is not None and end.complete and end.error is None and end.finish in WELL_ENDED
+        return not self._stopped and end is not None and end.complete and end.error is None and end.finish in WELL_ENDED
 
     def _skip(self, record: _Record) -> None:
         end = self._end
-        if end is None:
-            reason = "the stream was left before the turn ended"
+        if end is None or self._stopped:
+            reason = "the stream was left"
         elif end.error is not None:
             reason = f"the turn ended with an error ({end.error.kind})"
         else:

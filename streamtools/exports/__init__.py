@@ -79,7 +79,7 @@ def _anthropic(tool: Tool, target: str) -> dict[str, Any]:
 def _require_name(tool: Tool, target: str, pattern: str) -> None:
     if not re.fullmatch(pattern, tool.name):
         raise ExportError(
-            f"{target} does not take the tool name {tool.name!r}, it has to match ^{pattern}$ (so no dots); "
+            f"tool {tool.name!r}: {target} takes no dot in a tool's name (it has to match ^{pattern}$); "
             "pass tool(..., name='...')"
         )
 

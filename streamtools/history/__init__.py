@@ -34,6 +34,8 @@ def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
         ExportError: the target is unknown, or none was given and the turn has no wire.
     """
     wire = target or turn.wire
+    if wire is None and not turn.parts:
+        return []
     if wire is None:
         raise ExportError("the turn's wire was never found; say which messages you want: messages(target)")
     observed = {observation.call_id: observation for observation in turn.observations}

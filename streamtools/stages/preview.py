@@ -1,52 +1,47 @@
 """Previews: one growing JSON text in, the plain Python value of what has come so far out, at every delta.
 
-`PartialJSON.feed` takes text cut anywhere; `PartialJSON.view` reads on from where the last view stopped and returns
-the live value. Total time is linear in the text, however small the deltas are and however often a view is asked for:
-re-parsing the text at every delta would be quadratic (216 µs per delta at 100 kB against less than one here).
+`PartialJSON.feed` takes text cut anywhere; `PartialJSON.view` reads on from where the last view stopped, so that the
+total time is linear in the text however small the deltas and however many the views. For every prefix the view is
+what pydantic-core makes of it (``from_json(prefix, allow_partial="trailing-strings", allow_inf_nan=False)``), except:
 
-For every prefix the view equals ``pydantic_core.from_json(prefix, allow_partial="trailing-strings")``, except:
-
-* Where that raises, the view stays as it was: None before there is a value, the last good view after an error.
-  So it does where that is silent about an error after a value (``[1 2``, ``{}x``).
-* Nothing shown vanishes: of a number that is cut (``12.``, ``12e+``) the part that is a number stays.
-* Half a surrogate pair is held back until the next character; unpaired for good, it becomes U+FFFD. Surrogates that
-  come as raw characters of the fed text are treated in the same way, so that the view is always valid Unicode.
-* A string of more than `EAGER_CHARACTERS` is shown with a small lag while it grows, less than ``1/LAG`` of its shown
-  length, because replacing it at every delta would copy it every time. At its end it is exact.
-* Of a number of more than `NUMBER_CHARACTERS` the value of that many characters is shown until it ends.
-
-A repeated key replaces the value shown before: the last one wins, as in every JSON parser that runs the arguments.
+* Where that raises, the view stays as it was: None before there is a value, the last good one after an error. So it
+  does where that passes over an error after a value (``[1 2``, ``{}x``).
+* Nothing shown vanishes: of a number that is cut (``12.``, ``12e+``) the part that is a number stays. Only a repeated
+  key replaces what was shown for it, since the last one wins.
+* Half a surrogate pair is held back until the next character; where that is not the other half, it becomes U+FFFD.
+  Raw surrogates in the fed text are treated in the same way, so that a view is always valid Unicode.
+* A string of more than `EAGER_CHARACTERS` lags while it grows, by less than ``1/LAG`` of its shown length: replacing
+  it at every delta would copy it every time. It is exact at its end.
+* Of a number of more than `NUMBER_CHARACTERS`, so many are shown until it ends.
 
 Theory of operation
 -------------------
-The parser is a state machine over characters whose states are of two kinds.
+The parser is a state machine over characters. Between values its state is a table, `_expect`: for each character that
+may come, the table that follows and an action, or None where there is nothing to do. Any other character breaks::
 
-Between values the state is a table, `_expect`: what may come next. It maps each character that may come to the table
-that follows it and an action, or None where nothing is to be done (white space, ``:``, ``,``). A character that the
-table does not know breaks the text for good::
+    _START, _VALUE       a value           at the top; after a colon, or a comma in a list
+    _FIRST_ITEM          a value or ]      after [
+    _KEY, _FIRST_KEY     a key; or }       after a comma in an object; after {
+    _COLON               :                 after a key
+    _AFTER_MEMBER        , or }            after a value in an object
+    _AFTER_ITEM          , or ]            after a value in a list
+    _END                 nothing           after the top-level value
+    _BROKEN              nothing, not even white space, which all the others allow
 
-    _START, _VALUE, _ITEM    a value                    at the top, after a colon, after a comma in a list
-    _FIRST_ITEM              a value or ]               after [
-    _KEY, _FIRST_KEY         a key; or }                after a comma in an object; after {
-    _COLON                   :                          after a key
-    _AFTER_MEMBER            , or }                     after a value in an object
-    _AFTER_ITEM              , or ]                     after a value in a list
-    _END                     white space                after the top-level value
-    _BROKEN                  nothing, for ever
+A literal is a chain of tables, one per letter. Inside a string or a number the state is a function, `_leaf`, that
+reads on at the next delta. It consumes the delta, or ends and sets `_expect` to `_after`, which follows every value in
+the innermost container. A string advances by runs: one expression eats all up to the quote, a cut or an error. What
+is cut (``\\u00``, half a pair) is `_held` back, eleven characters at most, and read again in front of the next delta.
+A number, being of bounded length, is matched anew with each delta.
 
-Inside a string, number or literal the state is a function, `_leaf`, that reads on from the beginning of the next
-delta. It either ends the leaf, and sets `_expect` to `_after`, or consumes the delta to its end. A string advances
-by runs: one regular expression eats everything up to the closing quote, an escape that is cut, or an error. What is
-cut (``\\u00``, half a pair) is kept in `_held` and read again in front of the next delta: at most eleven characters. A
-number walks through tables of its own, `_NUMBER` and those below it, which hold for each character the next table.
-
-The innermost open container is `_parent`, the key under construction `_slot` (-1 in a list: the last item), and
-`_stack` holds the same two for the containers around it, with what is expected after each. Nothing recurses. A leaf
-is put into its parent as soon as there is something to show, and replaced there as it grows.
+`_parent` is the innermost container and `_slot` where its current value goes: the key, or -1 in a list; `_stack` keeps
+both, and `_after`, for each container around it: nothing recurses. A leaf is placed in its parent as soon as there is
+something to show, and replaced there as it grows.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Callable
@@ -59,35 +54,26 @@ from ..limits import Limits
 
 __all__ = ["EAGER_CHARACTERS", "LAG", "NUMBER_CHARACTERS", "PartialJSON"]
 
-EAGER_CHARACTERS = 4096
-"""A string up to this length is shown exactly at every view: copying it costs 0.1 µs."""
-
-LAG = 64
-"""A longer one lacks less than ``1/LAG`` of its shown length: in all it is then copied about `LAG` times, 10 ms for
-1 MB, whatever the size of the deltas."""
-
-NUMBER_CHARACTERS = 64
-"""A number is converted at every delta up to this length, and once more when it ends."""
-
+EAGER_CHARACTERS = 4096  # a string of up to this length is exact at every view: one copy costs 0.1 µs
+LAG = 64  # a longer one is copied when it has grown by 1/64: about 64 times in all, whatever the size of the deltas
+NUMBER_CHARACTERS = 64  # of a number, converted at every view: the most digits that cost no more than the rest
 _DEFAULT_MAX_DEPTH = Limits().max_json_depth
-_MAX_INTEGER_DIGITS = 4300  # as CPython (CVE-2020-10735) and jiter: conversion takes quadratic time
+_MAX_NUMBER_CHARACTERS = 4300  # but for the sign; so many digits jiter and CPython allow an integer
 
 _Action: TypeAlias = "Callable[[PartialJSON, str, int], int]"
 _Table: TypeAlias = "dict[str, tuple[_Table, _Action | None]]"
-_Phase: TypeAlias = "dict[str, _Phase]"
 
 _PLAIN = r'[^"\\\x00-\x1f\ud800-\udfff]*+'
-_HIGH = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
-_LOW = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_ESCAPE = rf'\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{{4}}|{_HIGH}{_LOW}'
-
-_match_run = re.compile(rf"{_PLAIN}(?:(?:{_ESCAPE}){_PLAIN})*+").match
-"""Characters and whole escapes of a string: what can be decoded now, and on its own."""
-_match_cut = re.compile(rf"(?:{_HIGH}|[\ud800-\udbff])?(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?\Z").match
-"""The end of a delta that means nothing without the next one."""
-_match_pair = re.compile(rf"({_HIGH}|[\ud800-\udbff])({_LOW}|[\udc00-\udfff])").match
-_match_half = re.compile(rf"{_HIGH}|{_LOW}|[\ud800-\udfff]").match
-_match_long_integer = re.compile(rf"-?[0-9]{{{_MAX_INTEGER_DIGITS + 1}}}").match
+_HIGH_HALF = r"(?:\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff])"
+_CUT_ESCAPE = r"(?:\\(?:u[0-9a-fA-F]{0,3})?)?\Z"
+_UNIT = (  # that a backslash or a surrogate begins; not a high half whose other half may be still to come
+    r'\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|[\udc00-\udfff]' rf"|{_HIGH_HALF}(?!{_CUT_ESCAPE})"
+)
+_match_run = re.compile(rf"{_PLAIN}(?:({_UNIT}){_PLAIN})*+").match  # all that can be decoded now
+_match_cut = re.compile(rf"{_HIGH_HALF}?{_CUT_ESCAPE}").match
+_EXPONENT = r"[eE](?:[+-]?[0-9]*+)?"
+_NUMBER = rf"-?(?:(?:0|[1-9][0-9]*+)(?:\.(?:[0-9]++(?:{_EXPONENT})?)?|{_EXPONENT})?)?"
+_match_number = re.compile(_NUMBER).match  # a number or the beginning of one
 
 
 class PartialJSON(Preview):
@@ -95,171 +81,128 @@ class PartialJSON(Preview):
 
     >>> partial = PartialJSON()
     >>> partial.feed('{"city": "Par')
-    >>> partial.view(partial.length)
-    {'city': 'Par'}
-    >>> partial.state()
-    'partial'
+    >>> partial.view(partial.length), partial.state()
+    ({'city': 'Par'}, 'partial')
 
     Args:
         max_depth: how many containers may be open at once; a text that nests deeper is broken.
     """
 
-    __slots__ = (
-        "_after",
-        "_expect",
-        "_held",
-        "_in_key",
-        "_leaf",
-        "_max_depth",
-        "_more",
-        "_more_size",
-        "_parent",
-        "_parsed",
-        "_phase",
-        "_pieces",
-        "_placed",
-        "_shown",
-        "_slot",
-        "_stack",
-        "_top",
-        "_word",
-        "length",
-        "work",
-    )
-
     def __init__(self, max_depth: int = _DEFAULT_MAX_DEPTH) -> None:
         self.length = 0
         """Characters fed so far."""
-        self.work = 0
-        """Characters read and copied so far: a count that must stay linear in `length`, for tests and benchmarks."""
-        self._pieces: deque[str] = deque()  # fed and not read yet
-        self._parsed = 0
+        self.copied = 0
+        """Characters read again, or copied for long strings, so far: linear in `length` for any number of views."""
+        self._pieces: deque[str] = deque()  # fed and not yet read
+        self._read = 0
         self._max_depth = max_depth
-        self._top: list[Any] = [None]  # the top-level value is its last item
+        self._top: list[Any] = [None]  # the top-level value is appended, as if to a list
         self._parent: Any = self._top
         self._slot: str | int = -1
         self._stack: list[tuple[Any, str | int, _Table]] = []
         self._expect = _START
         self._after = _END
         self._leaf: _Action | None = None
-        self._in_key = False
+        self._in_key = False  # the string is a key
         self._shown = ""  # the string as it is shown
-        self._more: list[str] = []  # the rest of it; all pieces of a number
+        self._more: list[str] = []  # what it lacks
         self._more_size = 0
         self._held = ""
-        self._word: tuple[str, bool | None] = ("", None)  # what is left of a literal, and its value
-        self._phase = _NUMBER
-        self._placed = False  # the number is shown
+        self._number = ""  # what has come of the number
 
     def feed(self, text: str) -> None:
-        """Append text, cut anywhere. It is kept until a view reads it; takes constant time."""
+        """Append text, cut anywhere. It waits until a view reads it; takes constant time."""
         if text:
             self._pieces.append(text)
             self.length += len(text)
 
     def view(self, end: int) -> Any:
-        """The value of the text up to character `end`, and of the rest of the delta in which that falls.
+        """The value of the text up to character `end`, which is rounded up to the end of a fed piece.
 
-        The view never goes back: it covers more if an earlier one did. It is the same object at every call and grows
-        in place, so copy what you keep. None until there is a value. Takes time linear in what is new.
+        It covers more if an earlier view did. It is the same object at every call and grows in place, so copy what
+        you keep. None until there is a value. Takes time linear in what is new.
         """
         pieces = self._pieces
-        if pieces and end > self._parsed:
+        if pieces and end > self._read:
             text = pieces.popleft()
-            self._read(self._take(text, end) if pieces else text)
+            if pieces:
+                text = self._take(text, end)
+            n = len(text)
+            self._read += n
+            i = 0 if self._leaf is None else self._leaf(self, text, 0)
+            expect = self._expect
+            while i < n:
+                try:
+                    expect, action = expect[text[i]]
+                except KeyError:
+                    expect, i = _BROKEN, self._break(text)
+                    continue
+                if action is None:
+                    i += 1
+                else:
+                    i = action(self, text, i)
+                    expect = self._expect
+            self._expect = expect
         return self._top[-1]
 
     def tentative(self) -> tuple[str | int, ...] | None:
         """Path of a number at the very end of the view, which may go on (``12`` of ``123``); else None.
 
-        A path holds keys and indexes from the top; it is empty for a top-level number.
+        It holds keys and indexes from the top, and is empty for a top-level number.
         """
-        if self._leaf is not _IN_NUMBER or not self._placed:
+        if self._leaf is not _IN_NUMBER or self._number == "-":
             return None
-        around = [*self._stack, (self._parent, self._slot, self._after)][1:]
-        return tuple(len(parent) - 1 if slot == -1 else slot for parent, slot, _ in around)
+        path = [*self._stack, (self._parent, self._slot, self._after)][1:]  # the first parent is `_top`
+        return tuple(len(parent) - 1 if slot == -1 else slot for parent, slot, _ in path)
 
     def state(self) -> Literal["empty", "partial", "complete", "broken"]:
-        """What the whole text fed so far is, read to its end.
+        """What the whole text fed so far is; reads it to its end, in time linear in what is new.
 
-        ``empty``: white space only. ``complete``: one JSON value with nothing but white space around it; a top-level
-        number that could go on counts. ``broken``: no continuation can make it valid, or it exceeds a limit (depth,
-        an integer of more than 4300 digits). ``partial``: anything else. Takes time linear in what is new.
+        ``empty``: white space only. ``complete``: one JSON value with only white space around it; a top-level number
+        that could go on counts. ``broken``: no continuation makes it valid, or it exceeds a limit (depth, a number of
+        more than 4300 characters). ``partial``: anything else.
         """
         self.view(self.length)
         if self._expect is _BROKEN:
             return "broken"
         if self._leaf is None:
             return "complete" if self._expect is _END else "empty" if self._expect is _START else "partial"
-        whole = self._leaf is _IN_NUMBER and not self._stack and self._more[-1][-1].isdigit()
+        whole = self._leaf is _IN_NUMBER and not self._stack and self._number[-1].isdigit()
         return "complete" if whole else "partial"
 
-    # -- the machine --
-
     def _take(self, text: str, end: int) -> str:
-        """`text` and the waiting pieces after it, up to `end`: joined, which is faster to read than piece by piece."""
+        """Join `text` and the waiting pieces after it up to `end`: quicker to read than one by one."""
         pieces = self._pieces
         taken = [text]
-        if end >= self.length:
-            taken += pieces
-            pieces.clear()
-        else:
-            size = self._parsed + len(text)
-            while size < end:
-                taken.append(pieces.popleft())
-                size += len(taken[-1])
+        size = self._read + len(text)
+        while pieces and size < end:
+            taken.append(pieces.popleft())
+            size += len(taken[-1])
         return "".join(taken)
 
-    def _read(self, text: str) -> None:
-        n = len(text)
-        self._parsed += n
-        self.work += n
-        leaf = self._leaf
-        i = 0 if leaf is None else leaf(self, text, 0)
-        expect = self._expect
-        while i < n:
-            try:
-                expect, action = expect[text[i]]
-            except KeyError:
-                i = self._break(text)
-                return
-            if action is None:
-                i += 1
-            else:
-                i = action(self, text, i)
-                expect = self._expect
-        self._expect = expect
-
     def _break(self, text: str) -> int:
-        """Give up: the view stays as it is."""
-        self._leaf = None
-        self._expect = _BROKEN
+        """Give up; the view stays as it is."""
+        self._leaf, self._expect = None, _BROKEN
         return len(text)
 
-    # -- actions and leaves: each takes the text and where to read on, and returns how far it came --
-
-    def _place(self, value: Any) -> None:
-        """Show a new value in the innermost container."""
-        if self._after is _AFTER_MEMBER:
+    def _place(self, value: Any, *, new: bool = True) -> None:
+        """Show a value in the innermost container, instead of the one that is there if it is not `new`."""
+        if self._after is _AFTER_MEMBER or not new:
             self._parent[self._slot] = value
         else:
             self._parent.append(value)
 
-    def _open_object(self, text: str, i: int) -> int:
-        return self._open(text, i, {}, _FIRST_KEY, _AFTER_MEMBER)
+    # -- actions and leaves: each is given the text and where to read, and returns where to read on --
 
-    def _open_list(self, text: str, i: int) -> int:
-        return self._open(text, i, [], _FIRST_ITEM, _AFTER_ITEM)
-
-    def _open(self, text: str, i: int, container: Any, expect: _Table, after: _Table) -> int:
+    def _open(self, text: str, i: int) -> int:
         if len(self._stack) >= self._max_depth:
             return self._break(text)
+        is_object = text[i] == "{"
+        container: Any = {} if is_object else []
         self._place(container)
         self._stack.append((self._parent, self._slot, self._after))
-        self._parent = container
-        self._slot = -1
-        self._after = after
-        self._expect = expect
+        self._parent, self._slot = container, -1
+        self._expect, self._after = (_FIRST_KEY, _AFTER_MEMBER) if is_object else (_FIRST_ITEM, _AFTER_ITEM)
         return i + 1
 
     def _close(self, text: str, i: int) -> int:
@@ -268,209 +211,138 @@ class PartialJSON(Preview):
         return i + 1
 
     def _open_key(self, text: str, i: int) -> int:
-        self._in_key = True
-        self._shown = ""
-        self._leaf = _IN_STRING
-        return self._string(text, i + 1)
+        self._leaf, self._in_key, self._shown = _IN_STRING, True, ""
+        return self._in_string(text, i + 1)
 
     def _open_string(self, text: str, i: int) -> int:
-        self._in_key = False
-        self._shown = ""
-        self._leaf = _IN_STRING
+        self._leaf, self._in_key, self._shown = _IN_STRING, False, ""
         self._place("")
-        return self._string(text, i + 1)
+        return self._in_string(text, i + 1)
 
-    def _string(self, text: str, i: int) -> int:
+    def _in_string(self, text: str, i: int) -> int:
         n = len(text)
-        while i < n:
-            # The three scans of the first line cost half as much as the expression; most deltas are plain text.
-            if i == 0 and '"' not in text and "\\" not in text and text.isprintable():
-                end, run = n, text
+        # Most deltas inside a string are plain text; to see that takes half the time of the expression.
+        if i == 0 and '"' not in text and "\\" not in text and text.isprintable():
+            self._grow(text)
+            return n
+        run = _match_run(text, i)
+        assert run is not None  # it may be empty
+        end = run.end()
+        if end > i:
+            self._grow(_decoded(text[i:end]) if run.lastindex else text[i:end])
+        if end == n:
+            return n
+        if text[end] == '"':
+            if self._more:
+                self._grow("", last=True)
+            self._leaf = None
+            if self._in_key:
+                self._slot, self._expect = self._shown, _COLON
             else:
-                end = _match_run(text, i).end()  # type: ignore[union-attr]  # it matches the empty run, too
-                run = text[i:end]
-                if "\\" in run:
-                    run = orjson.loads(f'"{run}"')
-            if run:
-                self._grow(run)
-                if end == n:
-                    return n
-            if text[end] == '"':
-                self._close_string()
-                return end + 1
-            i = self._special(text, end)
-        return i
+                self._expect = self._after
+            return end + 1
+        if not _match_cut(text, end):
+            return self._break(text)
+        self._held = text[end:]
+        self._leaf = _IN_HELD
+        return n
 
-    def _grow(self, run: str) -> None:
-        """More of the string was decoded; show it if that is due."""
+    def _in_held(self, text: str, i: int) -> int:
+        held = self._held
+        self.copied += len(held)
+        self._leaf = _IN_STRING
+        return self._in_string(held + text, i) - len(held)
+
+    def _grow(self, run: str, *, last: bool = False) -> None:
+        """Append to the string, and show it if that is due."""
         shown = self._shown
-        if len(shown) < EAGER_CHARACTERS:
-            self._shown = shown = shown + run
-            self.work += len(shown)
-            if not self._in_key:
-                self._parent[self._slot] = shown
-        else:
+        if len(shown) >= EAGER_CHARACTERS:
             self._more.append(run)
             self._more_size += len(run)
-            if self._more_size * LAG >= len(shown):
-                self._refresh()
-
-    def _refresh(self) -> None:
-        self._shown = "".join([self._shown, *self._more])
-        self._more.clear()
-        self._more_size = 0
-        self.work += len(self._shown)
+            if self._more_size * LAG < len(shown) and not last:
+                return
+            run = "".join(self._more)
+            self._more.clear()
+            self._more_size = 0
+            self.copied += len(shown) + len(run)
+        self._shown = shown = shown + run
         if not self._in_key:
-            self._parent[self._slot] = self._shown
-
-    def _close_string(self) -> None:
-        if self._more:
-            self._refresh()
-        self._leaf = None
-        if self._in_key:
-            self._slot = self._shown
-            self._expect = _COLON
-        else:
-            self._expect = self._after
-
-    def _special(self, text: str, i: int) -> int:
-        """Where a run stopped before the closing quote: a cut, a surrogate, or a character that may not be here."""
-        if _match_cut(text, i):
-            self._held = text[i:]
-            self._leaf = _IN_HELD
-            return len(text)
-        if pair := _match_pair(text, i):
-            high, low = (int(half[2:], 16) if half[0] == "\\" else ord(half) for half in pair.groups())
-            self._grow(chr(0x10000 + ((high & 0x3FF) << 10) + (low & 0x3FF)))
-            return pair.end()
-        if half := _match_half(text, i):
-            self._grow("\ufffd")
-            return half.end()
-        return self._break(text)
-
-    def _resume(self, text: str, i: int) -> int:
-        held = self._held
-        self.work += len(held)
-        self._leaf = _IN_STRING
-        return self._string(held + text, i) - len(held)
-
-    def _open_literal(self, text: str, i: int) -> int:
-        self._word = _LITERALS[text[i]]
-        self._leaf = _IN_LITERAL
-        return self._literal(text, i)
-
-    def _literal(self, text: str, i: int) -> int:
-        word, value = self._word
-        got = text[i : i + len(word)]
-        if got == word:
-            self._leaf = None
-            self._expect = self._after
-            self._place(value)
-        elif word.startswith(got):
-            self._word = (word[len(got) :], value)
-        else:
-            return self._break(text)
-        return i + len(got)
+            self._parent[self._slot] = shown
 
     def _open_number(self, text: str, i: int) -> int:
-        self._phase = _NUMBER
-        self._placed = False
-        self._more_size = 0
-        self._leaf = _IN_NUMBER
-        return self._number(text, i)
+        self._leaf, self._number = _IN_NUMBER, ""
+        return self._in_number(text, i)
 
-    def _number(self, text: str, i: int) -> int:
-        phase, start, n = self._phase, i, len(text)
-        while i < n and (following := phase.get(text[i])) is not None:
-            phase = following
-            i += 1
-        self._phase = phase
-        self._more.append(text[start:i])
-        before = self._more_size
-        self._more_size = size = before + i - start
-        # Looked at when it passes the limit and not again: that would be quadratic in a long fraction.
-        too_long = size > _MAX_INTEGER_DIGITS >= before - 1 and _match_long_integer("".join(self._more))
-        if before < NUMBER_CHARACTERS and (i == n or too_long):
-            self._show_number("".join(self._more)[:NUMBER_CHARACTERS])
-        if too_long:
-            return self._break(text)
-        return i if i == n else self._end_number(text, i)
-
-    def _end_number(self, text: str, i: int) -> int:
-        number = "".join(self._more)
-        self._more.clear()
-        self._leaf = None
-        self._expect = self._after
+    def _in_number(self, text: str, i: int) -> int:
+        before = self._number
+        match = _match_number(before + text[i : i + _MAX_NUMBER_CHARACTERS + 2])
+        assert match is not None  # it may be empty
+        self._number = number = match[0]
+        self.copied += len(before)
+        i += len(number) - len(before)
+        too_long = len(number) - (number[0] == "-") > _MAX_NUMBER_CHARACTERS
+        ended = i < len(text) and not too_long
+        if ended:
+            self._leaf, self._expect = None, self._after
+        shown = (number if ended else number[:NUMBER_CHARACTERS]).rstrip("+-.eE")
         try:
-            self._show_number(number)
-        except ValueError:  # the process allows integers of fewer digits: sys.set_int_max_str_digits()
+            if shown:
+                value = int(shown) if shown.lstrip("-").isdigit() else float(shown)
+                self._place(value, new=before in ("", "-"))
+        except ValueError:  # too many digits for this process: sys.set_int_max_str_digits()
             return self._break(text)
-        return i if number[-1].isdigit() else self._break(text)
-
-    def _show_number(self, text: str) -> None:
-        """Show the value of `text`, or of the longest part of it that is a number."""
-        text = text.rstrip("+-.eE")
-        if not text:
-            return
-        value = int(text) if text.lstrip("-").isdigit() else float(text)
-        if self._placed:
-            self._parent[self._slot] = value
-        else:
-            self._place(value)
-            self._placed = True
+        return self._break(text) if too_long or (ended and shown != number) else i
 
 
-_IN_STRING = PartialJSON._string
-_IN_HELD = PartialJSON._resume
-_IN_LITERAL = PartialJSON._literal
-_IN_NUMBER = PartialJSON._number
-
-_LITERALS: dict[str, tuple[str, bool | None]] = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
-_DIGITS = "0123456789"
-
-
-def _phase(digits: _Phase | None, others: _Phase) -> _Phase:
-    """A state inside a number: what a digit leads to (None: to the same state), and what other characters do."""
-    phase: _Phase = dict(others)
-    phase |= dict.fromkeys(_DIGITS, phase if digits is None else digits)
-    return phase
+def _decoded(run: str) -> str:
+    """What a run of a string stands for. The halves of a pair are joined; one alone becomes U+FFFD."""
+    try:
+        return str(orjson.loads(f'"{run}"'))
+    except orjson.JSONDecodeError:  # it refuses halves
+        text: str = json.loads(f'"{run}"')
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-_EXPONENT = _phase(None, {})  # 1e5
-_EXPONENT_SIGN = _phase(_EXPONENT, {})  # 1e+
-_E = _phase(_EXPONENT, {"+": _EXPONENT_SIGN, "-": _EXPONENT_SIGN})  # 1e
-_FRACTION = _phase(None, {"e": _E, "E": _E})  # 1.5
-_POINT = _phase(_FRACTION, {})  # 1.
-_ZERO: _Phase = {".": _POINT, "e": _E, "E": _E}  # 0, which no digit may follow
-_INTEGER = _phase(None, _ZERO)  # 12
-_MINUS = _phase(_INTEGER, {}) | {"0": _ZERO}  # -
-_NUMBER = _MINUS | {"-": _MINUS}  # the beginning
+_IN_STRING = PartialJSON._in_string
+_IN_HELD = PartialJSON._in_held
+_IN_NUMBER = PartialJSON._in_number
 
 
-def _table(*, actions: dict[str, _Action] | None = None, moves: dict[str, _Table] | None = None) -> _Table:
-    """A state between values: what each character does, or where it leads. White space leads nowhere."""
-    table: _Table = {}
-    table |= {character: (following, None) for character, following in (moves or {}).items()}
-    table |= {character: (table, action) for character, action in (actions or {}).items()}
+def _table(moves: dict[str, _Table], actions: dict[str, _Action]) -> _Table:
+    """A state between values: where characters lead, and what others do. White space changes nothing."""
+    table: _Table = {character: (following, None) for character, following in moves.items()}
+    table |= {character: (table, action) for character, action in actions.items()}
     table |= dict.fromkeys(" \t\n\r", (table, None))
     return table
 
 
+def _literal(word: str, value: bool | None) -> _Table:
+    """The states inside a literal, from its second letter on."""
+
+    def end(self: PartialJSON, text: str, i: int) -> int:
+        self._place(value)
+        self._expect = self._after
+        return i + 1
+
+    table: _Table = {word[-1]: ({}, end)}
+    for letter in reversed(word[1:-1]):
+        table = {letter: (table, None)}
+    return table
+
+
+_LITERALS = {"t": _literal("true", True), "f": _literal("false", False), "n": _literal("null", None)}
 _ANY_VALUE: dict[str, _Action] = {
-    "{": PartialJSON._open_object,
-    "[": PartialJSON._open_list,
+    **dict.fromkeys("{[", PartialJSON._open),
     '"': PartialJSON._open_string,
-    **dict.fromkeys("-" + _DIGITS, PartialJSON._open_number),
-    **dict.fromkeys(_LITERALS, PartialJSON._open_literal),
+    **dict.fromkeys("-0123456789", PartialJSON._open_number),
 }
-_START = _table(actions=_ANY_VALUE)
-_VALUE = _table(actions=_ANY_VALUE)
-_ITEM = _table(actions=_ANY_VALUE)
-_FIRST_ITEM = _table(actions=_ANY_VALUE | {"]": PartialJSON._close})
-_KEY = _table(actions={'"': PartialJSON._open_key})
-_FIRST_KEY = _table(actions={'"': PartialJSON._open_key, "}": PartialJSON._close})
-_COLON = _table(moves={":": _VALUE})
-_AFTER_MEMBER = _table(moves={",": _KEY}, actions={"}": PartialJSON._close})
-_AFTER_ITEM = _table(moves={",": _ITEM}, actions={"]": PartialJSON._close})
-_END = _table()
+_START = _table(_LITERALS, _ANY_VALUE)
+_VALUE = _table(_LITERALS, _ANY_VALUE)
+_FIRST_ITEM = _table(_LITERALS, _ANY_VALUE | {"]": PartialJSON._close})
+_KEY = _table({}, {'"': PartialJSON._open_key})
+_FIRST_KEY = _table({}, {'"': PartialJSON._open_key, "}": PartialJSON._close})
+_COLON = _table({":": _VALUE}, {})
+_AFTER_MEMBER = _table({",": _KEY}, {"}": PartialJSON._close})
+_AFTER_ITEM = _table({",": _VALUE}, {"]": PartialJSON._close})
+_END = _table({}, {})
 _BROKEN: _Table = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -35,7 +36,7 @@ def as_function(target: object) -> Callable[..., Any]:
     """The callable that the tool will run. A `staticmethod` object is opened."""
     if isinstance(target, staticmethod):
         return as_function(target.__func__)
-    name = getattr(inner_function(target), "__name__", type(target).__name__)
+    name = _own_name(inner_function(target))
     if isinstance(target, classmethod):
         raise refuse(name, "is an unbound classmethod; make the tool outside the class: tool(Class.method)")
     if isinstance(target, type):
@@ -58,11 +59,15 @@ def inner_function(target: Any) -> Any:
     return target.__call__ if is_object else target
 
 
+def _own_name(inner: Any) -> str:
+    name: str = getattr(inner, "__name__", type(inner).__name__)
+    return type(inner.__self__).__name__ if name == "__call__" else name
+
+
 def checked_name(target: Callable[..., Any], name: str | None) -> str:
     """The tool's name, given or taken from the function; providers refuse requests over odd ones."""
     if name is None:
-        inner = inner_function(target)
-        name = type(inner.__self__).__name__ if inner.__name__ == "__call__" else inner.__name__
+        name = _own_name(inner_function(target))
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         rule = "a name is 1 to 64 letters, digits, '_', '.' or '-', and starts with a letter or '_'"
         raise refuse(str(name), f"{rule}; pass tool(..., name='...')")
@@ -83,9 +88,7 @@ def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool)
     parameters = [p for p in signature.parameters.values() if p.name not in bound]
     if require_hints:
         _require_hints(parameters, signature, tool)
-    function = inspect.unwrap(inner)
-    names = {type_param.__name__: type_param for type_param in getattr(function, "__type_params__", ())}
-    namespace = {**getattr(function, "__globals__", {}), **names}
+    namespace = _namespace(inspect.unwrap(inner))
     return [p.replace(annotation=_resolved(p, namespace, tool)) for p in parameters]
 
 
@@ -103,12 +106,21 @@ def reserved_names(target: Any) -> frozenset[str]:
 
 def is_injected(parameter: inspect.Parameter, tool: str) -> bool:
     """Whether the dispatcher fills the parameter: its type is `ToolContext`, perhaps optional or annotated."""
-    kinds = {kind for kind in _alternatives(parameter.annotation) if kind is not type(None)}
-    if any(isinstance(kind, type) and issubclass(kind, ToolContext) for kind in kinds):
-        if len(kinds) == 1 and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            return True
+    if not _mentions_context(parameter.annotation):
+        return False
+    kinds = [kind for kind in _alternatives(parameter.annotation) if kind is not type(None)]
+    single = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    if not single or not all(_is_context(kind) for kind in kinds):
         raise refuse(tool, "ToolContext must be the parameter's whole type", parameter.name)
-    return False
+    return True
+
+
+def _is_context(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, ToolContext)
+
+
+def _mentions_context(annotation: Any) -> bool:
+    return _is_context(annotation) or any(_mentions_context(part) for part in get_args(annotation))
 
 
 def _alternatives(annotation: Any) -> list[Any]:
@@ -135,6 +147,20 @@ def _require_hints(parameters: list[inspect.Parameter], signature: inspect.Signa
         raise refuse(tool, "has no return annotation; add one (-> None if it returns nothing)")
 
 
+def _namespace(function: Any) -> dict[str, Any]:
+    """The names that annotations of the function may use: those of its module, and, while the function that it is
+    defined in still runs, those of that function."""
+    enclosing, is_local, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")
+    local_names: Mapping[str, Any] = {}
+    frame = sys._getframe() if is_local else None
+    while frame is not None and not local_names:
+        if frame.f_code.co_qualname == enclosing:
+            local_names = frame.f_locals
+        frame = frame.f_back
+    type_params = {param.__name__: param for param in getattr(function, "__type_params__", ())}
+    return {**getattr(function, "__globals__", {}), **local_names, **type_params}
+
+
 def _resolved(parameter: inspect.Parameter, namespace: dict[str, Any], tool: str) -> Any:
     """The annotation as a type. Each is resolved alone, so that the error can name the parameter."""
     if parameter.annotation is parameter.empty:
@@ -147,5 +173,5 @@ def _resolved(parameter: inspect.Parameter, namespace: dict[str, Any], tool: str
         return get_type_hints(holder, namespace, include_extras=True)["it"]
     except Exception as error:  # the annotation is code of the user's
         why = f"its annotation {parameter.annotation!r} cannot be resolved ({error})"
-        hint = "the name must exist at run time: not local to a function, not under `if TYPE_CHECKING:`"
+        hint = "it must exist at run time, so do not import it under `if TYPE_CHECKING:`"
         raise refuse(tool, f"{why}; {hint}", parameter.name) from error

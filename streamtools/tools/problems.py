@@ -13,10 +13,10 @@ The rules are pydantic's own words, except where those quote the input. What a v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
-from pydantic_core import ErrorDetails, ValidationError, from_json, to_json
+from pydantic_core import ErrorDetails, ValidationError, from_json
 from pydantic_core.core_schema import ErrorType
 
 __all__ = ["decode_strings", "describe"]
@@ -125,12 +125,27 @@ def _rule(item: ErrorDetails) -> str:
 
 
 def _repeats(words: str, given: Any) -> bool:
-    """Whether a validator's text holds something of the input: a number or longer word of it, or a short string."""
-    text = to_json(given, fallback=str).decode(errors="replace").casefold()
-    return any(
-        token in text if len(token) > 3 or not token.isalpha() else f'"{token}"' in text
-        for token in re.findall(r"\w+", words.casefold())
-    )
+    """Whether a validator's text holds a value of the input, or a longer word or a number out of one.
+
+    Keys may be named; they are the schema's.
+    """
+    words = words.casefold()
+    tokens = set(re.findall(r"\w+", words))
+    telling = [token for token in tokens if len(token) > 3 or not token.isalpha()]
+    return any(leaf in words or any(token in leaf for token in telling) for leaf in _leaves(given))
+
+
+def _leaves(given: Any) -> Iterator[str]:
+    """The texts and numbers of a JSON value, case folded."""
+    waiting = [given]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif value not in ("", None) and not isinstance(value, bool):
+            yield str(value).casefold()
 
 
 def _locate(item: ErrorDetails, arguments: dict[str, Any]) -> tuple[_Path, list[str], Any]:
@@ -144,8 +159,9 @@ def _locate(item: ErrorDetails, arguments: dict[str, Any]) -> tuple[_Path, list[
         if _has(value, part):
             path.append(part)
             value = value[part]
-        elif position == last and item["type"] in _REQUIRED:
-            path.append(part)
+        elif position == 0 or (position == last and item["type"] in _REQUIRED):
+            path.append(part)  # it names what is missing
+            value = None
         else:
             labels.append(str(part))
     return tuple(path), labels, value

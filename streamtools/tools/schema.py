@@ -12,10 +12,11 @@ import warnings
 from collections.abc import Callable, Mapping
 from inspect import Parameter
 from types import GenericAlias
-from typing import Annotated, Any, ClassVar, cast, get_args, get_origin
+from typing import Annotated, Any, Unpack, cast, get_args, get_origin
 
+import typing_extensions
 from pydantic import ConfigDict, Field
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic.warnings import PydanticExperimentalWarning
 from pydantic_core import CoreConfig, CoreSchema, PydanticSerializationError, SchemaValidator
 from pydantic_core.core_schema import ArgumentsV3Schema
@@ -29,6 +30,8 @@ with warnings.catch_warnings():
     from pydantic.experimental.arguments_schema import generate_arguments_schema
 
 __all__ = ["compile_parameters"]
+
+_ROOT_KEYS = ("type", "properties", "required", "additionalProperties", "$defs")
 
 
 def compile_parameters(
@@ -51,12 +54,13 @@ def compile_parameters(
     except Exception as error:  # pydantic's errors, and whatever hooks in the user's types raise
         raise _refused(parameters, tool, error) from error
     wire_names = _wire_names(core, tool)
-    properties = schema.pop("properties")
     for parameter in parameters:
         text = _note(parameter.annotation) or descriptions.get(parameter.name)
         if text:
-            properties[wire_names[parameter.name]].setdefault("description", text)
-    return validator, {"type": schema.pop("type"), "properties": properties, **schema}
+            schema["properties"][wire_names[parameter.name]].setdefault("description", text)
+        if _unpacked(parameter) and _has_required(schema, wire_names[parameter.name]):
+            schema.setdefault("required", []).append(wire_names[parameter.name])
+    return validator, {key: schema[key] for key in _ROOT_KEYS if key in schema}
 
 
 class _Generator(GenerateJsonSchema):
@@ -64,7 +68,7 @@ class _Generator(GenerateJsonSchema):
 
     # Both leave something out that a model need not know: an alternative that JSON cannot say, and a default that is
     # no JSON (a sentinel). The argument stays optional.
-    ignored_warning_kinds: ClassVar[set[JsonSchemaWarningKind]] = {"skipped-choice", "non-serializable-default"}
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic has it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -115,16 +119,26 @@ def _by_keyword(parameter: Parameter) -> Parameter:
     if parameter.kind is Parameter.VAR_POSITIONAL:
         many = GenericAlias(list, (annotation,))
         return keyword.replace(annotation=many, default=Field(default_factory=list))
-    if parameter.kind is not Parameter.VAR_KEYWORD:
-        return keyword
-    if getattr(get_origin(annotation), "__name__", None) == "Unpack" or str(get_origin(annotation)).endswith("Unpack"):
-        typed_dict = get_args(annotation)[0]
-        keyword = keyword.replace(annotation=typed_dict)
-        if getattr(get_origin(typed_dict) or typed_dict, "__required_keys__", None):
-            return keyword
-        return keyword.replace(default=Field(default_factory=dict))
-    many = GenericAlias(dict, (str, annotation))
-    return keyword.replace(annotation=many, default=Field(default_factory=dict))
+    if _unpacked(parameter):
+        default = Field(default_factory=dict, validate_default=True)
+        return keyword.replace(annotation=get_args(annotation)[0], default=default)
+    if parameter.kind is Parameter.VAR_KEYWORD:
+        many = GenericAlias(dict, (str, annotation))
+        return keyword.replace(annotation=many, default=Field(default_factory=dict))
+    return keyword
+
+
+def _unpacked(parameter: Parameter) -> bool:
+    """``**kwargs: Unpack[SomeTypedDict]``."""
+    unpack = (Unpack, typing_extensions.Unpack)  # two objects before Python 3.12
+    return parameter.kind is Parameter.VAR_KEYWORD and get_origin(parameter.annotation) in unpack
+
+
+def _has_required(schema: Mapping[str, Any], name: str) -> bool:
+    """Whether a property's own schema, or the definition that it refers to, requires a key."""
+    inner = schema["properties"][name]
+    definition = str(inner.get("$ref", "")).removeprefix("#/$defs/")
+    return "required" in schema.get("$defs", {}).get(definition, inner)
 
 
 def _wire_names(core: CoreSchema, tool: str) -> dict[str, str]:
@@ -155,7 +169,10 @@ def _refused(parameters: list[Parameter], tool: str, error: Exception) -> Except
             SchemaValidator(core)
             _Generator().generate(core)
         except Exception as alone:
-            why = str(alone).partition("\n")[0]
-            return refuse(tool, f"no schema can be made of its type: {why}", parameter.name)
-    why = str(error).partition("\n")[0]
-    return refuse(tool, f"no schema can be made of its parameters: {why}")
+            return refuse(tool, f"no schema can be made of its type: {_one_line(alone)}", parameter.name)
+    return refuse(tool, f"no schema can be made of its parameters: {_one_line(error)}")
+
+
+def _one_line(error: Exception) -> str:
+    text = str(error).partition("\n\nFor further information")[0]
+    return " ".join(text.split())

@@ -22,6 +22,8 @@ from .schema import compile_parameters
 
 __all__ = ["Signature"]
 
+_NO_JSON = "the arguments: should be plain JSON, without lone surrogates or too deep nesting"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
@@ -83,19 +85,16 @@ class Signature:
         Raises:
             InvalidArguments: they do not fit the schema.
         """
-        if not isinstance(arguments, Mapping):
-            raise self._invalid([f"the arguments: should be an object, not {type(arguments).__name__}"])
-        try:
-            text = to_json(arguments if type(arguments) is dict else dict(arguments))
-        except ValueError:  # the text of the cause quotes the value
-            raise self._invalid(["the arguments: should be plain JSON, and text without lone surrogates"]) from None
+        text = self._as_json(arguments)
         coercions: tuple[str, ...] = ()
         try:
-            values = self.validator.validate_json(text)[1]
+            values = self._run(text)
         except ValidationError as error:
-            text, values, coercions = self._validate_decoded(error, text)
-        except Exception as error:
-            raise self._check_failed(error) from error
+            text, coercions = self._decoded(error, text)
+            try:
+                values = self._run(text)
+            except ValidationError as second:
+                raise self._misfit(second, from_json(text)) from None
         self._refuse_unsafe(text, values)
         return values, coercions
 
@@ -111,19 +110,33 @@ class Signature:
             named.update(named.pop(self.var_keyword))  # no name of ours among them: _refuse_unsafe
         return tuple(args), named
 
-    def _validate_decoded(self, error: ValidationError, text: bytes) -> tuple[bytes, dict[str, Any], tuple[str, ...]]:
-        """Once more, with strings decoded where an array or object belongs; models send those."""
+    def _as_json(self, arguments: Mapping[str, Any]) -> bytes:
+        if type(arguments) is not dict:
+            if not isinstance(arguments, Mapping):
+                raise self._invalid([f"the arguments: should be an object, not {type(arguments).__name__}"])
+            arguments = dict(arguments)
+        try:
+            return to_json(arguments)
+        except ValueError:  # its text quotes the value
+            raise self._invalid([_NO_JSON]) from None
+
+    def _run(self, text: bytes) -> dict[str, Any]:
+        try:
+            values: dict[str, Any] = self.validator.validate_json(text)[1]
+        except ValidationError:
+            raise
+        except Exception as error:  # a validator of the user's failed, other than by refusing
+            problem = f"the arguments: the tool's own check raised {type(error).__name__}"
+            raise self._invalid([problem]) from error
+        return values
+
+    def _decoded(self, error: ValidationError, text: bytes) -> tuple[bytes, tuple[str, ...]]:
+        """The arguments with strings decoded where an array or object belongs; models send those."""
         arguments = from_json(text)
         coercions = problems.decode_strings(error, arguments)
         if not coercions:
-            raise self._invalid(problems.describe(error, arguments, self.schema["properties"])) from None
-        text = to_json(arguments)
-        try:
-            return text, self.validator.validate_json(text)[1], coercions
-        except ValidationError as second:
-            raise self._invalid(problems.describe(second, arguments, self.schema["properties"])) from None
-        except Exception as failure:
-            raise self._check_failed(failure) from failure
+            raise self._misfit(error, arguments) from None
+        return to_json(arguments), coercions
 
     def _refuse_unsafe(self, text: bytes, values: dict[str, Any]) -> None:
         """What fits the types and still must not run."""
@@ -141,5 +154,6 @@ class Signature:
     def _invalid(self, lines: list[str]) -> InvalidArguments:
         return InvalidArguments(f"invalid arguments for {self.tool}: " + "; ".join(lines), problems=lines)
 
-    def _check_failed(self, error: Exception) -> InvalidArguments:
-        return self._invalid([f"the arguments: the tool's own check raised {type(error).__name__}"])
+    def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:
+        # Raised `from None`: pydantic's own error quotes what came.
+        return self._invalid(problems.describe(error, arguments, takes=self.schema["properties"]))

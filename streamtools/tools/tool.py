@@ -31,7 +31,7 @@ retried, follows from it."""
 class Bound:
     """Valid arguments, typed as the function wants them."""
 
-    args: tuple[Any, ...]
+    args: tuple[Any, ...] = field(repr=False)
     """To pass by position; injected parameters are not among them."""
     kwargs: dict[str, Any] = field(repr=False)
     """To pass by name; injected parameters are not among them."""
@@ -181,7 +181,7 @@ def _make(
     name = checked_name(function, name)
     _check_options(name, effect, timeout)
     inner = inner_function(function)
-    docstring = parse_docstring(inspect.getdoc(inner) or "")
+    docstring = parse_docstring(inner.__doc__ or inspect.getdoc(inner) or "")  # an overriding method's may be inherited
     if not docstring.description:
         raise refuse(name, "has no docstring; write one, the model decides by it when to call the tool")
     return Tool(

@@ -16,14 +16,21 @@ from .base import Answer, WireDecoder
 
 __all__ = ["WIRES", "Answer", "WireDecoder", "decoder", "detect", "render"]
 
-_MODULES = {openai_chat.NAME: openai_chat, anthropic.NAME: anthropic}
-
-WIRES: tuple[str, ...] = tuple(_MODULES)
-"""The names of all wires, in the order in which they are tried."""
-
+# A wire is a decoder, a recogniser of its payloads, and a renderer of messages; a new one is a line in each table.
 _DECODERS: dict[str, Callable[[Limits], WireDecoder]] = {
     openai_chat.NAME: openai_chat.OpenAIChatDecoder,
     anthropic.NAME: anthropic.AnthropicDecoder,
+}
+WIRES: tuple[str, ...] = tuple(_DECODERS)
+"""The names of all wires, in the order in which they are tried."""
+
+_RENDERERS: dict[str, Callable[[Answer], list[dict[str, Any]]]] = {
+    openai_chat.NAME: openai_chat.render,
+    anthropic.NAME: anthropic.render,
+}
+_RECOGNISERS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
+    openai_chat.NAME: openai_chat.recognises,
+    anthropic.NAME: anthropic.recognises,
 }
 
 
@@ -40,7 +47,7 @@ def decoder(wire: str, limits: Limits) -> WireDecoder:
 
 def detect(payload: Mapping[str, Any]) -> str | None:
     """The wire that this payload speaks, or None if it could be any (an error, a keep-alive)."""
-    return next((name for name, module in _MODULES.items() if module.recognises(payload)), None)
+    return next((name for name, recognises in _RECOGNISERS.items() if recognises(payload)), None)
 
 
 def render(target: str, answer: Answer) -> list[dict[str, Any]]:
@@ -49,6 +56,6 @@ def render(target: str, answer: Answer) -> list[dict[str, Any]]:
     Raises:
         ExportError: no such target.
     """
-    if target not in _MODULES:
+    if target not in _RENDERERS:
         raise ExportError(f"cannot write messages for {target!r}; known: {', '.join(WIRES)}")
-    return _MODULES[target].render(answer)
+    return _RENDERERS[target](answer)

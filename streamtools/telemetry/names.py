@@ -1,0 +1,167 @@
+"""Every span and attribute name that streamtools emits, in one table.
+
+A profile is one `Names`: the default writes the GenAI semantic conventions v1.41, the last release of OpenTelemetry's
+conventions that has them (stability: development); ``openinference`` writes what Arize Phoenix and its relatives read.
+A name that is None is not emitted. The ``streamtools.*`` names are ours, and the same in every profile.
+
+    Tracing(names="openinference")
+    Tracing(names=dataclasses.replace(SEMCONV, response_id=None))
+
+Source: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20)
+Source: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md (read 2026-11-20)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+__all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "input_excludes_cache", "provider_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """What spans and attributes are called. The defaults are the GenAI semantic conventions v1.41."""
+
+    schema_url: str | None = "https://opentelemetry.io/schemas/1.41.0"
+    """Which conventions the instrumentation scope says it follows."""
+
+    step_span: str = "streamtools.step"
+    chat_span: str = "chat"
+    """The model's name follows it, where the stream told it."""
+    tool_span: str = "execute_tool"
+    """The tool's name follows it."""
+
+    # A step carries no `gen_ai.*` attribute: Jaeger's UI would show it as an unknown GenAI operation.
+    step_constants: Mapping[str, str] = field(default_factory=dict)
+    """What every step span carries."""
+    chat_constants: Mapping[str, str] = field(default_factory=lambda: {"gen_ai.operation.name": "chat"})
+    """What every chat span carries."""
+    tool_constants: Mapping[str, str] = field(
+        default_factory=lambda: {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.type": "function"}
+    )
+    """What every tool span carries."""
+
+    # -- the model's response --
+    provider: str | None = "gen_ai.provider.name"
+    request_stream: str | None = "gen_ai.request.stream"
+    response_model: str | None = "gen_ai.response.model"
+    response_id: str | None = "gen_ai.response.id"
+    finish_reasons: str | None = "gen_ai.response.finish_reasons"
+    """The provider's own words, as a list."""
+    finish_reason: str | None = None
+    """The provider's own word, as a string."""
+    time_to_first_chunk: str | None = "gen_ai.response.time_to_first_chunk"
+    """Seconds from the start of the step (when streamtools took the stream over) to the first chunk."""
+    input_tokens: str | None = "gen_ai.usage.input_tokens"
+    """Includes what came from the provider's cache."""
+    output_tokens: str | None = "gen_ai.usage.output_tokens"
+    cached_input_tokens: str | None = "gen_ai.usage.cache_read.input_tokens"
+    reasoning_tokens: str | None = "gen_ai.usage.reasoning.output_tokens"
+    output_messages: str | None = "gen_ai.output.messages"
+    """Content; only if it is captured."""
+
+    # -- a tool call --
+    tool_name: str | None = "gen_ai.tool.name"
+    tool_call_id: str | None = "gen_ai.tool.call.id"
+    tool_arguments: str | None = "gen_ai.tool.call.arguments"
+    """Content; only if it is captured."""
+    tool_result: str | None = "gen_ai.tool.call.result"
+    """Content; only if it is captured."""
+
+    error_type: str = "error.type"
+
+    # -- ours: identity and cause. They repeat what the span links say, because some trace stores drop links. --
+    run_id: str = "streamtools.run.id"
+    step: str = "streamtools.step"
+    call_key: str = "streamtools.call.key"
+    """``{step}.{index}``: the call's identity within its run, also where the provider gives no usable id."""
+    seq_first: str = "streamtools.seq.first"
+    """`seq` of the first event that the span covers."""
+    seq_last: str = "streamtools.seq.last"
+    """`seq` of the last event that the span covers; on a tool span its `Observation`."""
+    cause_seq: str = "streamtools.cause.seq"
+    """`seq` of what led to it. On a chat span: the observations of the step before."""
+    link_type: str = "streamtools.link.type"
+    """On a link: ``proposed_by`` (tool to chat) or ``observed`` (chat to the tools of the step before)."""
+
+    # -- ours: what became of it --
+    step_outcome: str = "streamtools.step.outcome"
+    """`StepEnd.outcome`."""
+    stream_wire: str = "streamtools.stream.wire"
+    stream_outcome: str = "streamtools.stream.outcome"
+    """``complete``, ``truncated``, ``abandoned``, ``cancelled`` or ``error``."""
+    stream_finish: str = "streamtools.stream.finish"
+    """The finish in our words."""
+    stream_server_calls: str = "streamtools.stream.server_calls"
+    """How many tools the provider ran itself; they have no spans of their own."""
+    call_kind: str = "streamtools.call.kind"
+    call_outcome: str = "streamtools.call.outcome"
+    """`Observation.outcome`."""
+    call_id_synthesized: str = "streamtools.call.id_synthesized"
+    call_validated: str = "streamtools.call.validated"
+    call_problem: str = "streamtools.call.problem"
+    """Code of what is wrong with the arguments."""
+    call_normalizations: str = "streamtools.call.normalizations"
+    """Lossless steps that led from the arguments' text to their value."""
+    failure_stage: str = "streamtools.failure_stage"
+    """``arguments``, ``lookup``, ``validation``, ``approval``, ``dispatch`` or ``execution``."""
+    schema_source: str = "streamtools.schema.source"
+    schema_present: str = "streamtools.schema.present"
+    observation_type: str = "streamtools.observation.type"
+    tool_attempts: str = "streamtools.tool.attempts"
+    tool_queue_time: str = "streamtools.tool.queue_time_s"
+    """Seconds from the call's being ready to its tool's start, the wait for the turn's end included."""
+    tool_still_running: str = "streamtools.tool.still_running"
+
+
+SEMCONV = Names()
+"""The GenAI semantic conventions v1.41."""
+
+OPENINFERENCE = Names(
+    schema_url=None,
+    step_constants={"openinference.span.kind": "CHAIN"},
+    chat_constants={"openinference.span.kind": "LLM"},
+    tool_constants={"openinference.span.kind": "TOOL"},
+    provider="llm.system",
+    request_stream=None,
+    response_model="llm.model_name",
+    response_id=None,
+    finish_reasons=None,
+    finish_reason="llm.finish_reason",
+    time_to_first_chunk=None,
+    input_tokens="llm.token_count.prompt",
+    output_tokens="llm.token_count.completion",
+    cached_input_tokens="llm.token_count.prompt_details.cache_read",
+    reasoning_tokens="llm.token_count.completion_details.reasoning",
+    output_messages="output.value",
+    tool_name="tool.name",
+    tool_call_id="tool.id",
+    tool_arguments="input.value",
+    tool_result="output.value",
+)
+"""The OpenInference conventions."""
+
+PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "openinference": OPENINFERENCE})
+"""The profiles by the names that `Tracing` accepts."""
+
+_PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "bedrock": "aws.bedrock"}
+
+# "Anthropic `input_tokens` excludes cached tokens", which "MUST be added": docs/gen-ai/anthropic.md of v1.41.1.
+_INPUT_EXCLUDES_CACHE = frozenset({"anthropic.messages"})
+
+
+def provider_of(wire: str) -> str:
+    """The provider whose flavour of telemetry a wire's is: its first part, unless the conventions spell it otherwise.
+
+    >>> provider_of("openai.chat_completions"), provider_of("gemini.generate_content")
+    ('openai', 'gcp.gemini')
+    """
+    owner = wire.partition(".")[0]
+    return _PROVIDERS.get(owner, owner)
+
+
+def input_excludes_cache(wire: str | None) -> bool:
+    """Whether this wire's count of input tokens leaves out those that came from the cache."""
+    return wire in _INPUT_EXCLUDES_CACHE

@@ -1,0 +1,322 @@
+"""Sets OpenTelemetry up in one line, for applications that have no set-up of their own.
+
+    with configure("jaeger-file", path="trace.json"):
+        ...                                     # every pipeline draws its spans from here on
+
+The only module of streamtools that imports the OpenTelemetry SDK; nothing here runs unless it is called. A Jaeger,
+Tempo, Phoenix, Langfuse or any other collector takes ``configure("otlp", endpoint="http://localhost:4318")``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Protocol
+
+import orjson
+from opentelemetry import trace
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    ConsoleSpanExporter,
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
+
+from ..errors import LocalProtocolError
+from .jaeger import JaegerDocument
+
+__all__ = ["ExporterName", "JaegerFileExporter", "MemoryExporter", "Telemetry", "configure"]
+
+ExporterName = Literal["otlp", "jaeger-file", "console", "memory"]
+
+MAX_SPANS = 10_000  # spans that the memory and the file exporter keep; a span is about 1 to 2 kB of JSON
+
+OTLP_TRACES_PATH = "/v1/traces"
+
+logger = logging.getLogger(__name__)
+
+
+def configure(
+    exporter: ExporterName = "otlp",
+    *,
+    service_name: str | None = None,
+    path: str | os.PathLike[str] = "streamtools-trace.json",
+    endpoint: str | None = None,
+    set_global: bool = True,
+    max_spans: int = MAX_SPANS,
+) -> Telemetry:
+    """Send spans somewhere, and tell pipelines so.
+
+    If the application has set a TracerProvider already, that one stays: the exporter is added to it, and its own
+    resource (with its service name) goes on to describe the spans.
+
+    Args:
+        exporter: ``"otlp"``: over HTTP to a collector, in batches. ``"jaeger-file"``: into a file that Jaeger's UI
+            opens, valid after every write. ``"console"``: to standard output. ``"memory"``: kept for `Telemetry.spans`.
+        service_name: what the program is called; by default ``OTEL_SERVICE_NAME``, else ``"streamtools"``.
+        path: the file of ``"jaeger-file"``; what is there is replaced.
+        endpoint: the collector of ``"otlp"``, with or without ``/v1/traces``; by default
+            ``OTEL_EXPORTER_OTLP_ENDPOINT``, else ``http://localhost:4318``.
+        set_global: make the provider the program's own, so that pipelines without ``observers=`` use it. False: pass
+            ``observers=[Tracing(telemetry.provider)]`` yourself.
+        max_spans: how many spans ``"memory"`` and ``"jaeger-file"`` keep; later ones are dropped, which is logged once.
+
+    Returns:
+        A handle; use it as a context manager, or call its `shutdown` at the end.
+
+    Raises:
+        ValueError: there is no such exporter.
+        ImportError: the package that OTLP needs is not installed.
+        LocalProtocolError: the program's TracerProvider takes no exporters.
+        OSError: the file cannot be written.
+    """
+    wanted = _EXPORTERS.get(exporter)
+    if wanted is None:
+        raise ValueError(f"exporter={exporter!r}: must be one of {', '.join(_EXPORTERS)}")
+    make, make_processor = wanted
+    present = trace.get_tracer_provider() if set_global else None
+    add = _adder(present)
+    sink = make(_Settings(Path(path), endpoint, max_spans))
+    watched = _Watched(sink)
+    processor = _Detachable(make_processor(watched))
+    if add is not None and present is not None:
+        add(processor)
+        return Telemetry(present, processor, watched, own=None)
+    own = TracerProvider(resource=Resource.create({"service.name": _service_name(service_name)}))
+    own.add_span_processor(processor)
+    if set_global:
+        trace.set_tracer_provider(own)
+    return Telemetry(own, processor, watched, own=None if set_global else own)
+
+
+class Telemetry:
+    """Where spans go; made by `configure`. Ends with its block, or with `shutdown`."""
+
+    def __init__(
+        self, provider: trace.TracerProvider, processor: _Detachable, exporter: _Watched, *, own: TracerProvider | None
+    ) -> None:
+        self.provider = provider
+        """For ``Tracing(telemetry.provider)``, and for spans of your own."""
+        self._processor = processor
+        self._exporter = exporter
+        self._own = own
+
+    @property
+    def path(self) -> Path | None:
+        """The file that ``"jaeger-file"`` writes, else None."""
+        inner = self._exporter.inner
+        return inner.path if isinstance(inner, JaegerFileExporter) else None
+
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        """The spans that have ended so far, in that order.
+
+        Raises:
+            LocalProtocolError: the exporter is not ``"memory"``.
+        """
+        inner = self._exporter.inner
+        if not isinstance(inner, MemoryExporter):
+            raise LocalProtocolError('only configure("memory") keeps spans')
+        return inner.spans
+
+    def flush(self, timeout_s: float = 10.0) -> bool:
+        """Export what has ended so far. Blocks; in async code call it in a thread.
+
+        Returns:
+            Whether every span since the last flush was exported, and in time.
+        """
+        # The SDK's batch processor ignores its timeout and says True to failed exports, so both are done here.
+        worker = threading.Thread(target=self._processor.force_flush, name="streamtools-flush", daemon=True)
+        worker.start()
+        worker.join(timeout_s)
+        return self._exporter.take_success() and not worker.is_alive()
+
+    def shutdown(self) -> None:
+        """Export what is left, and stop. Spans that end later go nowhere. Calling it again does nothing.
+
+        The program's TracerProvider stays, and works: a later `configure` adds to it.
+        """
+        self._processor.shutdown()
+        if self._own is not None:
+            self._own.shutdown()
+
+    def __enter__(self) -> Telemetry:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+
+class MemoryExporter(SpanExporter):
+    """Keeps the first `max_spans` spans."""
+
+    def __init__(self, max_spans: int = MAX_SPANS) -> None:
+        self._max_spans = max_spans
+        self._spans: list[ReadableSpan] = []
+        self.dropped = 0
+        """How many spans there was no room for."""
+
+    @property
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        """What is kept, in the order in which the spans ended."""
+        return tuple(self._spans)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Keep these spans, as many as there is room for."""
+        kept = spans[: self._max_spans - len(self._spans)]
+        self._spans.extend(kept)
+        return _count_dropped(self, len(spans) - len(kept), "memory", self._max_spans)
+
+
+class JaegerFileExporter(SpanExporter):
+    """Writes spans into a file that Jaeger's UI opens. To be used behind a `BatchSpanProcessor`.
+
+    The file is a whole, valid document at any time: every export writes it anew beside the old one and puts it in its
+    place. A write costs time linear in the spans kept (10,000 take about 0.1 s, in the processor's own thread).
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, max_spans: int = MAX_SPANS) -> None:
+        self.path = Path(path)
+        self.dropped = 0
+        """How many spans there was no room for."""
+        self._max_spans = max_spans
+        self._kept = 0
+        self._document = JaegerDocument()
+        self._lock = threading.Lock()
+        self._write()  # an unwritable path is told to the one who gave it
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Add these spans, as many as there is room for, and write the file."""
+        with self._lock:
+            kept = spans[: self._max_spans - self._kept]
+            for span in kept:
+                self._document.add(span)
+            self._kept += len(kept)
+            if kept:
+                self._write()
+            return _count_dropped(self, len(spans) - len(kept), str(self.path), self._max_spans)
+
+    def _write(self) -> None:
+        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        try:
+            beside.write_bytes(orjson.dumps(self._document.data))
+            beside.replace(self.path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+class _Droppable(Protocol):
+    dropped: int
+
+
+def _count_dropped(exporter: _Droppable, count: int, where: str, limit: int) -> SpanExportResult:
+    if not count:
+        return SpanExportResult.SUCCESS
+    if not exporter.dropped:
+        logger.warning("%s holds max_spans=%d spans; further spans are dropped", where, limit)
+    exporter.dropped += count
+    return SpanExportResult.FAILURE
+
+
+class _Watched(SpanExporter):
+    """Remembers whether the exporter inside succeeded."""
+
+    def __init__(self, inner: SpanExporter) -> None:
+        self.inner = inner
+        self._failed = False
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        try:
+            result = self.inner.export(spans)
+        except Exception:
+            self._failed = True
+            raise  # to the SDK's processor, which logs it
+        self._failed |= result is not SpanExportResult.SUCCESS
+        return result
+
+    def take_success(self) -> bool:
+        """Whether every export since the last call succeeded."""
+        failed, self._failed = self._failed, False
+        return not failed
+
+    def shutdown(self) -> None:
+        self.inner.shutdown()
+
+
+class _Detachable(SpanProcessor):
+    """A processor that can be taken out of its provider, which the SDK cannot do: after `shutdown` it is deaf."""
+
+    def __init__(self, inner: SpanProcessor) -> None:
+        self._inner: SpanProcessor | None = inner
+
+    def on_end(self, span: ReadableSpan) -> None:
+        inner = self._inner
+        if inner is not None:
+            inner.on_end(span)
+
+    def shutdown(self) -> None:
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            inner.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        inner = self._inner
+        return inner is None or inner.force_flush(timeout_millis)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What the exporters choose from."""
+
+    path: Path
+    endpoint: str | None
+    max_spans: int
+
+
+def _otlp(settings: _Settings) -> SpanExporter:
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        raise ImportError('the OTLP exporter is not installed: pip install "llm-streamtools[otlp]"') from error
+    url = settings.endpoint
+    if url is not None and not url.rstrip("/").endswith(OTLP_TRACES_PATH):
+        url = url.rstrip("/") + OTLP_TRACES_PATH
+    return OTLPSpanExporter(endpoint=url)
+
+
+_EXPORTERS: dict[str, tuple[Callable[[_Settings], SpanExporter], Callable[[SpanExporter], SpanProcessor]]] = {
+    "otlp": (_otlp, BatchSpanProcessor),
+    "jaeger-file": (
+        lambda settings: JaegerFileExporter(settings.path, max_spans=settings.max_spans),
+        BatchSpanProcessor,
+    ),
+    "console": (lambda _: ConsoleSpanExporter(out=sys.stdout), SimpleSpanProcessor),
+    "memory": (lambda settings: MemoryExporter(settings.max_spans), SimpleSpanProcessor),
+}
+
+
+def _adder(provider: trace.TracerProvider | None) -> Callable[[SpanProcessor], None] | None:
+    """How to add to the provider that the application set; None if it set none."""
+    if provider is None or isinstance(provider, trace.ProxyTracerProvider):
+        return None
+    add: Callable[[SpanProcessor], None] | None = getattr(provider, "add_span_processor", None)
+    if add is None:
+        raise LocalProtocolError(
+            f"the program's TracerProvider ({type(provider).__name__}) takes no exporters; "
+            "use configure(..., set_global=False) and Tracing(telemetry.provider)"
+        )
+    return add
+
+
+def _service_name(given: str | None) -> str:
+    return given or os.environ.get("OTEL_SERVICE_NAME") or "streamtools"

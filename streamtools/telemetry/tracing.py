@@ -1,0 +1,400 @@
+"""OpenTelemetry spans, drawn from the events of a run.
+
+    (the caller's current span)
+    └ streamtools.step           INTERNAL   StepStart to StepEnd
+      ├ chat {model}             CLIENT     StepStart to StreamEnd; links: observed -> execute_tool of the step before
+      ├ execute_tool {name}      INTERNAL   ToolStarted to Observation; link: proposed_by -> chat
+      └ execute_tool {name}      INTERNAL   a call that never ran: ToolCallEnd to Observation, an error
+
+Theory of operation. A tool is a sibling of the chat that proposed it, because it may outlive it; what caused what is
+said by links, and again by attributes (`names.Names`), since some trace stores drop links. A span's name and first
+attributes are known before it is made (samplers see nothing else), so a chat span is made at the first chunk and a tool
+span when its tool starts; both are given the time of the event where they begin. Every announced call of kind
+``function`` or ``custom`` gets one span. A ``server`` call gets none: the provider runs it, nothing tells when it
+started or how it ended, so a span would have to invent that; the chat span counts them.
+
+What a span's status says:
+
+* chat: ERROR for a stream that was truncated or failed. A stream that its consumer left (``abandoned``) or that was
+  cancelled from outside is no error: status unset, with the usage that was seen until then.
+* execute_tool: ERROR for every outcome but ``ok``; ``streamtools.failure_stage`` says how far the call came.
+* step: ERROR if `StepEnd.outcome` is ``error`` or ``truncated``. A failed tool does not fail its step.
+
+No span is ever current in the consumer's context; a tool's span is, around the tool's body alone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
+
+from ..errors import LocalProtocolError, StreamError, StreamToolsError
+from ..events import (
+    Event,
+    Observation,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    StreamStart,
+    TextDelta,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    ToolStarted,
+)
+from ..observers import Observer
+from ..turn import ToolCall
+from .attributes import FAILED, AttributeWriter, StreamOutcome, stream_outcome
+from .names import PROFILES, Names
+
+__all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing", "default_observers"]
+
+CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The environment variable that switches content on: ``true``, ``SPAN_ONLY`` or ``SPAN_AND_EVENT``."""
+
+MAX_ATTRIBUTE_CHARS = 1024  # characters of one attribute; content is for reading, not for archiving
+
+_CAPTURING = frozenset({"true", "span_only", "span_and_event"})
+_SPANS = ("step", "chat", "execute_tool")
+
+
+class Tracing:
+    """An observer that draws a run as OpenTelemetry spans. Give each run its own: it is cheap to make.
+
+    ``pipeline(..., observers=[Tracing()])``. A run may have many steps, one after the other (`Trajectory`); two
+    pipelines that run at the same time need two, because only the first event of a step names its run.
+
+    Args:
+        tracer_provider: where the spans go; by default the global provider, also if it is set later.
+        capture_content: put arguments, results, the response's text and exceptions' messages into the spans. None asks
+            the environment variable `CAPTURE_CONTENT`; without it no content is captured.
+        names: a profile of `streamtools.telemetry.names` (``"semconv-1.41"``, ``"openinference"``), or your own.
+        spans: which spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
+        max_attribute_chars: longer text is cut, and ends in ``…``.
+
+    Raises:
+        ValueError: an unknown profile or span.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: trace.TracerProvider | None = None,
+        *,
+        capture_content: bool | None = None,
+        names: Names | str = "semconv-1.41",
+        spans: Mapping[str, bool] | None = None,
+        max_attribute_chars: int = MAX_ATTRIBUTE_CHARS,
+    ) -> None:
+        from .. import __version__  # not at import: the package's root imports this module
+
+        if capture_content is None:
+            capture_content = os.environ.get(CAPTURE_CONTENT, "").strip().lower() in _CAPTURING
+        if isinstance(names, str):
+            if names not in PROFILES:
+                raise ValueError(f"names={names!r}: must be a Names or one of {', '.join(PROFILES)}")
+            names = PROFILES[names]
+        unknown = set(spans or ()) - set(_SPANS)
+        if unknown:
+            raise ValueError(f"spans: unknown {sorted(unknown)}; there are {', '.join(_SPANS)}")
+        self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
+        self._names = names
+        self._writer = AttributeWriter(names, capture_content, max_attribute_chars)
+        self._tracer = trace.get_tracer("streamtools", __version__, tracer_provider, names.schema_url)
+        self._step: _Step | None = None
+        self._observed: dict[int, SpanContext] = {}  # of the step before: seq of the observation -> its tool span
+
+    @property
+    def event_types(self) -> Collection[type[Event]]:
+        """What begins or ends something; text deltas only if content is captured."""
+        return _WITH_TEXT if self._writer.capture_content else _COLD
+
+    def on_event(self, event: Event) -> None:
+        """Draw what the event says.
+
+        Raises:
+            LocalProtocolError: a second step begins before the first has ended.
+        """
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            return
+        step = self._step
+        if type(event) is StepStart:
+            if step is not None:
+                raise LocalProtocolError("this Tracing is in the middle of a step; give every concurrent run its own")
+            step = self._step = _Step(event)
+        if step is None:
+            return  # between steps there is nothing to draw
+        try:
+            handler(self, step, event)
+        except BaseException:
+            self._give_up(step)
+            raise
+
+    @contextmanager
+    def around_tool(self, call_id: str) -> Iterator[None]:
+        """Make the call's span current, so that spans which the tool's body makes become its children.
+
+        Enter and leave it in the tool's own task or thread, after `ToolStarted`.
+        """
+        span = self._span_of(call_id)
+        token = None if span is None else otel_context.attach(trace.set_span_in_context(span))
+        try:
+            yield
+        finally:
+            if token is not None:
+                otel_context.detach(token)
+
+    def _span_of(self, call_id: str) -> Span | None:
+        if self._step is None:
+            return None
+        known = self._step.calls.get(call_id)
+        return known.span if known is not None and known.span is not None else self._step.span
+
+    # -- the beginning --
+
+    def _step_start(self, step: _Step, event: StepStart) -> None:
+        if self._wanted["step"]:
+            step.span = self._tracer.start_span(
+                self._names.step_span,
+                step.context,
+                SpanKind.INTERNAL,
+                self._writer.step_start(event),
+                start_time=step.ns(event.time),
+            )
+            step.context = trace.set_span_in_context(step.span, step.context)
+
+    def _stream_start(self, step: _Step, event: StreamStart) -> None:
+        step.stream = event
+        self._chat(step)
+
+    def _chat(self, step: _Step) -> Span | None:
+        """The chat span; made now if it is not there yet, without the model's name if nothing came."""
+        if step.chat is None and self._wanted["chat"]:
+            start, stream = step.start, step.stream
+            step.chat = step.open_chat = self._tracer.start_span(
+                self._named(self._names.chat_span, stream.model if stream else None),
+                step.context,
+                SpanKind.CLIENT,
+                self._writer.chat_start(start, stream),
+                [self._link("observed", self._observed[seq]) for seq in start.causes if seq in self._observed],
+                start_time=step.ns(start.time),
+            )
+        return step.chat
+
+    def _text(self, step: _Step, event: TextDelta) -> None:
+        if step.text_size < self._writer.max_chars:
+            step.text.append(event.text)
+            step.text_size += len(event.text)
+
+    # -- calls --
+
+    def _call_start(self, step: _Step, event: ToolCallStart) -> None:
+        if event.kind == "server":
+            step.server_calls += 1
+        else:
+            step.calls[event.call_id] = _Call(event)
+
+    def _call_known(self, step: _Step, event: ToolCallEnd | ToolCallReady) -> None:
+        known = step.calls.get(event.call_id)
+        if known is not None:
+            known.call, known.ready_at = event.call, event.time
+
+    def _tool_started(self, step: _Step, event: ToolStarted) -> None:
+        known = step.calls.get(event.call_id)
+        if known is None or known.started_at is not None:  # another attempt of the same call
+            return
+        known.started_at = event.time
+        self._open_tool(step, known, event.time)
+
+    def _observation(self, step: _Step, event: Observation) -> None:
+        known = step.calls.get(event.call_id)
+        span = self._ending(step, known)
+        if known is None or span is None:
+            return
+        step.observed[event.seq] = span.get_span_context()
+        if span.is_recording():
+            started, ready = known.started_at, known.ready_at
+            found = self._writer.tool_end(known.call, event, started=started is not None)
+            if started is not None and ready is not None:
+                found[self._names.tool_queue_time] = started - ready
+            if event.outcome != "ok":
+                self._describe_failure(span, event.error, step.ns(event.time))
+            if self._writer.capture_content:
+                found |= self._writer.tool_content(known.call, event)
+            span.set_attributes(found)
+        span.end(step.ns(event.time))
+
+    def _ending(self, step: _Step, known: _Call | None) -> Span | None:
+        """The call's span, to be ended now and never again; opened here if its tool never ran."""
+        if known is None or known.ended:
+            return None
+        known.ended = True
+        return known.span or self._open_tool(step, known, known.ready_at or known.start.time)
+
+    def _open_tool(self, step: _Step, known: _Call, at: float) -> Span | None:
+        if not self._wanted["execute_tool"]:
+            return None
+        chat = self._chat(step)
+        links = [] if chat is None else [self._link("proposed_by", chat.get_span_context())]
+        known.span = self._tracer.start_span(
+            self._named(self._names.tool_span, known.start.name),
+            step.context,
+            SpanKind.INTERNAL,
+            self._writer.tool_start(step.start, known.start),
+            links,
+            start_time=step.ns(at),
+        )
+        return known.span
+
+    def _link(self, kind: str, context: SpanContext) -> Link:
+        return Link(context, {self._names.link_type: kind})
+
+    def _named(self, prefix: str, subject: str | None) -> str:
+        return f"{prefix} {self._writer.text(subject)}" if subject else prefix
+
+    def _describe_failure(self, span: Span, error: StreamToolsError | None, at_ns: int) -> None:
+        # What an error says may quote the peer, the arguments or the tool, so it is content.
+        if error is None or not self._writer.capture_content:
+            span.set_status(Status(StatusCode.ERROR))
+            return
+        span.set_status(Status(StatusCode.ERROR, self._writer.text(str(error))))
+        if error.__cause__ is not None:
+            span.add_event("exception", self._writer.exception(error.__cause__), at_ns)
+
+    # -- the end --
+
+    def _stream_end(self, step: _Step, event: StreamEnd) -> None:
+        step.end = event
+        self._chat(step)
+        outcome = stream_outcome(event)
+        if outcome != "truncated":  # else the step's end tells whether it was the consumer who left
+            self._end_chat(step, outcome, event)
+
+    def _end_chat(self, step: _Step, outcome: StreamOutcome, last: StreamEnd | StepEnd) -> None:
+        span, step.open_chat = step.open_chat, None
+        if span is None:
+            return
+        if span.is_recording():
+            found = self._writer.chat_end(outcome, last, step.stream.wire if step.stream else None)
+            if step.server_calls:
+                found[self._names.stream_server_calls] = step.server_calls
+            if self._writer.capture_content:
+                calls = [known.call for known in step.calls.values() if known.call is not None]
+                found |= self._writer.chat_content("".join(step.text), calls, step.end)
+            if outcome in FAILED:
+                self._describe_failure(span, step.error, step.ns(last.time))
+            span.set_attributes(found)
+        span.end(step.ns(last.time))
+
+    def _step_end(self, step: _Step, event: StepEnd) -> None:
+        for known in step.calls.values():
+            self._end_lost(step, known, event)
+        self._chat(step)
+        if step.end is None:
+            self._end_chat(step, event.outcome, event)
+        else:
+            left = event.outcome in ("abandoned", "cancelled")
+            self._end_chat(step, event.outcome if left else stream_outcome(step.end), step.end)
+        if (span := step.span) is not None:
+            if span.is_recording():
+                if event.outcome in FAILED:
+                    self._describe_failure(span, step.error, step.ns(event.time))
+                span.set_attributes(self._writer.step_end(event, step.error))
+            span.end(step.ns(event.time))
+        self._observed, self._step = step.observed, None
+
+    def _end_lost(self, step: _Step, known: _Call, event: StepEnd) -> None:
+        # Every call has its observation by now. Should one have none, its span ends all the same.
+        span = self._ending(step, known)
+        if span is not None:
+            span.set_status(Status(StatusCode.ERROR))
+            span.set_attributes(self._writer.tool_lost(event))
+            span.end(step.ns(event.time))
+
+    def _give_up(self, step: _Step) -> None:
+        """This observer is broken and will be dropped: leave no span open."""
+        self._step = None
+        open_tools = [known.span for known in step.calls.values() if not known.ended]
+        for span in (*open_tools, step.open_chat, step.span):
+            if span is not None:
+                span.end()
+
+
+def default_observers() -> list[Observer]:
+    """The observers of a pipeline that was given none: spans, if the application has set a TracerProvider."""
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
+        return []
+    return [Tracing()]
+
+
+def _epoch_offset_ns() -> int:
+    return time.time_ns() - time.monotonic_ns()  # events have monotonic time, spans have the epoch's
+
+
+@dataclass(slots=True)
+class _Step:
+    """What is drawn of one step while it goes on."""
+
+    start: StepStart
+    context: Context = field(default_factory=otel_context.get_current)
+    """The parent of the next span: the caller's, then the step's own."""
+    span: Span | None = None
+    chat: Span | None = None
+    open_chat: Span | None = None
+    """`chat`, until it has ended."""
+    stream: StreamStart | None = None
+    end: StreamEnd | None = None
+    calls: dict[str, _Call] = field(default_factory=dict)
+    server_calls: int = 0
+    observed: dict[int, SpanContext] = field(default_factory=dict)
+    text: list[str] = field(default_factory=list)
+    text_size: int = 0
+    offset_ns: int = field(default_factory=_epoch_offset_ns)
+
+    def ns(self, at: float) -> int:
+        """An event's time as nanoseconds of the epoch."""
+        return self.offset_ns + int(at * 1e9)
+
+    @property
+    def error(self) -> StreamError | None:
+        """What ended the stream, if that was not its own end."""
+        return self.end.error if self.end else None
+
+
+@dataclass(slots=True)
+class _Call:
+    """What is known of one call of the step."""
+
+    start: ToolCallStart
+    call: ToolCall | None = None
+    ready_at: float | None = None
+    started_at: float | None = None
+    span: Span | None = None
+    ended: bool = False
+
+
+_HANDLERS: dict[type[Event], Callable[[Tracing, _Step, Any], None]] = {
+    StepStart: Tracing._step_start,
+    StreamStart: Tracing._stream_start,
+    TextDelta: Tracing._text,
+    ToolCallStart: Tracing._call_start,
+    ToolCallEnd: Tracing._call_known,
+    ToolCallReady: Tracing._call_known,
+    ToolStarted: Tracing._tool_started,
+    Observation: Tracing._observation,
+    StreamEnd: Tracing._stream_end,
+    StepEnd: Tracing._step_end,
+}
+
+_WITH_TEXT = frozenset(_HANDLERS)
+_COLD = _WITH_TEXT - {TextDelta}

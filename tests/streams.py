@@ -1,0 +1,80 @@
+"""Response bodies for tests, composed in the providers' own shapes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import orjson
+
+Call = tuple[str, str, str]  # id, name, arguments as JSON text
+
+
+def sse(payloads: Iterable[dict[str, Any]]) -> list[bytes]:
+    """Each payload as an event of an event stream."""
+    return [b"data: " + orjson.dumps(payload) + b"\n\n" for payload in payloads]
+
+
+def chat_chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+    }
+
+
+def chat(text: Sequence[str] = (), calls: Sequence[Call] = (), finish: str | None = "tool_calls") -> list[bytes]:
+    """A Chat Completions body, an event an item: text deltas, then whole calls, then the end."""
+    payloads = [chat_chunk({"role": "assistant", "content": ""})]
+    payloads += [chat_chunk({"content": piece}) for piece in text]
+    for index, (call_id, name, arguments) in enumerate(calls):
+        head = {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
+        payloads.append(chat_chunk({"tool_calls": [head]}))
+        payloads.append(chat_chunk({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]}))
+    if finish is not None:
+        payloads.append(chat_chunk({}, finish))
+    return [*sse(payloads), b"data: [DONE]\n\n"] if finish is not None else sse(payloads)
+
+
+def anthropic(text: Sequence[str] = (), calls: Sequence[Call] = (), stop: str | None = "tool_use") -> list[bytes]:
+    """A Messages body, an event an item: one text block, then a block for each call, then the end."""
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "c", "usage": {}}
+    payloads: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
+    index = 0
+    if text:
+        payloads.append({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
+        for piece in text:
+            delta = {"type": "text_delta", "text": piece}
+            payloads.append({"type": "content_block_delta", "index": 0, "delta": delta})
+        payloads.append({"type": "content_block_stop", "index": 0})
+        index = 1
+    for number, (call_id, name, arguments) in enumerate(calls, index):
+        block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": arguments}
+        payloads.append({"type": "content_block_start", "index": number, "content_block": block})
+        payloads.append({"type": "content_block_delta", "index": number, "delta": delta})
+        payloads.append({"type": "content_block_stop", "index": number})
+    if stop is not None:
+        payloads.append({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 1}})
+        payloads.append({"type": "message_stop"})
+    return sse(payloads)
+
+
+async def stream(items: Iterable[Any], *, then: BaseException | None = None) -> AsyncIterator[Any]:
+    """The items, with a checkpoint before each; then an error, if one is given."""
+    for item in items:
+        await anyio.lowlevel.checkpoint()
+        yield item
+    if then is not None:
+        raise then
+
+
+async def hanging(items: Iterable[Any]) -> AsyncIterator[Any]:
+    """The items, then nothing, for ever: a server that keeps the connection open."""
+    for item in items:
+        yield item
+    await anyio.sleep_forever()

@@ -1,0 +1,290 @@
+"""What may be secret stays out of spans unless it is asked for; and what a peer sends can break no exporter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.trace import ReadableSpan
+from scripted import Script, Spans
+
+from streamtools.errors import InvalidArguments, ProviderError, ToolError, ToolFailed
+from streamtools.events import Outcome
+from streamtools.telemetry import Tracing
+from streamtools.telemetry.names import PROFILES, SEMCONV
+
+SECRET = "s3cr3t"
+
+
+def attributes(span: ReadableSpan) -> Mapping[str, Any]:
+    return span.attributes or {}
+
+
+def refuse(message: str) -> NoReturn:
+    raise ValueError(message)
+
+
+def failed(message: str) -> ToolFailed:
+    try:
+        try:
+            refuse(message)
+        except ValueError as error:
+            raise ToolFailed(f"the tool raised: {message}") from error
+    except ToolFailed as outer:
+        return outer
+
+
+def secretive_run(tracing: Tracing) -> None:
+    """A step in which every text, value and message is the secret."""
+    script = Script(tracing)
+    script.start()
+    script.text("The password ", "is ", SECRET)
+    errors: list[tuple[Outcome, ToolError | None]] = [
+        ("ok", None),
+        ("failed", failed(SECRET)),
+        ("invalid", InvalidArguments(SECRET, problems=[SECRET])),
+    ]
+    for index, (outcome, error) in enumerate(errors):
+        call_id = f"call_{index}"
+        script.call(call_id, text=f'{{"key": "{SECRET}"}}', index=index, arguments={"key": SECRET})
+        script.run(call_id)
+        script.observe(
+            call_id,
+            outcome,
+            index=index,
+            error=error,
+            value={"found": SECRET},
+            model_content=json.dumps({"found": SECRET}),
+            validated_args={"key": SECRET},
+            validation_error=None if outcome == "ok" else SECRET,
+        )
+    script.end_stream("error", complete=False, error=ProviderError(f"you said {SECRET}", type="bad_request"))
+    script.end("error")
+
+
+def everything(spans: Spans) -> str:
+    """All that an exporter would see."""
+    return "".join(span.to_json() for span in spans.all) + str(encode_spans(spans.all))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_content_is_in_any_span_by_default(spans: Spans, profile: str) -> None:
+    secretive_run(Tracing(spans.provider, names=profile))
+    assert len(spans.all) == 5
+    assert SECRET not in everything(spans)
+    assert "ValueError" in everything(spans)
+
+
+def test_content_is_captured_where_it_is_asked_for(spans: Spans) -> None:
+    secretive_run(Tracing(spans.provider, capture_content=True))
+    ok, broken, invalid = sorted(
+        (span for span in spans.all if span.name.startswith("execute_tool")),
+        key=lambda span: attributes(span)["streamtools.call.key"],
+    )
+    assert attributes(ok)["gen_ai.tool.call.arguments"] == f'{{"key": "{SECRET}"}}'
+    assert json.loads(attributes(ok)["gen_ai.tool.call.result"]) == {"found": SECRET}
+    (event,) = broken.events
+    said = event.attributes or {}
+    assert (event.name, said["exception.type"], said["exception.message"]) == ("exception", "ValueError", SECRET)
+    assert "in failed" in str(said["exception.stacktrace"])
+    assert "in refuse" in str(said["exception.stacktrace"])
+    assert broken.status.description == f"the tool raised: {SECRET}"
+    assert invalid.status.description == SECRET
+    chat = spans.named("chat glm-mini")
+    assert chat.status.description == f"you said {SECRET}"
+    assert json.loads(attributes(chat)["gen_ai.output.messages"]) == [
+        {
+            "role": "assistant",
+            "parts": [
+                {"type": "text", "content": f"The password is {SECRET}"},
+                *(
+                    {
+                        "type": "tool_call",
+                        "id": f"call_{index}",
+                        "name": "lookup",
+                        "arguments": {"key": SECRET},
+                    }
+                    for index in range(3)
+                ),
+            ],
+            "finish_reason": "error",
+        }
+    ]
+
+
+def test_a_call_that_was_cut_stands_in_the_captured_message_as_it_came(spans: Spans) -> None:
+    script = Script(Tracing(spans.provider, capture_content=True))
+    script.start()
+    script.call("call_a", text='{"key": "va', ready=False)
+    script.observe("call_a", "truncated")
+    script.end_stream()
+    script.end()
+    (message,) = json.loads(attributes(spans.named("chat glm-mini"))["gen_ai.output.messages"])
+    assert message["parts"] == [{"type": "tool_call", "id": "call_a", "name": "lookup", "arguments": '{"key": "va'}]
+
+
+@pytest.mark.parametrize(
+    ("value", "captured"),
+    [
+        (None, False),
+        ("true", True),
+        ("True", True),
+        ("SPAN_ONLY", True),
+        ("span_and_event", True),
+        ("EVENT_ONLY", False),
+        ("NO_CONTENT", False),
+        ("false", False),
+        ("", False),
+    ],
+)
+def test_the_standard_environment_variable_switches_content_on(
+    spans: Spans, monkeypatch: pytest.MonkeyPatch, value: str | None, captured: bool
+) -> None:
+    if value is not None:
+        monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", value)
+    secretive_run(Tracing(spans.provider))
+    assert (SECRET in everything(spans)) is captured
+
+
+def test_an_explicit_no_overrules_the_environment(spans: Spans, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    secretive_run(Tracing(spans.provider, capture_content=False))
+    assert SECRET not in everything(spans)
+
+
+def test_captured_content_is_bounded(spans: Spans) -> None:
+    script = Script(Tracing(spans.provider, capture_content=True, max_attribute_chars=64))
+    script.start()
+    script.text(*["word "] * 1000)
+    script.call("call_a", "alpha", json.dumps({"x": "y" * 9000}), arguments={"x": "y" * 9000})
+    script.run("call_a", "alpha")
+    script.observe("call_a", "failed", name="alpha", error=failed("z" * 9000), model_content="z" * 9000)
+    script.end_stream()
+    script.end()
+    for span in spans.all:
+        texts = [*attributes(span).values(), span.status.description or ""]
+        texts += [value for event in span.events for value in (event.attributes or {}).values()]
+        assert all(len(text) <= 64 for text in texts if isinstance(text, str))
+    assert attributes(spans.named("execute_tool alpha"))["gen_ai.tool.call.arguments"].endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "more", "captured"),
+    [
+        ("function", '{"a":1}', {}, '{"a":1}'),
+        ("function", '"{\\"a\\":1}"', {"normalizations": ("double_encoded",), "arguments": {"a": 1}}, '{"a": 1}'),
+        ("custom", "ls -l", {}, '"ls -l"'),
+    ],
+)
+def test_captured_arguments_are_json(spans: Spans, kind: Any, text: str, more: dict[str, Any], captured: str) -> None:
+    script = Script(Tracing(spans.provider, capture_content=True))
+    script.start()
+    script.call("call_a", "alpha", text, kind=kind, **more)
+    script.observe("call_a", name="alpha", value="done", model_content="done")
+    script.end_stream()
+    script.end()
+    said = attributes(spans.named("execute_tool alpha"))
+    assert said["gen_ai.tool.call.arguments"] == captured
+    assert said["gen_ai.tool.call.result"] == '"done"'
+
+
+def test_the_text_is_kept_also_where_the_stream_had_no_end(spans: Spans) -> None:
+    script = Script(Tracing(spans.provider, capture_content=True))
+    script.start()
+    script.text("half a")
+    script.cut_call("call_a")
+    script.end("abandoned")
+    message = json.loads(attributes(spans.named("chat glm-mini"))["gen_ai.output.messages"])
+    assert message == [{"role": "assistant", "parts": [{"type": "text", "content": "half a"}]}]
+
+
+def test_an_exception_whose_text_cannot_be_had_is_recorded_by_its_type(spans: Spans) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    outer = ToolFailed("the tool raised")
+    outer.__cause__ = Mute()
+    script = Script(Tracing(spans.provider, capture_content=True))
+    script.start()
+    script.call("call_a")
+    script.observe("call_a", "failed", error=outer)
+    script.end_stream()
+    script.end()
+    (event,) = spans.named("execute_tool lookup").events
+    assert str((event.attributes or {})["exception.type"]).endswith("Mute")
+    assert spans.ledger.balanced
+
+
+@pytest.mark.parametrize("content", [False, True])
+def test_half_a_surrogate_pair_breaks_no_exporter(spans: Spans, content: bool) -> None:
+    """JSON allows it in any string, UTF-8 does not: one such span would cost the whole OTLP batch."""
+    half = "\ud83d"
+    script = Script(Tracing(spans.provider, capture_content=content), run_id=f"run{half}")
+    script.start(f"model{half}")
+    script.text(half)
+    script.call(f"id{half}", f"tool{half}", f'{{"{half}": 1}}', arguments={half: 1}, problem=half)
+    script.observe(f"id{half}", "failed", name="tool", error=failed(half), model_content=half, observation_type=half)
+    script.end_stream("other", finish_raw=half, complete=False, error=ProviderError(half, type=half))
+    script.end("error")
+    assert {span.name for span in spans.all} == {"chat model?", "execute_tool tool?", "streamtools.step"}
+    assert encode_spans(spans.all).SerializeToString()
+
+
+def test_what_a_peer_chooses_is_bounded_also_without_content(spans: Spans) -> None:
+    script = Script(Tracing(spans.provider))
+    script.start("m" * 9000)
+    script.call("c" * 9000, "n" * 9000)
+    script.observe("c" * 9000)
+    script.end_stream("other", finish_raw="f" * 9000)
+    script.end()
+    for span in spans.all:
+        assert len(span.name) < 1100
+        for value in attributes(span).values():
+            assert len(value if isinstance(value, str) else str(value)) < 1100
+
+
+# -- names -------------------------------------------------------------------------------------------------------
+
+
+def test_the_openinference_profile_writes_what_its_readers_expect(spans: Spans) -> None:
+    script = Script(Tracing(spans.provider, names="openinference", capture_content=True))
+    script.whole_step()
+    kinds = {span.name: attributes(span)["openinference.span.kind"] for span in spans.all}
+    assert kinds == {
+        "streamtools.step": "CHAIN",
+        "chat glm-mini": "LLM",
+        "execute_tool alpha": "TOOL",
+        "execute_tool beta": "TOOL",
+    }
+    chat, tool = attributes(spans.named("chat glm-mini")), attributes(spans.named("execute_tool alpha"))
+    assert (chat["llm.model_name"], chat["llm.system"]) == ("glm-mini", "openai")
+    assert (chat["llm.token_count.prompt"], chat["llm.token_count.completion"]) == (10, 5)
+    assert chat["llm.finish_reason"] == "tool_calls"
+    assert (tool["tool.name"], tool["tool.id"]) == ("alpha", "call_a")
+    assert (tool["input.value"], tool["output.value"]) == ("{}", "1")
+    assert not [name for span in spans.all for name in attributes(span) if name.startswith("gen_ai.")]
+
+
+def test_a_name_that_is_none_is_not_written(spans: Spans) -> None:
+    Script(Tracing(spans.provider, names=replace(SEMCONV, response_id=None, step_span="turn"))).whole_step()
+    assert "gen_ai.response.id" not in attributes(spans.named("chat glm-mini"))
+    assert "turn" in spans.names()
+
+
+def test_the_scope_names_the_library_and_the_conventions(spans: Spans) -> None:
+    Script(Tracing(spans.provider)).whole_step()
+    scope = spans.all[0].instrumentation_scope
+    assert scope is not None
+    assert (scope.name, scope.schema_url) == ("streamtools", "https://opentelemetry.io/schemas/1.41.0")
+    assert scope.version
+
+
+def test_a_step_looks_like_no_genai_operation(spans: Spans) -> None:
+    """Jaeger's UI shows a span with any gen_ai attribute as an operation of a kind that it does not know."""
+    Script(Tracing(spans.provider)).whole_step()
+    assert not [name for name in attributes(spans.named("streamtools.step")) if name.startswith("gen_ai.")]

@@ -1,0 +1,63 @@
+"""The table of names agrees with what OpenTelemetry publishes."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+
+from streamtools.telemetry.names import PROFILES, SEMCONV, Names, input_excludes_cache, provider_of
+
+PUBLISHED = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
+
+
+def written(names: Names) -> list[str]:
+    """Every attribute name of a profile."""
+    found: list[str] = []
+    for value in astuple(names):
+        found += value if isinstance(value, dict) else [value]
+    return [name for name in found if isinstance(name, str) and "." in name and "/" not in name]
+
+
+def test_every_gen_ai_name_is_one_that_opentelemetry_published() -> None:
+    ours = {name for name in written(SEMCONV) if name.startswith("gen_ai.")}
+    assert len(ours) > 12
+    assert ours <= PUBLISHED
+
+
+def test_all_other_names_of_the_default_profile_are_ours_or_stable() -> None:
+    others = {name for name in written(SEMCONV) if not name.startswith(("gen_ai.", "streamtools."))}
+    assert others == {"error.type"}
+
+
+def test_no_attribute_name_means_two_things() -> None:
+    ours = [name for name in written(SEMCONV) if name not in ("gen_ai.operation.name", SEMCONV.step_span)]
+    assert len(ours) == len(set(ours))
+
+
+def test_the_profiles_really_differ() -> None:
+    default, other = (set(written(names)) for names in PROFILES.values())
+    assert not {name for name in default & other if not name.startswith(("streamtools.", "error."))}
+
+
+@pytest.mark.parametrize(
+    ("wire", "provider"),
+    [
+        ("openai.chat_completions", "openai"),
+        ("openai.responses", "openai"),
+        ("anthropic.messages", "anthropic"),
+        ("gemini.generate_content", "gcp.gemini"),
+        ("mistral.chat", "mistral_ai"),
+        ("bedrock.converse_stream", "aws.bedrock"),
+        ("ollama.chat", "ollama"),
+    ],
+)
+def test_the_provider_is_the_flavour_of_the_wire(wire: str, provider: str) -> None:
+    assert provider_of(wire) == provider
+
+
+def test_only_a_wire_that_counts_the_cache_apart_says_so() -> None:
+    assert [wire for wire in ("openai.chat_completions", "anthropic.messages", None) if input_excludes_cache(wire)] == [
+        "anthropic.messages"
+    ]

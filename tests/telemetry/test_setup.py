@@ -1,0 +1,283 @@
+"""One line of set-up: where spans go, what happens to a provider that is there already, and the end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from scripted import Script, Spans
+
+from streamtools.errors import LocalProtocolError
+from streamtools.telemetry import Tracing, configure, default_observers
+from streamtools.telemetry.setup import Telemetry
+
+
+def draw(telemetry: Telemetry) -> None:
+    Script(Tracing(telemetry.provider)).whole_step()
+
+
+class Collector:
+    """An OTLP/HTTP receiver on the loopback interface."""
+
+    def __init__(self) -> None:
+        self.requests: list[ExportTraceServiceRequest] = []
+        self.paths: list[str] = []
+        self.status = 200
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        collector = self
+
+        class Receiver(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                collector.may_answer.wait(10)
+                collector.paths.append(self.path)
+                collector.requests.append(ExportTraceServiceRequest.FromString(body))
+                self.send_response(collector.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self) -> None:
+        self.may_answer.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    receiver = Collector()
+    yield receiver
+    receiver.close()
+
+
+# -- where spans go ----------------------------------------------------------------------------------------------
+
+
+def test_memory_keeps_spans_to_be_looked_at() -> None:
+    with configure("memory", set_global=False) as telemetry:
+        draw(telemetry)
+        assert [span.name for span in telemetry.spans()] == [
+            "chat glm-mini",
+            "execute_tool beta",
+            "execute_tool alpha",
+            "streamtools.step",
+        ]
+        assert telemetry.spans()[0].resource.attributes["service.name"] == "streamtools"
+        assert telemetry.path is None
+
+
+def test_memory_is_bounded_and_says_when_it_drops(caplog: pytest.LogCaptureFixture) -> None:
+    with configure("memory", set_global=False, max_spans=2) as telemetry:
+        draw(telemetry)
+        assert [span.name for span in telemetry.spans()] == ["chat glm-mini", "execute_tool beta"]
+        assert "memory holds max_spans=2 spans" in caplog.text
+        assert not telemetry.flush()
+        assert telemetry.flush()  # nothing was lost since
+
+
+def test_the_service_name_is_the_one_given_or_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "from-outside")
+    for given, found in [(None, "from-outside"), ("mine", "mine")]:
+        with configure("memory", set_global=False, service_name=given) as telemetry:
+            draw(telemetry)
+            assert telemetry.spans()[0].resource.attributes["service.name"] == found
+
+
+def test_the_console_shows_every_span(capsys: pytest.CaptureFixture[str]) -> None:
+    with configure("console", set_global=False) as telemetry:
+        draw(telemetry)
+    assert '"name": "execute_tool alpha"' in capsys.readouterr().out
+
+
+def test_a_jaeger_file_is_written_by_flush_and_by_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    with configure("jaeger-file", path=path, set_global=False) as telemetry:
+        assert telemetry.path == path
+        assert json.loads(path.read_text()) == {"data": []}
+        draw(telemetry)
+        assert telemetry.flush()
+        assert len(json.loads(path.read_text())["data"][0]["spans"]) == 4
+        draw(telemetry)
+    assert len(json.loads(path.read_text())["data"]) == 2
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/v1/traces", "/v1/traces/"])
+def test_otlp_sends_what_a_collector_understands(collector: Collector, suffix: str) -> None:
+    with configure("otlp", endpoint=collector.url + suffix, service_name="demo", set_global=False) as telemetry:
+        draw(telemetry)
+        assert telemetry.flush()
+    (request,) = collector.requests
+    assert [path.rstrip("/") for path in collector.paths] == ["/v1/traces"]
+    (resource_spans,) = request.resource_spans
+    assert {a.key: a.value.string_value for a in resource_spans.resource.attributes}["service.name"] == "demo"
+    (scope_spans,) = resource_spans.scope_spans
+    assert scope_spans.schema_url == "https://opentelemetry.io/schemas/1.41.0"
+    by_name = {span.name: span for span in scope_spans.spans}
+    chat, tool, step = (by_name[n] for n in ("chat glm-mini", "execute_tool alpha", "streamtools.step"))
+    assert tool.parent_span_id == chat.parent_span_id == step.span_id
+    (link,) = tool.links
+    assert link.span_id == chat.span_id
+    assert [(a.key, a.value.string_value) for a in link.attributes] == [("streamtools.link.type", "proposed_by")]
+    values = {a.key: a.value for a in chat.attributes}
+    assert values["gen_ai.usage.input_tokens"].int_value == 10
+    assert values["gen_ai.response.finish_reasons"].array_value.values[0].string_value == "tool_calls"
+
+
+def test_otlp_asks_the_environment_for_the_collector(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    with configure(set_global=False) as telemetry:
+        draw(telemetry)
+    assert collector.paths == ["/v1/traces"]
+
+
+def test_a_flush_that_the_collector_refused_is_no_success(collector: Collector) -> None:
+    """The SDK's own flush says True."""
+    collector.status = 400
+    with configure("otlp", endpoint=collector.url, set_global=False) as telemetry:
+        draw(telemetry)
+        assert not telemetry.flush()
+
+
+def test_a_flush_takes_no_longer_than_it_may(collector: Collector) -> None:
+    """The SDK's own flush ignores its timeout."""
+    collector.may_answer.clear()
+    with configure("otlp", endpoint=collector.url, set_global=False) as telemetry:
+        draw(telemetry)
+        assert not telemetry.flush(timeout_s=0.01)
+        collector.may_answer.set()
+        assert telemetry.flush()
+    assert len(collector.requests) == 1
+
+
+def test_a_failed_write_is_no_success(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "trace.json"
+    with configure("jaeger-file", path=path, set_global=False) as telemetry:
+        path.unlink()
+        path.mkdir()
+        draw(telemetry)
+        assert not telemetry.flush()
+        assert "Exception while exporting" in caplog.text
+
+
+def test_otlp_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(ImportError, match=r'pip install "llm-streamtools\[otlp\]"'):
+        configure("otlp", set_global=False)
+
+
+def test_an_unknown_exporter_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match="'zipkin': must be one of otlp, jaeger-file, console, memory"):
+        configure("zipkin", set_global=False)  # type: ignore[arg-type]  # that is the point
+
+
+def test_only_memory_has_spans_to_look_at(tmp_path: Path) -> None:
+    with (
+        configure("jaeger-file", path=tmp_path / "trace.json", set_global=False) as telemetry,
+        pytest.raises(LocalProtocolError, match="memory"),
+    ):
+        telemetry.spans()
+
+
+# -- the program's provider --------------------------------------------------------------------------------------
+
+
+def test_a_private_provider_leaves_the_program_alone(no_global_provider: None) -> None:
+    with configure("memory", set_global=False):
+        assert default_observers() == []
+
+
+def test_pipelines_draw_spans_once_it_is_configured(no_global_provider: None) -> None:
+    with configure("memory") as telemetry:
+        (tracing,) = default_observers()
+        Script(tracing).whole_step()
+        assert len(telemetry.spans()) == 4
+
+
+def test_a_provider_of_the_applications_own_is_added_to(no_global_provider: None, spans: Spans) -> None:
+    trace.set_tracer_provider(spans.provider)
+    with configure("memory", service_name="ignored") as telemetry:
+        assert telemetry.provider is trace.get_tracer_provider() is spans.provider
+        draw(telemetry)
+        assert len(telemetry.spans()) == len(spans.all) == 4
+        assert telemetry.spans()[0].resource.attributes["service.name"] == "tests"
+    draw(telemetry)
+    assert (len(telemetry.spans()), len(spans.all)) == (4, 8)  # the application's own goes on
+
+
+def test_configure_may_be_called_again_after_the_end(no_global_provider: None) -> None:
+    with configure("memory") as first:
+        draw(first)
+    with configure("memory") as second:
+        draw(second)
+        assert second.provider is first.provider
+    assert (len(first.spans()), len(second.spans())) == (4, 4)
+
+
+def test_a_provider_that_takes_no_exporters_is_refused(no_global_provider: None) -> None:
+    trace.set_tracer_provider(trace.NoOpTracerProvider())
+    with pytest.raises(LocalProtocolError, match=r"NoOpTracerProvider.*set_global=False"):
+        configure("memory")
+
+
+def test_nothing_is_set_or_written_where_the_provider_is_refused(no_global_provider: None, tmp_path: Path) -> None:
+    trace.set_tracer_provider(trace.NoOpTracerProvider())
+    with pytest.raises(LocalProtocolError):
+        configure("jaeger-file", path=tmp_path / "trace.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_spans_after_the_end_go_nowhere_silently(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    telemetry = configure("memory", set_global=False)
+    telemetry.shutdown()
+    telemetry.shutdown()
+    draw(telemetry)
+    assert telemetry.flush()
+    assert telemetry.spans() == ()
+    assert not caplog.records
+
+
+# -- imports -----------------------------------------------------------------------------------------------------
+
+
+def test_the_sdk_is_imported_by_configure_and_not_before() -> None:
+    program = """
+import sys
+import streamtools.telemetry as telemetry
+loaded = lambda: any(name.startswith(("opentelemetry.sdk", "opentelemetry.exporter")) for name in sys.modules)
+telemetry.Tracing()
+assert telemetry.default_observers() == []
+assert not loaded()
+telemetry.configure
+assert loaded()
+"""
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, cwd=root)
+
+
+def test_telemetry_has_no_other_names() -> None:
+    import streamtools.telemetry as telemetry
+
+    with pytest.raises(AttributeError, match="no attribute 'confgure'"):
+        telemetry.confgure

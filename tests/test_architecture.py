@@ -1,0 +1,475 @@
+"""The rules that hold for every module, read from its source: who imports whom, what stays sans-IO, how it is
+written.
+
+A rule takes a `Module` and yields what is wrong with it. `RULES` lists them; `BROKEN` shows each a violation.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = "streamtools"
+
+LAYERS = (
+    ("errors", "limits", "events", "turn", "observers", "surrogates"),
+    ("framing", "wires", "stages", "tools"),
+    ("exports", "history", "decode"),
+    ("dispatch", "telemetry"),
+    ("sources", "causality", "pipeline", "trajectory"),
+    (PACKAGE,),  # the root: the public names
+    ("demo", "cli", "__main__"),
+)
+"""Rooms from the bottom up. A module imports from its own layer and from those above it in this list."""
+
+UPWARD = {
+    ("streamtools.turn", "history"): "users ask a turn for its messages",
+    ("streamtools.tools.tool", "exports"): "users ask a tool for its payload",
+    ("streamtools.telemetry.tracing", PACKAGE): "spans tell the library's version",
+}
+"""Imports against the direction that are wanted, each inside the one function that needs it."""
+
+STRANGERS = (({"framing", "wires"}, {"stages"}),)
+"""Rooms of one layer that meet in `events` and never import each other."""
+
+SANS_IO = {*LAYERS[0], *LAYERS[1], *LAYERS[2]}
+ABOVE_THE_LINE = {"streamtools.tools.context": "a running tool's view of its pipeline"}
+"""Modules of the sans-IO rooms that are handed to async code."""
+
+FORBIDDEN_BELOW = (
+    "anyio",
+    "asyncio",
+    "trio",
+    "logging",
+    "opentelemetry",
+    "random",
+    "secrets",
+    "time",
+    "uuid",
+)
+SDK = ("opentelemetry.sdk", "opentelemetry.exporter")
+
+MAX_LINES = 400
+LONG = {"streamtools.events": "the catalogue of events, to be read in one go"}
+"""Modules that may be longer, with the reason."""
+
+
+class Import(NamedTuple):
+    line: int
+    target: str  # absolute and dotted: module, or module.name
+    in_function: bool
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    source: str
+    is_package: bool = False
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.source)
+
+    @property
+    def room(self) -> str:
+        return room_of(self.name)
+
+    @cached_property
+    def imports(self) -> list[Import]:
+        local = {
+            id(inner)
+            for outer in ast.walk(self.tree)
+            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef))
+            for inner in ast.walk(outer)
+        }
+        return [
+            Import(getattr(node, "lineno", 0), target, id(node) in local)
+            for node in ast.walk(self.tree)
+            for target in self._targets(node)
+        ]
+
+    def _targets(self, node: ast.AST) -> Iterator[str]:
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = self._base(level) + ([module] if module else [])
+                yield from (".".join([*base, alias.name]) for alias in names)
+            case ast.Call(args=[ast.Constant(value=str(name)), *_]) if called(node) in {
+                "import_module",
+                "__import__",
+            }:
+                yield name
+            case _:
+                pass
+
+    def _base(self, level: int) -> list[str]:
+        parts = self.name.split(".")
+        return parts[: len(parts) - level + self.is_package] if level else []
+
+
+def room_of(name: str) -> str:
+    """The first name under the package; the package itself for what it defines at its root."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in RANK else PACKAGE
+
+
+def within(name: str, prefix: str) -> bool:
+    return name == prefix or name.startswith(prefix + ".")
+
+
+def called(node: ast.expr) -> str:
+    """The last name of what is called: ``anyio.create_task_group()`` -> ``create_task_group``."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
+            return name
+    return ""
+
+
+RANK = {room: rank for rank, layer in enumerate(LAYERS) for room in layer}
+
+
+# -- the rules -----------------------------------------------------------------------------------------------
+
+
+def has_a_layer(module: Module) -> Iterator[str]:
+    if module.name != PACKAGE and module.name.split(".")[1] not in RANK:
+        yield "is in no layer: add its room to LAYERS"
+
+
+def imports_go_down_only(module: Module) -> Iterator[str]:
+    for line, target, in_function in module.imports:
+        room = room_of(target)
+        if not within(target, PACKAGE) or RANK[room] <= RANK[module.room]:
+            continue
+        if not (in_function and (module.name, room) in UPWARD):
+            yield f"line {line}: imports {target}, which is above it"
+
+
+def strangers_meet_in_events_only(module: Module) -> Iterator[str]:
+    for pair in STRANGERS:
+        for mine, theirs in (pair, pair[::-1]):
+            if module.room in mine:
+                for line, target, _ in module.imports:
+                    if within(target, PACKAGE) and room_of(target) in theirs:
+                        yield f"line {line}: imports {target}"
+
+
+def is_sans_io_below_the_line(module: Module) -> Iterator[str]:
+    if module.room not in SANS_IO or module.name in ABOVE_THE_LINE:
+        return
+    for line, target, _ in module.imports:
+        if any(within(target, name) for name in FORBIDDEN_BELOW):
+            yield f"line {line}: imports {target}"
+    for node in ast.walk(module.tree):
+        if isinstance(node, (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)):
+            yield f"line {node.lineno}: is async"
+        elif isinstance(node, ast.comprehension) and node.is_async:
+            yield f"line {node.iter.lineno}: is async"
+
+
+def only_telemetry_imports_opentelemetry(module: Module) -> Iterator[str]:
+    for line, target, _ in module.imports:
+        if within(target, "opentelemetry") and module.room != "telemetry":
+            yield f"line {line}: imports {target}"
+        elif any(within(target, name) for name in SDK) and module.name != "streamtools.telemetry.setup":
+            yield f"line {line}: imports {target}; only telemetry/setup.py does that"
+
+
+def only_the_pipeline_opens_task_groups(module: Module) -> Iterator[str]:
+    if module.name == "streamtools.pipeline":
+        return
+    for node in ast.walk(module.tree):
+        names = {getattr(node, field, None) for field in ("id", "attr", "name")}
+        opens = names & {"create_task_group", "open_nursery"}
+        if opens or (isinstance(node, ast.Call) and called(node) == "TaskGroup"):
+            yield f"line {getattr(node, 'lineno', 1)}: opens a task group"
+
+
+SCOPES = {
+    "create_task_group",
+    "open_nursery",
+    "TaskGroup",
+    "CancelScope",
+    "fail_after",
+    "move_on_after",
+    "timeout",
+}
+
+
+def nothing_yields_inside_a_scope(module: Module) -> Iterator[str]:
+    """PEP 789; a function made into a context manager may, since its body never leaves the caller's frame."""
+    for function in ast.walk(module.tree):
+        if isinstance(function, ast.AsyncFunctionDef) and not any(
+            "contextmanager" in ast.unparse(decorator) for decorator in function.decorator_list
+        ):
+            yield from yields_in_scopes(function)
+
+
+def yields_in_scopes(function: ast.AST, *, inside: bool = False) -> Iterator[str]:
+    for node in ast.iter_child_nodes(function):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        scoped = isinstance(node, (ast.With, ast.AsyncWith)) and any(
+            called(item.context_expr) in SCOPES for item in node.items
+        )
+        if inside and isinstance(node, (ast.Yield, ast.YieldFrom)):
+            yield f"line {node.lineno}: yields inside a task group, cancel scope or timeout"
+        yield from yields_in_scopes(node, inside=inside or scoped)
+
+
+def begins_as_modules_do(module: Module) -> Iterator[str]:
+    """A docstring; where more follows, the future import and ``__all__``. A package may be a docstring alone."""
+    if ast.get_docstring(module.tree) is None:
+        yield "has no docstring"
+    if module.is_package and len(module.tree.body) <= 1:
+        return
+    if not any(target == "__future__.annotations" for _, target, _ in module.imports):
+        yield "lacks `from __future__ import annotations`"
+    assigned = {
+        name.id
+        for statement in module.tree.body
+        if isinstance(statement, (ast.Assign, ast.AnnAssign))
+        for name in ast.walk(statement)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }
+    if "__all__" not in assigned and not module.name.endswith(".__main__"):
+        yield "lacks `__all__`"
+
+
+def is_no_longer_than_a_reader_bears(module: Module) -> Iterator[str]:
+    lines = module.source.count("\n")
+    if lines > MAX_LINES and module.name not in LONG:
+        yield f"has {lines} lines, more than {MAX_LINES}: it wants to be two"
+
+
+RULES: tuple[Callable[[Module], Iterator[str]], ...] = (
+    has_a_layer,
+    imports_go_down_only,
+    strangers_meet_in_events_only,
+    is_sans_io_below_the_line,
+    only_telemetry_imports_opentelemetry,
+    only_the_pipeline_opens_task_groups,
+    nothing_yields_inside_a_scope,
+    begins_as_modules_do,
+    is_no_longer_than_a_reader_bears,
+)
+
+
+# -- the package keeps them ----------------------------------------------------------------------------------
+
+
+def load(path: Path) -> Module:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    is_package = parts[-1] == "__init__"
+    name = ".".join(parts[:-1] if is_package else parts)
+    return Module(name, path.read_text(encoding="utf-8"), is_package)
+
+
+MODULES = {module.name: module for module in map(load, sorted((REPOSITORY / PACKAGE).rglob("*.py")))}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_module_keeps_the_rule(rule: Callable[[Module], Iterator[str]]) -> None:
+    problems = [f"{module.name}: {problem}" for module in MODULES.values() for problem in rule(module)]
+    assert not problems, "\n".join(problems)
+
+
+def test_every_exception_is_still_needed() -> None:
+    upward = {
+        (module.name, room_of(target))
+        for module in MODULES.values()
+        for _, target, in_function in module.imports
+        if in_function and within(target, PACKAGE) and RANK[room_of(target)] > RANK[module.room]
+    }
+    assert set(UPWARD) - upward == set()
+    assert set(ABOVE_THE_LINE) - set(MODULES) == set()
+    assert [name for name in LONG if MODULES[name].source.count("\n") <= MAX_LINES] == []
+
+
+# -- text: nothing left undone, nothing of one machine -------------------------------------------------------
+
+TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".yml", ".yaml"}
+TEXT_ROOTS = ("streamtools", "tests", "examples", "benchmarks", "docs", "tiny_llm")
+UNDONE = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)) + r")s?\b")
+MACHINE_PATH = re.compile(r"(?<![\w.:/~-])/(?:home|root|Users|work|opt|mnt)/\w+")
+
+
+def ours(path: Path) -> bool:
+    """Text that we wrote: recorded responses may say anything."""
+    text = path.suffix in TEXT_SUFFIXES or path.name == "Makefile"
+    return path.is_file() and text and "corpus" not in path.parts
+
+
+def text_files() -> list[Path]:
+    below = (path for root in TEXT_ROOTS for path in (REPOSITORY / root).rglob("*"))
+    return sorted(path for path in [*REPOSITORY.iterdir(), REPOSITORY / ".ci" / "run", *below] if ours(path))
+
+
+@pytest.mark.parametrize("pattern", [UNDONE, MACHINE_PATH], ids=["nothing undone", "no path of one machine"])
+def test_no_text_has(pattern: re.Pattern[str]) -> None:
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{number}: {hit.group()}"
+        for path in text_files()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        for hit in pattern.finditer(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "wrong"),
+    [
+        (UNDONE, "# TO" + "DO: later", True),
+        (UNDONE, "# FIX" + "ME", True),
+        (UNDONE, "todo lists are a fine tool", False),
+        (MACHINE_PATH, "open('/ho" + "me/someone/x')", True),
+        (MACHINE_PATH, "see /wo" + "rk/tree", True),
+        (MACHINE_PATH, "https://example.com/home/page, ~/work/x and ./opt/x", False),
+    ],
+)
+def test_the_text_patterns_find_what_they_are_for(pattern: re.Pattern[str], text: str, wrong: bool) -> None:
+    assert bool(pattern.search(text)) is wrong
+
+
+# -- each rule sees its violation, and lets pass what is right -----------------------------------------------
+
+HEAD = '"""What it is for."""\n\nfrom __future__ import annotations\n\n'
+
+BROKEN = [
+    (has_a_layer, "streamtools.utils.text", ""),
+    (imports_go_down_only, "streamtools.events", "from .pipeline import pipeline"),
+    (imports_go_down_only, "streamtools.wires.anthropic", "from ..history import messages"),
+    (imports_go_down_only, "streamtools.wires.anthropic", "import streamtools.dispatch.local"),
+    (imports_go_down_only, "streamtools.wires.anthropic", "from .. import dispatch"),
+    (imports_go_down_only, "streamtools.wires.anthropic", "from .. import __version__"),
+    (imports_go_down_only, "streamtools.wires.anthropic", "def f():\n    from ..history import messages"),
+    (imports_go_down_only, "streamtools.wires.anthropic", "import_module('streamtools.history')"),
+    (imports_go_down_only, "streamtools.turn", "from .history import messages"),
+    (imports_go_down_only, "streamtools.turn", "if TYPE_CHECKING:\n    from .history import Message"),
+    (strangers_meet_in_events_only, "streamtools.framing.sse", "from ..stages import Chain"),
+    (strangers_meet_in_events_only, "streamtools.wires.anthropic", "from streamtools import stages"),
+    (strangers_meet_in_events_only, "streamtools.stages.preview", "from ..wires.anthropic import decode"),
+    (strangers_meet_in_events_only, "streamtools.stages", "def f():\n    from ..framing import sse"),
+    (is_sans_io_below_the_line, "streamtools.framing.sse", "import time"),
+    (is_sans_io_below_the_line, "streamtools.decode", "from anyio.abc import TaskGroup"),
+    (is_sans_io_below_the_line, "streamtools.stages.finalize", "def f():\n    import logging"),
+    (is_sans_io_below_the_line, "streamtools.tools.tool", "async def f(): ..."),
+    (is_sans_io_below_the_line, "streamtools.turn", "x = [y async for y in z]"),
+    (only_telemetry_imports_opentelemetry, "streamtools.pipeline", "from opentelemetry import trace"),
+    (only_telemetry_imports_opentelemetry, "streamtools.cli", "def f():\n    import opentelemetry.sdk.trace"),
+    (
+        only_telemetry_imports_opentelemetry,
+        "streamtools.telemetry.spans",
+        "from opentelemetry.sdk import trace",
+    ),
+    (only_telemetry_imports_opentelemetry, "streamtools.telemetry", "from opentelemetry import sdk"),
+    (
+        only_telemetry_imports_opentelemetry,
+        "streamtools.telemetry.spans",
+        "import opentelemetry.exporter.otlp",
+    ),
+    (only_the_pipeline_opens_task_groups, "streamtools.dispatch.local", "g = anyio.create_task_group()"),
+    (
+        only_the_pipeline_opens_task_groups,
+        "streamtools.sources",
+        "from anyio import create_task_group as group",
+    ),
+    (only_the_pipeline_opens_task_groups, "streamtools.demo.app", "g = asyncio.TaskGroup()"),
+    (
+        only_the_pipeline_opens_task_groups,
+        "streamtools.demo.app",
+        "async with trio.open_nursery() as n: pass",
+    ),
+    (
+        nothing_yields_inside_a_scope,
+        "streamtools.sources",
+        "async def f():\n    with anyio.fail_after(5):\n        if x:\n            yield 1",
+    ),
+    (
+        nothing_yields_inside_a_scope,
+        "streamtools.pipeline",
+        "async def f():\n    async with create_task_group() as g:\n        x = yield",
+    ),
+    (begins_as_modules_do, "streamtools.sources", "from __future__ import annotations\n__all__ = ['f']"),
+    (begins_as_modules_do, "streamtools.sources", '"""Doc."""\n__all__ = ["f"]'),
+    (begins_as_modules_do, "streamtools.sources", HEAD + "x = 1"),
+    (is_no_longer_than_a_reader_bears, "streamtools.sources", "x = 1\n" * (MAX_LINES + 1)),
+]
+
+KEPT = [
+    (has_a_layer, "streamtools.tools.text", ""),
+    (has_a_layer, "streamtools", ""),
+    (imports_go_down_only, "streamtools.pipeline", "from .events import Event\nimport anyio"),
+    (
+        imports_go_down_only,
+        "streamtools.turn",
+        "class T:\n    def f(self):\n        from .history import messages",
+    ),
+    (imports_go_down_only, "streamtools.cli", "from . import pipeline, __version__"),
+    (imports_go_down_only, "streamtools.telemetry.tracing", "def f():\n    from .. import __version__"),
+    (
+        strangers_meet_in_events_only,
+        "streamtools.wires.anthropic",
+        "from ..framing import sse\nfrom ..events import Event",
+    ),
+    (is_sans_io_below_the_line, "streamtools.pipeline", "import anyio, time\nasync def f(): ..."),
+    (is_sans_io_below_the_line, "streamtools.tools.context", "async def f(): ..."),
+    (is_sans_io_below_the_line, "streamtools.events", "from timeit import default_timer as _\ntime = 0.0"),
+    (only_telemetry_imports_opentelemetry, "streamtools.telemetry.spans", "from opentelemetry import trace"),
+    (
+        only_telemetry_imports_opentelemetry,
+        "streamtools.telemetry.setup",
+        "from opentelemetry.sdk import trace",
+    ),
+    (only_the_pipeline_opens_task_groups, "streamtools.pipeline", "g = anyio.create_task_group()"),
+    (
+        only_the_pipeline_opens_task_groups,
+        "streamtools.dispatch.local",
+        "def f(group: TaskGroup): group.start_soon(g)",
+    ),
+    (
+        nothing_yields_inside_a_scope,
+        "streamtools.sources",
+        "@asynccontextmanager\nasync def f():\n    with fail_after(5):\n        yield 1",
+    ),
+    (
+        nothing_yields_inside_a_scope,
+        "streamtools.sources",
+        "async def f():\n    with fail_after(5):\n        x = await g()\n    yield x",
+    ),
+    (begins_as_modules_do, "streamtools.sources", HEAD + "__all__ = ['f']"),
+    (begins_as_modules_do, "streamtools.__main__", HEAD + "main()"),
+    (is_no_longer_than_a_reader_bears, "streamtools.sources", "x = 1\n" * MAX_LINES),
+]
+
+
+def label(value: object) -> str | None:
+    return getattr(value, "__name__", "")
+
+
+@pytest.mark.parametrize(("rule", "name", "source"), BROKEN, ids=label)
+def test_a_violation_is_seen(rule: Callable[[Module], Iterator[str]], name: str, source: str) -> None:
+    assert len(list(rule(Module(name, source, is_package=name.endswith((".stages", ".telemetry")))))) == 1
+
+
+@pytest.mark.parametrize(("rule", "name", "source"), KEPT, ids=label)
+def test_what_is_right_passes(rule: Callable[[Module], Iterator[str]], name: str, source: str) -> None:
+    assert list(rule(Module(name, source))) == []
+
+
+def test_a_package_may_be_a_docstring_alone() -> None:
+    marker = Module("streamtools.wires", '"""Provider formats."""\n', is_package=True)
+    assert list(begins_as_modules_do(marker)) == []
+
+
+def test_every_rule_is_shown_a_violation() -> None:
+    assert {rule for rule, _, _ in BROKEN} == set(RULES)

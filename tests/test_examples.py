@@ -1,0 +1,223 @@
+"""What we show runs: README's python blocks, the files in ``examples/`` and the doctests.
+
+A README block runs on its own, in a fresh interpreter, with ``await`` allowed at the top. A comment on the line
+before its fence says otherwise:
+
+    <!-- runs: tiny-model -->      with the demo's model server behind the OpenAI and the Anthropic SDK
+    <!-- continues -->             as one program with the block before
+    <!-- not run: <why> -->        not at all
+
+Examples always have the model server. Both run in an empty directory, so that what they write goes away.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+README = REPOSITORY / "README.md"
+EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
+PATIENCE_S = 60  # a program takes a second or two; one that hangs must not take the whole run with it
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MARKER = re.compile(r"<!-- (runs: tiny-model|continues|not run: \S.*) -->")
+
+RUNNER = """
+import ast, asyncio, sys
+path = sys.argv[1]
+with open(path, encoding="utf-8") as file:
+    program = compile(file.read(), path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+coroutine = eval(program)
+if coroutine is not None:
+    asyncio.run(coroutine)
+"""
+
+
+@dataclass
+class Program:
+    """Blocks of a page that run together, each at its own line, so that a traceback names the page's lines."""
+
+    line: int
+    source: str
+    with_model: bool
+
+
+def programs(page: str) -> list[Program]:
+    """The python blocks of a page that run, in order."""
+    found: list[Program] = []
+    current: Program | None = None
+    for block in BLOCK.finditer(page):
+        line = page.count("\n", 0, block.start(1)) + 1
+        marker = marker_before(page, block.start())
+        if marker == "continues":
+            if current is None:
+                raise ValueError(f"line {line}: there is no block that runs before this one")
+            current.source += "\n" * (line - 1 - current.source.count("\n")) + block[1]
+        elif marker.startswith("not run"):
+            current = None
+        else:
+            current = Program(line, "\n" * (line - 1) + block[1], with_model=bool(marker))
+            found.append(current)
+    return found
+
+
+def marker_before(page: str, position: int) -> str:
+    """What the comment on the line before says; "" if that line is no comment."""
+    line = page[:position].rstrip("\n").rpartition("\n")[2].strip()
+    marker = MARKER.fullmatch(line)
+    if line.startswith("<!--") and marker is None:
+        raise ValueError(f"not a marker: {line}")
+    return marker[1] if marker else ""
+
+
+def run(*arguments: str, directory: Path, model_url: str | None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    if model_url:
+        environment |= {
+            "OPENAI_BASE_URL": f"{model_url}/v1",
+            "OPENAI_API_KEY": "unused",
+            "ANTHROPIC_BASE_URL": model_url,
+            "ANTHROPIC_API_KEY": "unused",
+        }
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def run_program(program: Program, directory: Path, model_url: str | None = None) -> str:
+    """Run it; its output. Fails the test with the traceback."""
+    file = directory / "README.md"
+    file.write_text(program.source, encoding="utf-8")
+    done = run("-c", RUNNER, str(file), directory=directory, model_url=model_url)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def model_url() -> Iterator[str]:
+    """The demo's model server, for the session."""
+    pytest.importorskip("xllamacpp", reason="the demo's model server is not installed")
+    from streamtools.demo.server import ModelServer
+
+    with ModelServer() as server:
+        yield server.url
+
+
+# -- README ----------------------------------------------------------------------------------------------------
+
+PROGRAMS = programs(README.read_text(encoding="utf-8")) if README.exists() else []
+
+
+def test_readme_shows_code() -> None:
+    if not README.exists():
+        pytest.skip("there is no README.md: nothing of it was run")
+    assert PROGRAMS
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: f"line {program.line}")
+def test_a_readme_block_runs(program: Program, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    run_program(program, tmp_path, request.getfixturevalue("model_url") if program.with_model else None)
+
+
+PAGE = """\
+# Title
+```python
+x = 1
+```
+<!-- continues -->
+```python
+await __import__("asyncio").sleep(0)
+print(x + 1)
+```
+<!-- not run: it is a fragment -->
+```python
+...
+```
+<!-- runs: tiny-model -->
+```python
+import os
+print(os.environ["OPENAI_BASE_URL"])
+```
+```console
+$ not python
+```
+"""
+
+
+def test_blocks_become_programs_as_their_markers_say() -> None:
+    assert [(program.line, program.with_model) for program in programs(PAGE)] == [(3, False), (16, True)]
+
+
+def test_blocks_that_continue_run_together_and_may_await(tmp_path: Path) -> None:
+    assert run_program(programs(PAGE)[0], tmp_path) == "2\n"
+
+
+def test_a_block_with_the_model_finds_it_where_the_sdks_look(tmp_path: Path) -> None:
+    assert run_program(programs(PAGE)[1], tmp_path, "http://127.0.0.1:9") == "http://127.0.0.1:9/v1\n"
+
+
+def test_a_block_that_raises_fails_with_its_line_in_the_page(tmp_path: Path) -> None:
+    (broken,) = programs("text\n\n```python\nx = 1\n1 / 0\n```\n")
+    with pytest.raises(AssertionError, match=r'README.md", line 5'):
+        run_program(broken, tmp_path)
+
+
+@pytest.mark.parametrize("marker", ["<!-- runs: tiny-modle -->", "<!-- not run: -->", "<!-- continues -->"])
+def test_a_marker_that_says_nothing_is_refused(marker: str) -> None:
+    with pytest.raises(ValueError, match=r"not a marker|no block"):
+        programs(f"{marker}\n```python\nx = 1\n```\n")
+
+
+# -- examples --------------------------------------------------------------------------------------------------
+
+
+def test_there_are_examples() -> None:
+    if not EXAMPLES:
+        pytest.skip("there is nothing in examples/: nothing of it was run")
+    assert all(path.read_text(encoding="utf-8").startswith('"""') for path in EXAMPLES)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs_and_prints_something(path: Path, tmp_path: Path, model_url: str) -> None:
+    done = run(str(path), directory=tmp_path, model_url=model_url)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+# -- doctests --------------------------------------------------------------------------------------------------
+
+WITH_DOCTESTS = sorted(
+    ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
+    for path in (REPOSITORY / "streamtools").rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("name", WITH_DOCTESTS)
+def test_the_doctests_hold(name: str) -> None:
+    if name.startswith("streamtools.demo."):
+        pytest.importorskip("xllamacpp", reason="the demo's model server is not installed")
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_some_module_shows_its_use() -> None:
+    assert WITH_DOCTESTS

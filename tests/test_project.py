@@ -1,0 +1,183 @@
+"""What a newcomer runs first: make, the continuous integration script, the wheel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import streamtools
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+
+
+def make(*arguments: str, directory: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
+    """Run make as a person would, also when these tests are run by make."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        ["make", *arguments], cwd=directory, env=environment, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+# -- make ------------------------------------------------------------------------------------------------------
+
+
+@needs_make
+def test_make_test_runs_lint_types_and_tests() -> None:
+    done = make("-n", "test")
+    assert done.returncode == 0, done.stderr
+    commands = ["ruff check", "ruff format --check", "mypy --strict", "pyright", "pytest"]
+    places = [done.stdout.find(f"/{command}") for command in commands[:-1]] + [done.stdout.find("-m pytest")]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+@needs_make
+@pytest.mark.parametrize("target", ["demo", "lint", "types", "unit", "bench", "format", "clean"])
+def test_make_knows_its_targets_and_help_lists_them(target: str) -> None:
+    assert make("-n", target).returncode == 0
+    assert f"make {target} " in make("help").stdout
+
+
+FAKE_PYTHON = """\
+#!/bin/sh
+# Stands in for python: makes a .venv of fakes that only note how they were called.
+case "$*" in
+  *version_info*) exit {old} ;;
+  *ensurepip*) exit {without_venv} ;;
+  *"-m venv .venv"*)
+    mkdir -p .venv/bin
+    cp "$0" .venv/bin/python
+    cp "$0" .venv/bin/pip
+    cp "$0" .venv/bin/streamtools ;;
+  *"{fails}"*) echo "$*" >> calls; exit 1 ;;
+esac
+echo "$*" >> calls
+"""
+
+
+def newcomer(directory: Path, *, old: int = 0, without_venv: int = 0, fails: str = "nothing at all") -> str:
+    """A fresh checkout in `directory`, and a python there. Returns make's argument that chooses it."""
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, directory)
+    python = directory / "fake-python"
+    python.write_text(FAKE_PYTHON.format(old=old, without_venv=without_venv, fails=fails), encoding="utf-8")
+    python.chmod(0o755)
+    return f"PYTHON={python}"
+
+
+def installed(directory: Path) -> list[str]:
+    """The arguments of each `pip install`, in order."""
+    calls = (directory / "calls").read_text(encoding="utf-8").splitlines()
+    return [call.partition(" install ")[2] for call in calls if " install " in call]
+
+
+@needs_make
+def test_make_demo_installs_once_and_runs_the_demo(tmp_path: Path) -> None:
+    python = newcomer(tmp_path)
+    for _ in range(2):
+        assert make("demo", python, directory=tmp_path).returncode == 0
+    assert installed(tmp_path) == ["-e .[demo]"]
+    assert (tmp_path / "calls").read_text(encoding="utf-8").splitlines().count("demo") == 2
+
+
+@needs_make
+def test_make_installs_again_when_the_project_file_has_changed(tmp_path: Path) -> None:
+    python = newcomer(tmp_path)
+    make("demo", python, directory=tmp_path)
+    later = (tmp_path / ".venv" / ".demo").stat().st_mtime + 10
+    os.utime(tmp_path / "pyproject.toml", (later, later))
+    make("demo", python, directory=tmp_path)
+    assert installed(tmp_path) == ["-e .[demo]", "-e .[demo]"]
+
+
+@needs_make
+def test_make_demo_goes_on_without_the_model_server_and_says_so(tmp_path: Path) -> None:
+    done = make("demo", newcomer(tmp_path, fails="[demo]"), directory=tmp_path)
+    assert done.returncode == 0
+    assert "going on without it" in done.stderr
+    assert installed(tmp_path) == ["-e .[demo]", "-e ."]
+
+
+@needs_make
+def test_make_fails_where_nothing_can_be_installed(tmp_path: Path) -> None:
+    python = newcomer(tmp_path, fails="install")
+    assert make("demo", python, directory=tmp_path).returncode != 0
+    assert not (tmp_path / ".venv" / ".demo").exists()
+
+
+@needs_make
+@pytest.mark.parametrize(
+    ("lack", "says"), [({"old": 1}, "needs Python 3.11 or newer"), ({"without_venv": 1}, "lacks its venv module")]
+)
+def test_make_says_what_python_lacks(lack: dict[str, int], says: str, tmp_path: Path) -> None:
+    done = make("demo", newcomer(tmp_path, **lack), directory=tmp_path)  # type: ignore[arg-type]
+    assert done.returncode != 0
+    assert says in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_continuous_integration_runs_make_test_and_nothing_else() -> None:
+    script = REPOSITORY / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    lines = script.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    commands = [line for line in lines if line and not line.startswith("#")]
+    assert commands == ["set -euo pipefail", 'cd "$(dirname "${BASH_SOURCE[0]}")/.."', "make test"]
+
+
+# -- what is shipped -------------------------------------------------------------------------------------------
+
+
+def test_the_changelog_tells_of_this_version() -> None:
+    text = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{streamtools.__version__}]" in text or "## [Unreleased]" in text
+
+
+def test_the_extras_that_the_makefile_installs_exist() -> None:
+    assert {"demo", "dev"} <= set(PROJECT["project"]["optional-dependencies"])
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    pytest.importorskip("hatchling", reason="the build backend is not installed: no wheel was built")
+    directory = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(directory)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=60)
+    (path,) = directory.glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_holds_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
+    package = REPOSITORY / "streamtools"
+    files = {
+        path.relative_to(REPOSITORY).as_posix()
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    held = {name for name in wheel.namelist() if name.startswith("streamtools/")}
+    assert held == files
+    assert "streamtools/py.typed" in held
+
+
+def test_the_wheel_holds_the_demos_model_and_its_recordings(wheel: zipfile.ZipFile) -> None:
+    demo = [name for name in wheel.namelist() if name.startswith("streamtools/demo/")]
+    assert any(name.endswith(".gguf") for name in demo)
+    assert any(name.endswith(".sse") for name in demo)
+
+
+def test_the_wheel_carries_name_version_and_licence(wheel: zipfile.ZipFile) -> None:
+    (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    text = wheel.read(metadata).decode()
+    assert f"Name: llm-streamtools\nVersion: {streamtools.__version__}\n" in text
+    assert "License-Expression: Apache-2.0" in text
+    assert metadata.replace("METADATA", "licenses/LICENSE") in wheel.namelist()

@@ -1,0 +1,36 @@
+"""What a tool is told about its call, and what it tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamtools.tools import ToolContext, tool
+
+
+@tool
+def count(to: int, ctx: ToolContext) -> int:
+    """Count."""
+    for number in range(to):
+        if ctx.cancelled:
+            return number
+        ctx.progress(number)
+    return to
+
+
+def test_a_tool_can_be_tested_with_a_bare_context() -> None:
+    assert count(3, ToolContext()) == 3
+
+
+def test_progress_and_cancellation_are_the_dispatchers() -> None:
+    seen: list[Any] = []
+    context = ToolContext(report=seen.append, is_cancelled=lambda: len(seen) == 2)
+    assert count(5, context) == 2
+    assert seen == [0, 1]
+
+
+def test_the_idempotency_key_belongs_to_one_call_and_stays_over_attempts() -> None:
+    first = ToolContext(run_id="r", step=2, call_id="c")
+    again = ToolContext(run_id="r", step=2, call_id="c", attempt=2)
+    other = ToolContext(run_id="r", step=3, call_id="c")
+    assert first.idempotency_key == again.idempotency_key == "r:2:c"
+    assert other.idempotency_key != first.idempotency_key

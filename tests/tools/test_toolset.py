@@ -1,0 +1,61 @@
+"""Tools by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamtools.errors import ToolDefinitionError
+from streamtools.tools import Tool, Toolset, tool
+
+
+def look(query: str) -> str:
+    """Look."""
+    return query
+
+
+@tool(effect="pure")
+def find(query: str) -> str:
+    """Find."""
+    return query
+
+
+def test_tools_functions_and_bare_names_are_found_by_name() -> None:
+    tools = Toolset([find, look, "elsewhere"])
+    assert tools["find"] is find
+    made = tools["look"]
+    assert isinstance(made, Tool)
+    assert made.effect == "once"
+    assert tools["elsewhere"] is None
+    assert tools.get("unknown") is None
+    assert tools.names == {"find", "look", "elsewhere"}
+    assert (list(tools), len(tools)) == (["find", "look", "elsewhere"], 3)
+    assert repr(tools) == "Toolset(['find', 'look', 'elsewhere'])"
+    assert "look" in tools
+    assert "unknown" not in tools
+
+
+def test_a_toolset_of_a_toolset_has_the_same_tools() -> None:
+    tools = Toolset([find, look])
+    assert dict(Toolset(tools)) == dict(tools)
+
+
+@pytest.mark.parametrize("tools", [[find, find], [find, "find"], [look, tool(find.fn, name="look")]])
+def test_one_name_for_two_tools_is_refused(tools: list[Any]) -> None:
+    with pytest.raises(ToolDefinitionError, match="another tool has this name"):
+        Toolset(tools)
+
+
+@pytest.mark.parametrize("tools", ["find", find])
+def test_a_single_tool_is_no_list_of_tools(tools: Any) -> None:
+    with pytest.raises(TypeError, match=r"write tools=\[\.\.\.\]"):
+        Toolset(tools)
+
+
+def test_a_function_that_cannot_be_a_tool_is_refused() -> None:
+    def nameless(x: int) -> int:
+        return x
+
+    with pytest.raises(ToolDefinitionError, match="nameless"):
+        Toolset([nameless])
