@@ -106,6 +106,7 @@ class StreamDecoder:
         self._head: bytes | None = b""  # the body so far, until a payload has come out of it
         self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
         self._error: StreamError | None = None
+        self._deaf = False  # an error ended the stream; what is fed after it is not looked at
         self._warned: set[str] = set()
         self._finished = False
 
@@ -139,10 +140,12 @@ class StreamDecoder:
         if self._finished:
             raise LocalProtocolError("StreamDecoder.feed() after finish()")
         out: list[Event] = []
+        if self._deaf:
+            return out
         try:
             if type(item) is bytes:
                 self._size += len(item)
-                if self._size > self._max_size:
+                if self._size > self._max_size and not self.done:
                     raise LimitExceeded("max_stream_bytes", limit=self._max_size, value=self._size)
                 if self._head is not None:
                     self._framed = True
@@ -159,6 +162,7 @@ class StreamDecoder:
             else:
                 raise TypeError(f"a stream yields bytes, str or mappings, not {type(item).__name__}")
         except StreamError as error:
+            self._deaf = True
             self._fail(error)
         return out
 
@@ -188,7 +192,12 @@ class StreamDecoder:
             in_band = self._head is None and self._error is not None and not isinstance(self._error, TruncatedStream)
             last = [StreamEnd(finish="error" if in_band else None, error=self._error)]
         for event in last:
-            out.extend(self._chain.feed(event))
+            try:
+                out.extend(self._chain.feed(event))
+            except StreamError as found:  # a call whose arguments came last was one too many
+                self._error = self._error or found
+                out.extend(self._chain.feed(StreamEnd(finish="error", error=self._error)))
+                break
         out.extend(self._chain.finish())
         return out
 
@@ -270,6 +279,8 @@ class StreamDecoder:
                 self._wire.raw = early_raw
                 self._pass_on(self._wire.feed(early), out)
         self._wire.raw = raw
+        if raw is None:  # a payload that somebody else parsed may hold halves of surrogate pairs
+            self._wire.loose = True
         self._pass_on(self._wire.feed(payload), out)
 
     def _flush(self, out: list[Event]) -> None:
@@ -284,6 +295,8 @@ class StreamDecoder:
     # -- what went wrong --
 
     def _fail(self, error: StreamError) -> None:
+        if self.done:
+            return
         if self._wire is not None and self._head is None:
             self._wire.fail(error)
             self._error = self._wire.error

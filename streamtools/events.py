@@ -207,6 +207,8 @@ class ToolCallFragment(Event):
     """The wire's own marker said that this call has ended."""
     cut: bool = False
     """The stream ended before the marker that this wire promises for every call."""
+    problem: str | None = None
+    """Code of why the wire could not give the arguments (``too_deep``)."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """What the provider wants back with the call."""
 

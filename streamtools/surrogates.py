@@ -7,8 +7,9 @@ Python string makes everything that encodes UTF-8 raise, so none leaves the libr
 from __future__ import annotations
 
 import re
+from typing import Any
 
-__all__ = ["SurrogateJoiner"]
+__all__ = ["SurrogateJoiner", "well_formed", "well_formed_tree"]
 
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -37,7 +38,25 @@ class SurrogateJoiner:
         return self._well_formed(held)
 
     def _well_formed(self, text: str) -> str:
-        joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        joined = well_formed(text)
         if joined.count("\ufffd") > text.count("\ufffd"):
             self.lone = True
         return joined
+
+
+def well_formed(text: str) -> str:
+    """`text` with adjacent halves joined, and lone ones replaced by U+FFFD."""
+    if text.isascii() or not _HALF.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def well_formed_tree(value: Any) -> Any:
+    """A JSON value with all its strings, keys too, well-formed. As deep as the parser that made it allows."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [well_formed_tree(item) for item in value]
+    if isinstance(value, dict):
+        return {well_formed_tree(key): well_formed_tree(item) for key, item in value.items()}
+    return value

@@ -46,7 +46,8 @@ class SSEDecoder:
             an ``error`` field for an event of that name (llama.cpp before ggml-org/llama.cpp#16109).
 
     Raises:
-        LimitExceeded: from `feed`, before the bytes that are too many are kept. The decoder is then of no more use.
+        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: what was whole before
+            them comes out first. The decoder is then of no more use.
     """
 
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES, lenient: bool = False) -> None:
@@ -61,15 +62,19 @@ class SSEDecoder:
         self._event = ""
         self._id = ""
         self._finished = False
+        self._error: LimitExceeded | None = None
         self._clean = False  # nothing is pending
 
     def feed(self, chunk: bytes) -> list[Frame]:
         """Take the next bytes of the body; returns the frames that they complete."""
         if self._finished:
             raise LocalProtocolError("SSEDecoder.feed() after finish()")
+        if self._error is not None:
+            raise self._error
         frames = self._lines(chunk)
         # What `feed_payloads` may take for granted: nothing is pending.
-        self._clean = not (self._line or self._data or self._event or self._skip_lf or self._start is not None)
+        pending = self._line or self._data or self._event or self._skip_lf or self._error or self._start is not None
+        self._clean = not pending
         return frames
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
@@ -81,12 +86,9 @@ class SSEDecoder:
         payloads: list[bytes | Frame] = []
         at, size = 0, len(chunk)
         plain = size <= self._max and chunk.find(b"\r") < 0
-        if plain and not self._clean:  # the end of what is pending, then whole blocks again
-            at = chunk.find(b"\n\n") + 2
-            if at > 1:
-                payloads.extend(frame if frame.event == "error" else frame.data for frame in self.feed(chunk[:at]))
-            else:
-                at = 0
+        if plain and not self._clean and (cut := chunk.find(b"\n\n")) >= 0:
+            at = cut + 2  # the end of what is pending, then whole blocks again
+            payloads.extend(frame if frame.event == "error" else frame.data for frame in self.feed(chunk[:at]))
         if plain and self._clean:
             while at < size:
                 start = at
@@ -99,8 +101,8 @@ class SSEDecoder:
                     break
                 payloads.append(chunk[start + 6 : end])
                 at = end + 2
-            if at == size:
-                return payloads
+        if at == size or self._error is not None:
+            return payloads
         payloads.extend(frame if frame.event == "error" else frame.data for frame in self.feed(chunk[at:]))
         return payloads
 
@@ -123,6 +125,8 @@ class SSEDecoder:
         if lines:
             if self._line:
                 self._grow_line(lines[0])
+                if self._error is not None:
+                    return frames
                 lines[0] = b"".join(self._line)
                 self._line.clear()
                 self._line_size = 0
@@ -135,11 +139,15 @@ class SSEDecoder:
         """The body has ended; returns what was pending, if the decoder is lenient."""
         if self._finished:
             return []
+        if self._error is not None:
+            raise self._error
         frames: list[Frame] = []
         if self._lenient:
             if self._start:
                 self._line.append(self._start)
             self._take([b"".join(self._line), b""], frames)
+            if self._error is not None:
+                raise self._error
         self._finished = True
         self._clean = False
         self._line.clear()
@@ -160,12 +168,16 @@ class SSEDecoder:
         self._line_size += len(piece)
         if self._line_size > self._max:
             self._too_large("a line of the event stream", self._line_size)
-        self._line.append(piece)
+        else:
+            self._line.append(piece)
 
     def _take(self, lines: list[bytes], frames: list[Frame]) -> None:
         """Interpret whole lines; completed frames are appended to `frames`."""
         data = self._data
         for line in lines:
+            if len(line) > self._max:
+                self._too_large("a line of the event stream", len(line))
+                return
             if line[:6] == b"data: ":
                 value = line[6:]
             elif not line:
@@ -178,12 +190,16 @@ class SSEDecoder:
                 continue
             elif line[:5] == b"data:" or line == b"data":
                 value = line[5:]
+            elif self._lenient and line[:6] == b"error:":
+                self._event = "error"
+                value = line[6:]
             else:
                 self._field(line)
                 continue
             self._data_size += len(value) + 1
-            if self._data_size > self._max:
-                self._too_large("an event of the event stream", self._data_size)
+            if self._data_size > self._max + 1:
+                self._too_large("an event of the event stream", self._data_size - 1)
+                return
             data.append(value)
 
     def _field(self, line: bytes) -> None:
@@ -192,16 +208,12 @@ class SSEDecoder:
         value = value.removeprefix(b" ")
         if name == b"event":
             self._event = value.decode("utf-8", "replace")
-        elif name == b"id":
-            if b"\0" not in value:
-                self._id = value.decode("utf-8", "replace")
-        elif name == b"error" and self._lenient:
-            self._event = "error"
-            self._data.append(value)
+        elif name == b"id" and b"\0" not in value:
+            self._id = value.decode("utf-8", "replace")
 
     def _too_large(self, where: str, size: int) -> None:
-        self._finished = True
+        """Note the error: it is raised with the next call, so that the frames before it are not lost."""
+        self._error = LimitExceeded("max_event_bytes", limit=self._max, value=size, where=where)
         self._clean = False
         self._line.clear()
         self._data.clear()
-        raise LimitExceeded("max_event_bytes", limit=self._max, value=size, where=where)

@@ -61,6 +61,11 @@ def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
 
     Verbatim if they are one; what was only normalised is written anew; what was cut or is no object becomes ``{}``.
     """
+    if call.kind == "custom":
+        value: dict[str, Any] = {"input": call.arguments_text}
+        return to_json(value).decode(), value
+    if call.arguments is not None:
+        return (to_json(call.arguments).decode() if call.normalizations else call.arguments_text), call.arguments
     found = arguments_of(call.arguments_text, _DEFAULT_LIMITS)
     if call.status == "truncated" or isinstance(found, str):
         return "{}", {}

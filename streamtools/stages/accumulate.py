@@ -81,6 +81,8 @@ class Accumulate:
             return
         if fragment.provider_state:
             slot.provider_state = {**(slot.provider_state or {}), **fragment.provider_state}
+        if fragment.problem:
+            slot.problem = slot.problem or fragment.problem
         if fragment.arguments:
             self._grow(slot, fragment.arguments)
         elif not slot.announced and slot.name and self._registered(slot.name) is not None:
@@ -178,8 +180,14 @@ class Accumulate:
 
     def _synthesized_id(self, slot: _Slot) -> str:
         """An id for a call that has none: the same for the same stream, different in the next one."""
-        digest = hashlib.blake2b(f"{self._seed}\0{slot.number}".encode("utf-8", "replace"), digest_size=12)
-        return f"call_{digest.hexdigest()}"
+        attempt = slot.number
+        while True:
+            digest = hashlib.blake2b(f"{self._seed}\0{attempt}".encode("utf-8", "replace"), digest_size=12)
+            call_id = f"call_{digest.hexdigest()}"
+            if call_id not in self._used_ids:  # a server that knows the digest could send it as an id
+                self._used_ids.add(call_id)
+                return call_id
+            attempt += self._limits.max_tool_calls
 
     # -- what becomes of it --
 
@@ -297,6 +305,7 @@ def _problem_error(problem: str | None, limits: Limits) -> ToolError | None:
     texts = {
         "missing_name": "the call came without a tool name",
         "name_too_long": f"the tool name exceeds max_name_bytes={limits.max_name_bytes}",
+        "too_deep": f"the arguments are nested deeper than max_json_depth={limits.max_json_depth}",
         "argument_too_large": f"the arguments exceed max_argument_bytes={limits.max_argument_bytes}",
     }
     return InvalidArguments(texts[problem])

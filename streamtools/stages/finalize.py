@@ -11,13 +11,15 @@ nothing are tried, and each is named in the call's `normalizations`:
     lone_surrogate     half a surrogate pair              → U+FFFD, which every encoder takes
 
 Anything else is refused with the code of what is wrong: `incomplete_json` (a prefix: it was cut), `malformed_json`,
-`concatenated_json`, `non_object_arguments`, `too_deep`. Nothing is ever completed or guessed.
+`concatenated_json`, `non_object_arguments`, `number_out_of_range`, `too_deep`. Nothing is ever completed or guessed.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import string
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -32,7 +34,7 @@ from .preview import PartialJSON
 
 __all__ = ["Finalize"]
 
-_FENCE = re.compile(r"\s*(?:```[a-zA-Z]*\s*\n?(?P<fenced>.*?)\s*```|json\s+(?P<labelled>.*))\s*\Z", re.DOTALL)
+_LARGEST_FLOAT_DIGITS = 308
 _STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _BRACKET = re.compile(r"[{}\[\]]")
 # Whole pairs and escaped backslashes are kept; what is left of \\ud800 to \\udfff is half a pair.
@@ -45,6 +47,7 @@ _MESSAGES = {
     "malformed_json": "the arguments are no valid JSON",
     "concatenated_json": "the arguments hold more than one JSON value; which one is meant is not known",
     "non_object_arguments": "the arguments are no JSON object",
+    "number_out_of_range": "the arguments hold a number that is too large for a float",
     "too_deep": "the arguments are nested deeper than max_json_depth={max_json_depth}",
 }
 
@@ -100,11 +103,13 @@ def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, 
             problem = problem or _what_is_wrong(text)
             continue
         if isinstance(value, str) and isinstance(inner := _value(value), dict):
+            if _deeper_than(limits.max_json_depth, value):
+                return "too_deep"
             value, steps = inner, (*steps, "double_encoded")
         if value is None:
             return {}, (*steps, "empty_arguments")
         if isinstance(value, dict):
-            return value, steps
+            return "number_out_of_range" if _has_infinity(value, text) else (value, steps)
         return "non_object_arguments"
     return problem
 
@@ -116,12 +121,37 @@ def _readings(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     steps: tuple[str, ...] = ("bom",) if bare != text else ()
     if steps:
         yield bare, steps
-    if match := _FENCE.fullmatch(bare):
-        yield match["fenced"] or match["labelled"] or "", (*steps, "fenced_arguments")
+    if (inside := _unfenced(bare.strip())) is not None:
+        yield inside, (*steps, "fenced_arguments")
     if _HALF_ESCAPE.search(bare):
         whole = _HALF_ESCAPE.sub(lambda match: match["kept"] or "\\ufffd", bare)
         if whole != bare:
             yield whole, (*steps, "lone_surrogate")
+
+
+def _unfenced(text: str) -> str | None:
+    """What stands between the lines of a code fence, or after a leading "json"; None if there is neither."""
+    if text.startswith("```") and text.endswith("```") and len(text) >= 6:
+        inside = text[3:-3]
+        label = len(inside) - len(inside.lstrip(string.ascii_letters))
+        return inside[label:]
+    if text.startswith("json") and text[4:5].isspace():
+        return text[4:]
+    return None
+
+
+def _has_infinity(value: dict[str, Any], text: str) -> bool:
+    """Whether a number of the text was too large for a float; the parser then makes an infinity of it."""
+    if "e" not in text and "E" not in text and len(text) < _LARGEST_FLOAT_DIGITS:
+        return False
+    waiting: list[Any] = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, float) and math.isinf(node):
+            return True
+        if isinstance(node, (dict, list)):
+            waiting.extend(node.values() if isinstance(node, dict) else node)
+    return False
 
 
 def _what_is_wrong(text: str) -> str:

@@ -14,7 +14,6 @@ blocks are found by index, never by position: gateways mix up both.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -23,7 +22,7 @@ from ..errors import LimitExceeded, RemoteProtocolError
 from ..events import CallKind, Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ..limits import Limits
 from ..turn import Part
-from .base import Answer, WireDecoder, malformed, provider_error, valid_name
+from .base import Answer, WireDecoder, malformed, provider_error, read_text, valid_name
 
 __all__ = ["NAME", "AnthropicDecoder", "recognises", "render"]
 
@@ -59,6 +58,7 @@ class _Block:
     type: str
     raw: dict[str, Any] = field(default_factory=dict)
     open: bool = True
+    input: tuple[str, str | None] | None = None  # arguments that came with the start, and what is wrong with them
     has_input: bool = False  # some input_json_delta carried text
     signature: list[str] = field(default_factory=list)
     citations: list[Any] = field(default_factory=list)
@@ -76,6 +76,7 @@ class AnthropicDecoder(WireDecoder):
         super().__init__(limits)
         self._message_id: object = None
         self._blocks: dict[object, _Block] = {}
+        self._block_count = 0
         self._current: object = None  # index of the block whose text or thinking is being told
         self._has_calls = False
         self._stopped = False
@@ -94,7 +95,7 @@ class AnthropicDecoder(WireDecoder):
                         return [TextDelta(text)]
                     self._text_size -= len(text)
         out = self._out = []
-        self._payload = payload
+        self._payload, self._exact = payload, None
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(self, payload)
@@ -129,7 +130,8 @@ class AnthropicDecoder(WireDecoder):
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):  # programmatic tool calling
             if isinstance(block, dict):
-                self._block_start({"index": ("start", index), "content_block": block})
+                path = ("message", "content", index, "input")
+                self._block_start({"index": ("start", index), "content_block": block}, path)
                 self._block_stop({"index": ("start", index)})
         self._stop_reason(message.get("stop_reason"))
 
@@ -165,14 +167,15 @@ class AnthropicDecoder(WireDecoder):
 
     # -- blocks --
 
-    def _block_start(self, payload: dict[str, Any]) -> None:
+    def _block_start(self, payload: dict[str, Any], path: tuple[str | int, ...] = ("content_block", "input")) -> None:
         index, raw = payload.get("index"), payload.get("content_block")
         if not isinstance(raw, dict) or isinstance(index, (dict, list)):
             self.fail(malformed("'content_block' of content_block_start is no object, or its index no number"))
             return
         if not self._started:
             self._start(None, None)
-        if len(self._blocks) >= self.limits.max_open_blocks:
+        self._block_count += 1
+        if self._block_count > self.limits.max_open_blocks:
             self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the message"))
             return
         earlier = self._blocks.get(index)
@@ -185,7 +188,7 @@ class AnthropicDecoder(WireDecoder):
         if starter is not None:
             starter(self, index, block)
         elif block.type in _CALL_BLOCKS:
-            self._call_start(index, block)
+            self._call_start(index, block, path)
         else:
             block.opaque = True
             if not block.type.endswith("_tool_result") and block.type not in _OPAQUE_BLOCKS:
@@ -207,18 +210,22 @@ class AnthropicDecoder(WireDecoder):
         if isinstance(signature := block.raw.get("signature"), str):
             block.signature.append(signature)
 
-    def _call_start(self, index: object, block: _Block) -> None:
+    def _call_start(self, index: object, block: _Block, path: tuple[str | int, ...]) -> None:
         kind = _CALL_BLOCKS[block.type]
         if kind != "server":
             self._has_calls = True
-        call_id, name = block.raw.get("id"), block.raw.get("name")
+        given = block.raw.get("input")
+        if given:  # compatible servers; deltas, if any come, are the truth
+            block.input = (given, None) if isinstance(given, str) else self._object_text(given, path)
         self._out.append(
             ToolCallFragment(
                 _label(index),
-                call_id if isinstance(call_id, str) else None,
-                name if isinstance(name, str) else None,
+                read_text(block.raw.get("id")),
+                read_text(block.raw.get("name")),
                 kind=kind,
-                provider_state={key: value for key, value in block.raw.items() if key not in ("id", "name", "input")},
+                provider_state=self._kept(
+                    {key: value for key, value in block.raw.items() if key not in ("id", "name", "input")}
+                ),
             )
         )
 
@@ -234,16 +241,15 @@ class AnthropicDecoder(WireDecoder):
         """Close a block: at its stop, or at the end of the message, which may have cut it."""
         block.open = False
         if block.type in _CALL_BLOCKS:
-            text = ""
-            given = block.raw.get("input")
-            if given and not block.has_input:  # compatible servers; deltas, if any, are the truth
+            text, problem = "", None
+            if block.input is not None and not block.has_input:
                 self.warn("input_in_block_start")
-                text = given if isinstance(given, str) else _dump(self._exact(given))
-            self._out.append(ToolCallFragment(_label(index), arguments=text, end=True, cut=cut))
+                text, problem = block.input
+            self._out.append(ToolCallFragment(_label(index), arguments=text, end=True, cut=cut, problem=problem))
         elif block.opaque:
             if not block.foreign:
                 grown = {key: "".join(pieces) for key, pieces in block.pieces.items()}
-                self._out.append(ProviderItem(block.type, {**block.raw, **grown}))
+                self._out.append(ProviderItem(block.type, self._kept({**block.raw, **grown})))
             elif not cut:
                 self._unknown(block.raw)
         elif index == self._current:
@@ -255,7 +261,7 @@ class AnthropicDecoder(WireDecoder):
     def _state_of(self, block: _Block) -> dict[str, Any] | None:
         if block.signature:
             return {"signature": "".join(block.signature)}
-        return {"citations": block.citations} if block.citations else None
+        return {"citations": self._kept(block.citations)} if block.citations else None
 
     # -- deltas --
 
@@ -361,10 +367,6 @@ _HANDLERS: dict[str, Callable[[AnthropicDecoder, dict[str, Any]], None]] = {
 
 def _label(index: object) -> int | str:
     return index if isinstance(index, (int, str)) else str(index)
-
-
-def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 # -- the way back ------------------------------------------------------------------------------------------------

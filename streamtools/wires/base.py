@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from ..errors import LimitExceeded, ProviderError, RemoteProtocolError, StreamError, TruncatedStream
 from ..events import (
@@ -27,10 +27,20 @@ from ..events import (
     Warning,
 )
 from ..limits import Limits
-from ..surrogates import SurrogateJoiner
+from ..surrogates import SurrogateJoiner, well_formed, well_formed_tree
 from ..turn import Part, ToolCall, Usage
 
-__all__ = ["Answer", "Result", "WireDecoder", "excerpt", "malformed", "provider_error", "read_count", "valid_name"]
+__all__ = [
+    "Answer",
+    "Result",
+    "WireDecoder",
+    "excerpt",
+    "malformed",
+    "provider_error",
+    "read_count",
+    "read_text",
+    "valid_name",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +84,8 @@ class WireDecoder(ABC):
         """The bytes of the payload being fed, where there are any: numbers can be read again, exactly."""
         self.loose = False
         """Some payload held half a surrogate pair: join halves from now on."""
-        self._payload: object = None  # the payload being read
+        self._payload: Any = None  # the payload being read, where it is looked at closely
+        self._exact: Any = None  # the same, its numbers exact
         self._out: list[Event] = []
         self._started = False
         self._open: str | None = None  # the part that is being told: "text" or "reasoning"
@@ -139,7 +150,7 @@ class WireDecoder(ABC):
 
     def _start(self, model: object, response_id: object) -> None:
         self._started = True
-        self._out.append(StreamStart(self.name, _text_or_none(model), _text_or_none(response_id)))
+        self._out.append(StreamStart(self.name, read_text(model), read_text(response_id)))
 
     def _text(self, text: str) -> None:
         if self._open != "text":
@@ -179,21 +190,29 @@ class WireDecoder(ABC):
             if (number := read_count(value)) is not None:
                 self._counts[name] = number
 
-    def _exact(self, value: Any) -> Any:
-        """`value`, a part of the payload being read, with its numbers as they were sent.
+    def _object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
+        """An arguments object as JSON text, and the problem's code if it cannot be one.
 
-        The parser of payloads makes floats of integers from 2**64 on (measured); arguments must not lose digits.
+        The parser of payloads makes floats of integers from 2**64 on (measured), and arguments must not lose digits: so
+        the payload is read again, once, and `path` leads to the object in it.
         """
-        path = _path_to(value, self._payload)
-        if self.raw is None or path is None:
-            return value
+        if self._exact is None and self.raw is not None:
+            try:
+                self._exact = from_json(self.raw, allow_inf_nan=False)
+            except ValueError:  # bytes that only the tolerant parser takes: what it made of them is all there is
+                self._exact = self._payload
+        exact = self._exact
+        if exact is not None:
+            for key in path:
+                exact = exact[key]
         try:
-            exact = from_json(self.raw, allow_inf_nan=False)
-        except ValueError:  # bytes that only the tolerant parser takes: what it made of them is all there is
-            return value
-        for key in path:
-            exact = exact[key]
-        return exact
+            return to_json(value if exact is None else exact).decode(), None
+        except (ValueError, RecursionError):
+            return "", "too_deep"
+
+    def _kept(self, value: Any) -> Any:
+        """A part of a payload that is kept as it is for the history; only halves of surrogate pairs are replaced."""
+        return well_formed_tree(value) if self.loose else value
 
     def _bounded(self, kind: str, text: str) -> str:
         """`text` within the limit, without halves of surrogate pairs."""
@@ -249,7 +268,7 @@ def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> 
     return ProviderError(
         message if isinstance(message, str) else "the provider sent an error without a message",
         code=_code(body.get("code")),
-        type=_text_or_none(body.get("type")),
+        type=read_text(body.get("type")),
     )
 
 
@@ -277,21 +296,10 @@ def malformed(what: str) -> RemoteProtocolError:
     return RemoteProtocolError(what, kind="malformed_chunk")
 
 
-def _path_to(target: object, tree: object) -> list[Any] | None:
-    """Keys and positions that lead to `target`, the very object, inside `tree`."""
-    waiting: list[tuple[object, list[Any]]] = [(tree, [])]
-    while waiting:
-        node, path = waiting.pop()
-        if node is target:
-            return path
-        children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-        waiting.extend((child, [*path, key]) for key, child in children)
-    return None
-
-
 def _code(code: object) -> str | int | None:
     return code if isinstance(code, (str, int)) and not isinstance(code, bool) else None
 
 
-def _text_or_none(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+def read_text(value: object) -> str | None:
+    """A short text (an id, a name), if that is what `value` is; without halves of surrogate pairs."""
+    return well_formed(value) if isinstance(value, str) and value else None

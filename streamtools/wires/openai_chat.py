@@ -14,7 +14,6 @@ after an upstream died (lemonade-sdk/lemonade#2826).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -22,7 +21,7 @@ from ..errors import LimitExceeded
 from ..events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ..limits import Limits
 from ..turn import ToolCall
-from .base import Answer, WireDecoder, malformed, provider_error, valid_name
+from .base import Answer, WireDecoder, malformed, provider_error, read_text, valid_name
 from .reasoning_details import ReasoningDetails
 from .think import LeadingThink
 
@@ -118,7 +117,8 @@ class OpenAIChatDecoder(WireDecoder):
         if type(choices) is not list:
             self.fail(malformed("'choices' of a chunk is no list"))
             return out
-        for choice in choices:
+        self._payload, self._exact = payload, None
+        for position, choice in enumerate(choices):
             if type(choice) is not dict:
                 self.fail(malformed("a choice of a chunk is no object"))
                 return out
@@ -127,8 +127,7 @@ class OpenAIChatDecoder(WireDecoder):
                 continue
             delta = choice.get("delta")
             if type(delta) is dict:
-                self._payload = payload
-                self._delta(delta)
+                self._delta(delta, position)
             if finish := choice.get("finish_reason"):
                 self._finished(finish, choice.get("native_finish_reason"))
         return out
@@ -158,7 +157,7 @@ class OpenAIChatDecoder(WireDecoder):
             return True
         return index == last
 
-    def _delta(self, delta: dict[str, Any]) -> None:
+    def _delta(self, delta: dict[str, Any], position: int) -> None:
         for name in _REASONING_FIELDS:
             value = delta.get(name)
             if isinstance(value, str) and value:
@@ -181,9 +180,10 @@ class OpenAIChatDecoder(WireDecoder):
             self._refusal(refusal)
         calls = delta.get("tool_calls")
         if calls:
-            self._calls(calls)
+            self._calls(calls, position)
         elif isinstance(legacy := delta.get("function_call"), dict):
-            self._call({"index": "function_call", "function": legacy})
+            path = ("choices", position, "delta", "function_call", "arguments")
+            self._call({"index": "function_call", "function": legacy}, path)
 
     def _content(self, content: object) -> None:
         if isinstance(content, str):
@@ -240,19 +240,20 @@ class OpenAIChatDecoder(WireDecoder):
 
     # -- calls --
 
-    def _calls(self, calls: object) -> None:
+    def _calls(self, calls: object, position: int) -> None:
+        path: tuple[str | int, ...] = ("choices", position, "delta", "tool_calls")
         if isinstance(calls, dict):  # TGI sends one object
-            calls = [calls]
-        if not isinstance(calls, list):
+            self._call(calls, (*path, "function", "arguments"))
+        elif isinstance(calls, list):
+            for number, call in enumerate(calls):
+                if isinstance(call, dict):
+                    self._call(call, (*path, number, "function", "arguments"))
+                elif call is not None:
+                    self._unknown(call)
+        else:
             self._unknown(calls)
-            return
-        for call in calls:
-            if isinstance(call, dict):
-                self._call(call)
-            elif call is not None:
-                self._unknown(call)
 
-    def _call(self, call: dict[str, Any]) -> None:
+    def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
         if self._think:  # text that might have become a tag stays text
             self._tell(*self._think.finish())
             self._think = None
@@ -270,22 +271,24 @@ class OpenAIChatDecoder(WireDecoder):
         if index is None:
             self.warn("missing_index")
         self._has_calls = True
+        problem = None
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):
+            self.warn("arguments_object")
+            arguments, problem = self._object_text(arguments, path)
+        extra = call.get("extra_content")
         self._out.append(
             ToolCallFragment(
                 index if isinstance(index, (int, str)) else None,
-                _string(call.get("id")),
-                _string(name),
-                arguments if isinstance(arguments, str) else self._arguments_text(arguments),
+                read_text(call.get("id")),
+                read_text(name),
+                arguments,
                 "custom" if call.get("type") == "custom" or custom is not None else "function",
-                provider_state={"extra_content": call["extra_content"]} if call.get("extra_content") else None,
+                problem=problem,
+                provider_state={"extra_content": self._kept(extra)} if extra else None,
             )
         )
-
-    def _arguments_text(self, arguments: object) -> str:
-        if arguments is None:
-            return ""
-        self.warn("arguments_object")
-        return json.dumps(self._exact(arguments), ensure_ascii=False, separators=(",", ":"))
 
     # -- the end --
 
@@ -310,7 +313,9 @@ class OpenAIChatDecoder(WireDecoder):
             self._tell(*self._think.finish())
         self._end_part()
         if self._details:
-            self._out.append(ProviderItem("reasoning_details", {"reasoning_details": self._details.joined()}))
+            self._out.append(
+                ProviderItem("reasoning_details", {"reasoning_details": self._kept(self._details.joined())})
+            )
         raw = self._finish_raw
         if raw is None:
             return None, False
@@ -341,10 +346,6 @@ def _texts(inner: object) -> Iterable[str]:
         text = item.get("text") if isinstance(item, dict) else item
         if isinstance(text, str) and text:
             yield text
-
-
-def _string(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Literal
 __all__ = ["LeadingThink"]
 
 _OPEN, _CLOSE = "<think>", "</think>"
+_MAX_SPACE = 4096  # characters of white space before a tag; after more, all is text
 
 
 class LeadingThink:
@@ -23,22 +24,19 @@ class LeadingThink:
         self.state: Literal["undecided", "reasoning", "gap", "text"] = "undecided"
         self.raw: list[str] = []
         """Everything up to the text, verbatim: what a history must repeat."""
-        self._held = ""
+        self._held = ""  # what may become a tag
+        self._space: list[str] = []  # the white space before it
+        self._space_size = 0
 
     def feed(self, text: str) -> tuple[str, str]:
         """Take more text; returns (reasoning, text) that are now certain."""
         reasoning = ""
         if self.state == "undecided":
-            self._held += text
-            head = self._held.lstrip()
-            if not head.startswith(_OPEN):
-                if _OPEN.startswith(head):
-                    return "", ""
-                return "", self._to_text(self._held)
+            if not self._begins_with_tag(text):
+                return ("", "") if self.state == "undecided" else ("", self._to_text(self._head()))
             self.state = "reasoning"
-            at = len(self._held) - len(head) + len(_OPEN)
-            self.raw.append(self._held[:at])
-            text, self._held = self._held[at:], ""
+            self.raw.append("".join(self._space) + _OPEN)
+            text, self._held = self._held[len(_OPEN) :], ""
         if self.state == "reasoning":
             reasoning, text = self._reasoning(text)
         if self.state == "gap":  # the white space between the block and the text belongs to neither
@@ -49,12 +47,29 @@ class LeadingThink:
 
     def finish(self) -> tuple[str, str]:
         """No more text will come; returns what was held back."""
-        held, self._held = self._held, ""
+        held, self._held = (self._head() if self.state == "undecided" else self._held), ""
         if self.state == "reasoning":
             self.raw.append(held)
             return held, ""
         self.state = "text"
         return "", held
+
+    def _begins_with_tag(self, text: str) -> bool:
+        """Whether the head, with `text`, is a tag; sets the state to "text" if it can become none any more."""
+        if not self._held:
+            stripped = text.lstrip()
+            self._space.append(text[: len(text) - len(stripped)])
+            self._space_size += len(self._space[-1])
+            text = stripped
+        self._held += text  # at most a tag and one delta
+        if self._held.startswith(_OPEN):
+            return True
+        if not _OPEN.startswith(self._held) or self._space_size > _MAX_SPACE:
+            self.state = "text"
+        return False
+
+    def _head(self) -> str:
+        return "".join(self._space) + self._held
 
     def _reasoning(self, text: str) -> tuple[str, str]:
         text = self._held + text

@@ -1,0 +1,134 @@
+"""The demo: a model on this machine calls tools while it streams, and one sees it happen.
+
+`run` starts the llama.cpp server in this process, asks it a question and shows what follows. `converse` is the agent's
+loop, as short as it gets with `pipeline`. Where the server cannot be installed, a recording of the same model answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from .. import Trajectory, pipeline
+from ..telemetry import Tracing, configure
+from .errors import DemoError
+from .model import WIRES, Ask, Messages, asking
+from .replay import QUESTION, replaying
+from .server import INSTALL, MODEL, ModelServer, installed
+from .show import Show
+from .terminal import Terminal
+from .tools import TOOLS
+
+if TYPE_CHECKING:
+    from ..telemetry.setup import Telemetry
+
+__all__ = ["QUESTION", "TRACE", "WIRES", "DemoError", "Options", "converse", "run"]
+
+TRACE = Path("traces", "demo.json")
+"""Where the spans are written by default."""
+
+MAX_TURNS = 8  # a model that goes on calling tools for longer will not come to an end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the demo's user may choose."""
+
+    question: str = QUESTION
+    wire: str = WIRES[0]
+    model: Path | None = None
+    """A GGUF file; by default the model that ships with this package."""
+    port: int | None = None
+    """Where the server listens; by default on any port that is free."""
+    replay: bool = False
+    """Play the recording, also where the server could run."""
+    verbose: bool = False
+    """Let the server write its log to standard error."""
+    trace: Path = TRACE
+
+
+async def converse(question: str, ask: Ask, show: Show, *, wire: str, trajectory: Trajectory) -> str:
+    """Ask the model, run the tools that it calls, send it the results, until it answers.
+
+    Raises:
+        DemoError: the model calls tools without an end.
+        StreamError: a response broke off.
+    """
+    messages: Messages = [{"role": "user", "content": question}]
+    for _ in range(MAX_TURNS):
+        show.request()
+        async with pipeline(await ask(messages), tools=TOOLS, wire=wire, trajectory=trajectory) as events:
+            async for event in events:
+                await show.event(event)
+        if not events.turn.calls:
+            return events.turn.text
+        messages += events.turn.messages()
+    raise DemoError(f"the model still calls tools after {MAX_TURNS} turns, so the demo stops")
+
+
+def run(options: Options, out: TextIO) -> None:
+    """Run the demo and show it on `out`.
+
+    Raises:
+        DemoError: something that the user has chosen does not work; one line says why.
+        StreamError: a response broke off.
+    """
+    terminal = Terminal.of(out)
+    if options.verbose:  # the log would be written in between
+        terminal = replace(terminal, live=False)
+    show = Show(out, terminal)
+    with ExitStack() as stack:
+        model = _replayed(options, show) if _must_replay(options) else _served(options, show, stack)
+        show.say("wire", options.wire)
+        show.say("tools", ", ".join(tool.name for tool in TOOLS))
+        telemetry = stack.enter_context(_telemetry(options.trace))
+        show.blank()
+        show.say("you", options.question)
+        asyncio.run(_talk(options, model, show, telemetry))
+    show.blank()
+    show.timeline()
+    show.blank()
+    show.say("trace", f"{options.trace}, for the Jaeger UI: Search, Upload")
+
+
+async def _talk(options: Options, model: AbstractAsyncContextManager[Ask], show: Show, telemetry: Telemetry) -> None:
+    trajectory = Trajectory(observers=[Tracing(telemetry.provider)])
+    tracer = telemetry.provider.get_tracer("streamtools.demo")
+    # One span around the steps makes them one trace.
+    with tracer.start_as_current_span("demo", record_exception=False, set_status_on_exception=False):
+        async with model as ask:
+            with show.running():
+                await converse(options.question, ask, show, wire=options.wire, trajectory=trajectory)
+
+
+def _must_replay(options: Options) -> bool:
+    return options.replay or not installed()
+
+
+def _served(options: Options, show: Show, stack: ExitStack) -> AbstractAsyncContextManager[Ask]:
+    file = options.model or MODEL
+    server = stack.enter_context(ModelServer(file, port=options.port or 0, verbose=options.verbose))
+    show.say("model", f"{file.name} ({file.stat().st_size / 1e6:.1f} MB), by llama.cpp at {server.url}")
+    return asking(server.url, options.wire, file.name)
+
+
+def _replayed(options: Options, show: Show) -> AbstractAsyncContextManager[Ask]:
+    why = "as you asked" if options.replay else "because the model server is not installed"
+    if options.model is not None or options.port is not None:
+        raise DemoError(f"a recording has no model file and no port; for the model itself: {INSTALL}")
+    ask = replaying(options.question, options.wire)
+    show.say("model", f"{MODEL.name}, recorded: this is a replay, {why}")
+    if not options.replay:
+        show.say("", f"to talk to the model itself: {INSTALL}")
+    return nullcontext(ask)
+
+
+def _telemetry(path: Path) -> Telemetry:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return configure("jaeger-file", service_name="streamtools-demo", path=path, set_global=False)
+    except OSError as error:
+        raise DemoError(f"cannot write the trace to {path}: {error.strerror}") from error
