@@ -34,23 +34,28 @@ CHUNK_BYTES = 64 << 10  # a body is read in pieces of this size, so that only th
 DESCRIPTION = "Async streaming middleware between an LLM's stream and the tools that the model calls."
 
 DEMO = """\
-Starts the real llama.cpp server in this process with a tiny model of this project's own, asks it a question, and shows
-what happens: text as it comes, calls as they grow, tools as they run side by side, and when everything happened. The
-spans of the run go into a file that the Jaeger UI opens. Without the extra "demo" a recording is played instead."""
+Starts the real llama.cpp server in this process with a tiny model of this
+project's own, asks it a question, and shows what happens: text as it comes,
+calls as they grow, tools as they run side by side, and when all of it was. The
+spans of the run go into a file that the Jaeger UI opens. Where the server is not
+installed, a recording of the same model is played."""
 
 DEMO_EXAMPLES = """\
 examples:
   streamtools demo
   streamtools demo --wire anthropic.messages
   streamtools demo "Time in Oslo and add 2 and 3"
-  streamtools demo "What is the stock price of QZX and then convert it from USD to EUR?"
+  streamtools demo "stock price of QZX and then convert it from USD to EUR"
+  streamtools demo "convert 5 USD to QQQ"                 (a tool that fails)
 
-The model knows weather and time in a city, sums, currencies, stock prices and searching. More confuses it.
+The model knows weather and time in a city, sums, currencies, stock prices and
+searching. Much else confuses it.
 """
 
 DECODE = """\
-Reads a captured response body, as curl -N prints it, and tells what it amounts to: text, calls and whether they are
-whole, how the turn ended, usage, and each deviation that was tolerated. Nothing is run."""
+Reads a captured response body, as curl -N prints it, and tells what it amounts
+to: text, calls and whether they are whole, how the turn ended, usage, and each
+deviation that was tolerated. Nothing is run."""
 
 DECODE_EXAMPLES = """\
 examples:

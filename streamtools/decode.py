@@ -7,8 +7,8 @@ event loop, and neither raises on what came over the wire: an error ends the str
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
 import orjson
 
@@ -20,7 +20,7 @@ from .errors import (
     StreamError,
     TruncatedStream,
 )
-from .events import Event, StreamEnd, Warning
+from .events import Event, StreamEnd, TextDelta, Warning
 from .framing import Frame, SSEDecoder
 from .limits import Limits
 from .stages import DEFAULT, StageList
@@ -29,11 +29,11 @@ from .turn import Turn, TurnBuilder
 from .wires import WireDecoder, decoder, detect
 from .wires.base import excerpt, malformed, provider_error
 
-__all__ = ["SLICE_BYTES", "StreamDecoder", "parse"]
+__all__ = ["SLICE_BYTES", "StreamDecoder", "parse", "slices"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
 _HEAD_BYTES = 64 << 10  # of a body without a single frame, kept to tell what it is instead
-SLICE_BYTES = 64 << 10  # a chunk is worked on in slices of this size, so that a huge one yields events steadily
+SLICE_BYTES = 64 << 10
 
 
 def parse(
@@ -64,15 +64,21 @@ def parse(
     """
     stream = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits)
     turn = TurnBuilder()
-    for item in (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body:
-        if type(item) is bytes and len(item) <= SLICE_BYTES:
-            turn.add_all(stream.feed(item))
-        else:
-            for events in stream.feed_slices(bytes(item) if isinstance(item, (bytearray, memoryview)) else item):
-                turn.add_all(events)
+    for item in slices(body) if isinstance(body, (bytes, bytearray, memoryview)) else body:
+        for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else slices(item):
+            turn.add_all(stream.feed(part))
     turn.add_all(stream.finish())
     turn.wire = stream.wire
     return turn.build()
+
+
+def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> Iterable[bytes | Mapping[str, Any]]:
+    """A chunk in parts of at most `SLICE_BYTES`, so that only so many events are held at once; a payload as it is."""
+    if isinstance(item, str):
+        item = item.encode("utf-8", "surrogatepass")
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return (bytes(item[at : at + SLICE_BYTES]) for at in range(0, len(item), SLICE_BYTES))
+    return (item,)
 
 
 class StreamDecoder:
@@ -100,6 +106,11 @@ class StreamDecoder:
         self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes, lenient=True)
         self._wire: WireDecoder | None = None if wire is None else decoder(wire, limits)
         self._chain = stages.build(tools if isinstance(tools, Toolset) else Toolset(tools), limits)
+        self.done = False
+        """The terminal marker or an error was seen: nothing that follows changes the turn."""
+        self._text_delta: Callable[[dict[str, Any]], TextDelta | None] | None = (
+            None  # the wire's, while it may be asked
+        )
         self._size = 0
         self._max_size = limits.max_stream_bytes
         self._framed = False  # bytes were fed, not payloads
@@ -115,21 +126,6 @@ class StreamDecoder:
         """The wire that was given or found; None so far."""
         return self._wire.name if self._wire else None
 
-    @property
-    def done(self) -> bool:
-        """The terminal marker or an error was seen: nothing that follows changes the turn."""
-        return self._error is not None or (self._wire is not None and self._wire.done)
-
-    def feed_slices(self, item: bytes | str | Mapping[str, Any]) -> Iterable[list[Event]]:
-        """`feed`, a slice at a time: however large the item, only so many events are held at once."""
-        if isinstance(item, str):
-            item = item.encode("utf-8", "surrogatepass")
-        if not isinstance(item, bytes) or len(item) <= SLICE_BYTES:
-            yield self.feed(item)
-            return
-        for at in range(0, len(item), SLICE_BYTES):
-            yield self.feed(item[at : at + SLICE_BYTES])
-
     def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
         """Take the next item: bytes or text of the body, cut anywhere, or one parsed payload. Returns events.
 
@@ -137,10 +133,10 @@ class StreamDecoder:
             LocalProtocolError: after `finish`.
             TypeError: the item is none of these.
         """
-        if self._finished:
-            raise LocalProtocolError("StreamDecoder.feed() after finish()")
         out: list[Event] = []
         if self._deaf:
+            if self._finished:
+                raise LocalProtocolError("StreamDecoder.feed() after finish()")
             return out
         try:
             if type(item) is bytes:
@@ -150,14 +146,22 @@ class StreamDecoder:
                 if self._head is not None:
                     self._framed = True
                     self._head += item[: _HEAD_BYTES - len(self._head)]
-                if payloads := self._sse.feed_payloads(item):
-                    self._take(payloads, out)
+                for data in self._sse.feed_payloads(item):  # the hot loop
+                    try:
+                        payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
+                    except orjson.JSONDecodeError:
+                        self._odd_payload(data, out)
+                        continue
+                    if self._text_delta is not None and (delta := self._text_delta(payload)) is not None:
+                        out.append(delta)
+                    else:
+                        self._rare_payload(payload, data, out)
             elif isinstance(item, Mapping):
                 self._head = None
                 self._payload(item if type(item) is dict else dict(item), None, out)
             elif isinstance(item, str):
                 return self.feed(item.encode("utf-8", "surrogatepass"))
-            elif isinstance(item, bytes):
+            elif isinstance(item, (bytes, bytearray, memoryview)):
                 return self.feed(bytes(item))
             else:
                 raise TypeError(f"a stream yields bytes, str or mappings, not {type(item).__name__}")
@@ -180,7 +184,7 @@ class StreamDecoder:
             self._fail(error)
         elif not self.done and not abandoned:
             self._flush(out)
-        self._finished = True
+        self._finished = self._deaf = True
         if self._error is None and not abandoned:
             if self._head is not None:
                 self._error = self._what_the_body_is(self._head)
@@ -201,43 +205,17 @@ class StreamDecoder:
         out.extend(self._chain.finish())
         return out
 
-    # -- bytes to payloads --
-
-    def _take(self, payloads: Sequence[bytes | Frame], out: list[Event]) -> None:
-        """Data of events, or whole frames where their name matters. The hot loop."""
-        self._head = None
-        wire, chain = self._wire, self._chain
-        passing = chain.passing
-        for data in payloads:
-            try:
-                payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
-            except orjson.JSONDecodeError:
-                self._odd_payload(data, out)
-                wire = self._wire
-                continue
-            if wire is None or wire.done or type(payload) is not dict:
-                self._rare_payload(payload, data, out)
-                wire = self._wire
-                continue
-            wire.raw = data  # type: ignore[assignment]  # what was parsed is bytes
-            for event in wire.feed(payload):
-                if type(event) in passing:
-                    out.append(event)
-                else:
-                    out.extend(chain.feed(event))
-
-    def _pass_on(self, events: list[Event], out: list[Event]) -> None:
-        for event in events:
-            out.extend(self._chain.feed(event))
+    # -- payloads to events --
 
     def _odd_payload(self, item: bytes | Frame, out: list[Event]) -> None:
         """Data that orjson does not take: an end marker, a keep-alive, broken characters, no JSON at all; or an event
         that is called "error"."""
+        self._head = None
         named_error = isinstance(item, Frame)
         data = (item.data if isinstance(item, Frame) else item).strip()
         if data == b"[DONE]":
-            if self._wire is not None and not self._wire.done:
-                self._pass_on(self._wire.terminate(), out)
+            if self._wire is not None and not self.done:
+                self._pass_on(self._wire, self._wire.terminate(), out)
         elif not data or data.startswith(b":"):
             self._warn("keepalive_data", out)
         elif self.done:
@@ -249,46 +227,60 @@ class StreamDecoder:
             raise error
         else:
             if self._wire is not None:
-                self._wire.loose = True
+                self._wire.be_loose()
             self._rare_payload(payload, data, out)
 
     def _rare_payload(self, payload: object, data: bytes | Frame, out: list[Event]) -> None:
-        """A payload that is not the next one of a wire that is known and under way."""
-        if self.done:
-            self._after_done(out)
-        elif not isinstance(payload, dict):
+        """Any payload that is not just more text."""
+        if not isinstance(payload, dict) and not self.done:
             raise malformed(f"the data of an event is a JSON {type(payload).__name__}, not an object")
-        else:
-            self._payload(payload, data if isinstance(data, bytes) else None, out)
+        self._payload(cast("dict[str, Any]", payload), data if isinstance(data, bytes) else None, out)
 
     def _payload(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> None:
+        self._head = None
         if self.done:
             self._after_done(out)
             return
-        if self._wire is None:
-            name = detect(payload)
-            if name is None:
-                if error := provider_error(payload):
-                    raise error
-                self._untold.append((payload, raw))
-                if len(self._untold) > _MAX_UNTOLD:
-                    raise self._unknown_wire()
+        wire = self._wire
+        if wire is None:
+            wire = self._detect(payload, raw, out)
+            if wire is None:
                 return
-            self._wire = decoder(name, self._limits)
-            for early, early_raw in self._untold:
-                self._wire.raw = early_raw
-                self._pass_on(self._wire.feed(early), out)
-        self._wire.raw = raw
+        wire.raw = raw
         if raw is None:  # a payload that somebody else parsed may hold halves of surrogate pairs
-            self._wire.loose = True
-        self._pass_on(self._wire.feed(payload), out)
+            wire.be_loose()
+        self._pass_on(wire, wire.feed(payload), out)
+
+    def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
+        """The wire, if this payload tells; until one does, payloads wait."""
+        name = detect(payload)
+        if name is None:
+            if error := provider_error(payload):
+                raise error
+            self._untold.append((payload, raw))
+            if len(self._untold) > _MAX_UNTOLD:
+                raise self._unknown_wire()
+            return None
+        wire = self._wire = decoder(name, self._limits)
+        for early, early_raw in self._untold:
+            wire.raw = early_raw
+            self._pass_on(wire, wire.feed(early), out)
+        return wire
+
+    def _pass_on(self, wire: WireDecoder, events: list[Event], out: list[Event]) -> None:
+        """Send what the wire made of a payload through the stages."""
+        for event in events:
+            out.extend(self._chain.feed(event))
+        self.done = wire.done
+        plain = not wire.done and self._chain.passes(TextDelta)
+        self._text_delta = wire.text_delta if plain else None
 
     def _flush(self, out: list[Event]) -> None:
         """At a clean end of the body a last block counts although its blank line is missing, if it is whole."""
         try:
             for frame in self._sse.finish():
                 if frame.event == "error" or frame.data.strip() == b"[DONE]" or _tolerant(frame.data) is not None:
-                    self._take([frame if frame.event == "error" else frame.data], out)
+                    self._odd_payload(frame if frame.event == "error" else frame.data, out)
         except StreamError as error:
             self._fail(error)
 
@@ -297,6 +289,7 @@ class StreamDecoder:
     def _fail(self, error: StreamError) -> None:
         if self.done:
             return
+        self.done, self._text_delta = True, None
         if self._wire is not None and self._head is None:
             self._wire.fail(error)
             self._error = self._wire.error

@@ -64,13 +64,11 @@ class Outbox:
                 self.room_awaited = anyio.Event()
             await self.room_awaited.wait()
 
-    def take(self) -> Event:
-        """The next event, when there is one."""
-        event = self.queue.popleft()
+    def took_one(self) -> None:
+        """An event was taken from `queue`: let the pump go on when half of the room is free."""
         if self.room_awaited is not None and len(self.queue) <= self.size // 2:
             self.room_awaited.set()
             self.room_awaited = None
-        return event
 
     async def wait(self) -> bool:
         """Wait for an event; False when there will be none."""

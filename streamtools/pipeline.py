@@ -10,7 +10,7 @@ runs, waits for it, and settles: each call has its observation, the source is cl
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
@@ -20,14 +20,14 @@ from anyio import CancelScope, create_task_group, current_effective_deadline
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from .decode import SLICE_BYTES, StreamDecoder
+from .decode import SLICE_BYTES, StreamDecoder, slices
 from .dispatch import Dispatcher, DispatchPolicy
 from .errors import LocalProtocolError, StreamError, TruncatedStream
 from .events import Event, StreamEnd, Warning
 from .limits import Limits
 from .observers import Observer
 from .outbox import Outbox
-from .sources import Source, open_source
+from .sources import Source, as_item, open_source
 from .stages import DEFAULT, StageList
 from .step import Step
 from .tools import Tool, Toolset
@@ -163,7 +163,10 @@ class Pipeline:
             self._check_open()
         outbox = self._outbox
         if outbox.queue or await outbox.wait():
-            return outbox.take()
+            event = outbox.queue.popleft()
+            if outbox.room_awaited is not None:
+                outbox.took_one()
+            return event
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -241,15 +244,11 @@ class Pipeline:
 
     async def _read(self) -> None:
         """Emit everything that comes of the source, no faster than it is consumed."""
-        step, queue, room = self._step, self._outbox.queue, self._outbox.size
         async with AsyncExitStack() as stack:
             batches = await stack.enter_async_context(aclosing(self._batches()))
             if not self._transforms:
                 async for events in batches:
-                    if events:
-                        step.emit_all(events)
-                    if len(queue) >= room or self._launched:
-                        await self._let_others_run()
+                    self._step.emit_all(events)
                 return
             stream: AsyncIterator[Event] = await stack.enter_async_context(aclosing(_flat(batches)))
             for transform in self._transforms:
@@ -257,28 +256,40 @@ class Pipeline:
                 if isinstance(stream, AsyncGenerator):
                     await stack.enter_async_context(aclosing(stream))
             async for event in stream:
-                step.emit(event)
-                if len(queue) >= room or self._launched:
-                    await self._let_others_run()
+                self._step.emit(event)
+                if self._must_pause():
+                    await self._pause()
 
-    async def _let_others_run(self) -> None:
+    def _must_pause(self) -> bool:
+        return self._launched or len(self._outbox.queue) >= self._outbox.size
+
+    async def _pause(self) -> None:
+        """Let others run: calls that were launched, and a consumer who is behind."""
         if self._launched:  # a call that may start now does start now, however fast the source is
             self._launched = False
             await checkpoint()
         await self._outbox.wait_for_room()
 
     async def _batches(self) -> AsyncGenerator[list[Event], None]:
-        """The events of each item of the source, and at last those of its end. Closes the source."""
-        decoder = self._decoder
+        """The events of each item of the source, and at last those of its end. Closes the source.
+
+        Without transforms nobody has to see the events before they are emitted: they are emitted here, and only those of
+        the end are yielded. That saves a hop, 0.1 µs an event.
+        """
+        decoder, step = self._decoder, self._step
+        queue, room, direct = self._outbox.queue, self._outbox.size, not self._transforms
         error: StreamError | None = None
         try:
             try:
                 async for item in await self._source.items():
-                    if type(item) is bytes and len(item) <= SLICE_BYTES:
-                        yield decoder.feed(item)
-                    else:
-                        for events in decoder.feed_slices(item):
+                    for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else _parts(item):
+                        events = decoder.feed(part)
+                        if not direct:
                             yield events
+                            continue
+                        step.emit_all(events)
+                        if self._launched or len(queue) >= room:
+                            await self._pause()
                     if decoder.done:
                         break
             except Exception as raised:
@@ -332,6 +343,12 @@ class Pipeline:
             self._step.emit_all(self._decoder.finish(abandoned=True))
         self._dispatcher.settle()
         self._step.end(outcome)
+
+
+def _parts(item: Any) -> Iterable[bytes | Mapping[str, Any]]:
+    """What a source yielded, in pieces that the decoder takes."""
+    payload = as_item(item)
+    return () if payload is None else slices(payload)
 
 
 async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, None]:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, TypeAlias
 
-__all__ = ["Item", "Source", "open_source"]
+__all__ = ["Item", "Source", "as_item", "open_source"]
 
 Item: TypeAlias = "bytes | str | Mapping[str, Any]"
 
@@ -38,10 +38,10 @@ class Source:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._stack = AsyncExitStack()
-        self._items: AsyncIterator[Item] | None = None
+        self._items: AsyncIterator[Any] | None = None
 
-    async def items(self) -> AsyncIterator[Item]:
-        """Begin to read. Call it in the task that iterates."""
+    async def items(self) -> AsyncIterator[Any]:
+        """Begin to read; what comes is for `as_item`. Call it in the task that iterates."""
         stream = self._stream
         while _is_manager(stream):
             stream = await self._stack.enter_async_context(stream)
@@ -56,7 +56,7 @@ class Source:
             if close_items is not None:
                 await close_items()
 
-    def _read(self, stream: Any) -> AsyncIterator[Item]:
+    def _read(self, stream: Any) -> AsyncIterator[Any]:
         if isinstance(stream, (bytes, bytearray, str)):
             return _in_memory([stream])
         if isinstance(stream, (list, tuple)):
@@ -67,7 +67,7 @@ class Source:
             self._close_later(response)
             return aiter(response.aiter_bytes())
         self._close_later(stream)
-        return _objects(stream)
+        return aiter(stream)
 
     def _close_later(self, stream: Any) -> None:
         for name in ("aclose", "close"):
@@ -117,19 +117,12 @@ async def _in_memory(items: Any) -> AsyncIterator[Item]:
         yield bytes(item) if isinstance(item, (bytearray, memoryview)) else item
 
 
-async def _objects(stream: Any) -> AsyncIterator[Item]:
-    async for item in stream:
-        kind = type(item)
-        if kind is bytes or kind is str or kind is dict:
-            yield item
-            continue
-        payload = _payload(item)
-        if payload is not None:
-            yield payload
+def as_item(item: Any) -> Item | None:
+    """What a stream yielded, as bytes, text or a plain payload; None for what an SDK derived from other items.
 
-
-def _payload(item: Any) -> Item | None:
-    """An item as bytes, text or a plain payload; None for what an SDK derived from other items."""
+    Raises:
+        TypeError: it is nothing of the kind.
+    """
     if isinstance(item, (bytes, str, Mapping)):
         return item
     if isinstance(item, (bytearray, memoryview)):

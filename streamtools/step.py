@@ -52,6 +52,7 @@ class Step:
         self._observers: list[Observer] = []
         self._listeners: list[tuple[frozenset[type[Event]], Callback]] = []
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
+        self._plain_text = False  # nobody but the turn and the consumer wants text deltas
         self._turn: Turn | None = None  # the final one, once it was asked for
 
     def listen(self, kinds: Iterable[type[Event]], callback: Callback) -> None:
@@ -81,19 +82,20 @@ class Step:
 
     def emit_all(self, events: Iterable[Event]) -> None:
         """`emit` each. Text deltas, of which there are the most, take a path without calls."""
-        run, queue, number = self._trajectory, self._outbox.queue, self.number
-        plain = not self._routes.get(TextDelta, True) and not self._outbox.closed
+        run, outbox, builder, step = self._trajectory, self._outbox, self._builder, self.number
         for event in events:
-            if plain and type(event) is TextDelta:
-                event.seq = run.next_seq  # type: ignore[misc]  # events are immutable to everybody else
-                event.step = number  # type: ignore[misc]
-                run.next_seq += 1
-                self._builder.add_text(event.text)
-                queue.append(event)
+            if self._plain_text and type(event) is TextDelta:
+                seq = run.next_seq
+                run.next_seq = seq + 1
+                event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
+                if step:
+                    event.step = step  # type: ignore[misc]
+                builder.add_text(event.text)
+                outbox.queue.append(event)
             else:
                 self.emit(event)
-        if self._outbox.awaited:
-            self._outbox.wake()
+        if outbox.awaited is not None:
+            outbox.wake()
 
     def emit(self, event: Event) -> None:
         """Number an event and pass it to the turn, the consumer, the observers and the listeners. Never waits."""
@@ -135,6 +137,8 @@ class Step:
         ]
         callbacks.extend(callback for kinds, callback in self._listeners if kind in kinds)
         route = self._routes[kind] = tuple(callbacks)
+        if kind is TextDelta:
+            self._plain_text = not route
         return route
 
     def _drop(self, observer: Observer, error: Exception) -> None:
@@ -142,6 +146,7 @@ class Step:
         if observer in self._observers:
             self._observers.remove(observer)
             self._routes.clear()
+            self._plain_text = False
             self.emit(Warning("observer_failed", f"{type(observer).__name__} raised {type(error).__name__}"))
 
 

@@ -1,7 +1,9 @@
 """For tests of your own: every way of cutting bytes, and a source that does what its script says.
 
-    feed_every_way(StreamDecoder, body)                    # the same events however the body is cut, or it fails
-    ScriptedSource([b"data: ...", gate, ConnectionError()])  # chunks, waits, failures; knows where it was closed
+    feed_every_way(StreamDecoder, body)                      the same events however the body is cut, or it fails
+    ScriptedSource([b"data: ...", gate, ConnectionError()])  chunks, waits, failures; knows where it was closed
+
+Nothing here is needed to use the library.
 """
 
 from __future__ import annotations
@@ -148,5 +150,5 @@ class ScriptedSource:
 
     async def aclose(self) -> None:
         """Close the stream, as its reader must when it wants no more."""
-        await anyio.lowlevel.checkpoint()
         self.closed = True
+        await anyio.lowlevel.checkpoint()

@@ -81,10 +81,12 @@ def run(options: Options, out: TextIO) -> None:
         terminal = replace(terminal, live=False)
     show = Show(out, terminal)
     with ExitStack() as stack:
-        model = _replayed(options, show) if _must_replay(options) else _served(options, show, stack)
+        replay = options.replay or not installed()
+        model, described = _replayed(options) if replay else _served(options, stack)
+        telemetry = stack.enter_context(_telemetry(options.trace))
+        show.say("model", described)
         show.say("wire", options.wire)
         show.say("tools", ", ".join(tool.name for tool in TOOLS))
-        telemetry = stack.enter_context(_telemetry(options.trace))
         show.blank()
         show.say("you", options.question)
         asyncio.run(_talk(options, model, show, telemetry))
@@ -104,26 +106,23 @@ async def _talk(options: Options, model: AbstractAsyncContextManager[Ask], show:
                 await converse(options.question, ask, show, wire=options.wire, trajectory=trajectory)
 
 
-def _must_replay(options: Options) -> bool:
-    return options.replay or not installed()
-
-
-def _served(options: Options, show: Show, stack: ExitStack) -> AbstractAsyncContextManager[Ask]:
+def _served(options: Options, stack: ExitStack) -> tuple[AbstractAsyncContextManager[Ask], str]:
+    """The model itself, and what to say of it."""
     file = options.model or MODEL
     server = stack.enter_context(ModelServer(file, port=options.port or 0, verbose=options.verbose))
-    show.say("model", f"{file.name} ({file.stat().st_size / 1e6:.1f} MB), by llama.cpp at {server.url}")
-    return asking(server.url, options.wire, file.name)
+    described = f"{file.name}, {file.stat().st_size / 1e6:.1f} MB, served by llama.cpp at {server.url}"
+    return asking(server.url, options.wire, file.name), described
 
 
-def _replayed(options: Options, show: Show) -> AbstractAsyncContextManager[Ask]:
-    why = "as you asked" if options.replay else "because the model server is not installed"
+def _replayed(options: Options) -> tuple[AbstractAsyncContextManager[Ask], str]:
+    """A recording of it, and what to say of that."""
     if options.model is not None or options.port is not None:
         raise DemoError(f"a recording has no model file and no port; for the model itself: {INSTALL}")
     ask = replaying(options.question, options.wire)
-    show.say("model", f"{MODEL.name}, recorded: this is a replay, {why}")
-    if not options.replay:
-        show.say("", f"to talk to the model itself: {INSTALL}")
-    return nullcontext(ask)
+    why = "as you asked" if options.replay else "its server is not installed here"
+    instead = "leave out --replay" if installed() else INSTALL
+    described = f"{MODEL.name}, replayed from a recording: {why}\nfor the model itself: {instead}"
+    return nullcontext(ask), described
 
 
 def _telemetry(path: Path) -> Telemetry:

@@ -90,10 +90,13 @@ class CallBlock:
         self._observation: Observation | None = None
 
     def end(self, call: ToolCall) -> None:
-        """The model has written the call."""
+        """The model has written the call, or will not go on with it."""
         self._call = call
         self.name = call.name
-        self.arguments = call.arguments if call.arguments is not None else call.arguments_text
+        if call.arguments is not None:
+            self.arguments = call.arguments
+        elif self.arguments is None:
+            self.arguments = call.arguments_text
 
     def observe(self, observation: Observation, now: float) -> None:
         """The call is over."""
@@ -102,7 +105,8 @@ class CallBlock:
     def text(self) -> str:
         """The call as far as it is written: ``get_weather(city="Tok…``."""
         call = f"{self.name}({_listed(self.arguments)}"
-        if self._call is None:  # whether its last string has ended is not known while it grows
+        if self._call is None or self._call.status == "truncated":
+            # Whether its last string has ended is not known.
             return _one_line(call.removesuffix('"')) + self._terminal.sign("ellipsis")
         return _one_line(call + ")")
 
@@ -134,15 +138,16 @@ class CallBlock:
     def _times(self, now: float) -> str:
         if self.started is None:
             return " " * (TIMES + 2 + TOOK)
-        took = milliseconds((now if self._ended is None else self._ended) - self.started)
-        return self._terminal.paint(
-            "dim", f"{pad(interval(self.started, self._ended, self._terminal), TIMES)}  {took:>{TOOK}}"
-        )
+        times = pad(interval(self.started, self._ended, self._terminal), TIMES)
+        unknown = self.finished and self._ended is None
+        took = "" if unknown else milliseconds((now if self._ended is None else self._ended) - self.started)
+        return self._terminal.paint("dim", f"{times}  {took:>{TOOK}}")
 
     def _result(self) -> tuple[str, Style]:
         observation = self._observation
         if observation is None:
-            return ("running" if self.started is not None else ""), "dim"
+            state = "did not end" if self.finished else "running"
+            return ("" if self.started is None else state), "dim"
         if observation.outcome == "ok":
             return _one_line(observation.model_content), "green"
         return _one_line(f"{observation.outcome}: {observation.error}"), "red"

@@ -6,6 +6,7 @@ package, and needs nothing but the ``xllamacpp`` wheel.
 
 from __future__ import annotations
 
+import http.client
 import importlib
 import importlib.util
 import socket
@@ -26,6 +27,7 @@ INSTALL = "pip install 'llm-streamtools[demo]'"
 HOST = "127.0.0.1"  # never reachable from another machine
 CONTEXT_TOKENS = 8192  # for all slots together, as llama.cpp counts
 SLOTS = 4  # requests that it works on at once
+START_S = 10.0  # it takes 0.04 s with the demo's model
 SILENT, CHATTY = 0, 3  # llama.cpp's levels: nothing at all; information, warnings and errors
 
 
@@ -62,6 +64,7 @@ class ModelServer:
             hint = "its log is above" if self.verbose else "--verbose shows its log"
             raise DemoError(f"the model server did not start with {self.model}; {hint}") from error
         self.url = self._server.listening_address
+        self._wait_until_it_works()
         return self
 
     def __exit__(
@@ -69,6 +72,17 @@ class ModelServer:
     ) -> None:
         self._server = None  # the server has no other way to stop: it lives as long as its object
         self.url = ""
+
+    def _wait_until_it_works(self) -> None:
+        # Its main loop has to answer this. A server that is stopped before its main loop began never stops.
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=START_S)
+        try:
+            connection.request("GET", "/slots")
+            connection.getresponse().read()
+        except (OSError, http.client.HTTPException) as error:
+            raise DemoError(f"the model server did not answer within {START_S} s") from error
+        finally:
+            connection.close()
 
     def _parameters(self, xllamacpp: Any) -> Any:
         parameters = xllamacpp.CommonParams()
@@ -78,6 +92,7 @@ class ModelServer:
         parameters.n_ctx, parameters.n_parallel = CONTEXT_TOKENS, SLOTS
         parameters.cpuparams.n_threads, parameters.n_gpu_layers = 1, 0  # it is too small to share
         parameters.use_jinja, parameters.warmup = True, False
+        parameters.endpoint_slots = True
         parameters.verbosity = CHATTY if self.verbose else SILENT
         return parameters
 

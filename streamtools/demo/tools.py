@@ -65,7 +65,7 @@ async def convert(amount: float, from_currency: str, to_currency: str) -> float:
     await _answer("convert", amount, from_currency, to_currency)
     for code in (from_currency, to_currency):
         if code not in PER_EURO:
-            raise ToolError(f"there is no rate for {code}")  # the model reads this
+            raise ToolError("no rate")  # the model tells it in these words; more of them would confuse it
     return _plain(amount * PER_EURO[to_currency] / PER_EURO[from_currency])
 
 

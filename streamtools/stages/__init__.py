@@ -41,19 +41,22 @@ class Chain:
     def __init__(self, stages: Iterable[Stage]) -> None:
         self._stages = tuple(stages)
         self._first: dict[type[Event], int] = {}
-        self.passing: set[type[Event]] = set()
-        """Event types that are known to go through untouched; they need not be fed."""
+
+    def passes(self, kind: type[Event]) -> bool:
+        """Whether events of this type go through untouched, so that they need not be fed."""
+        return self._first_for(kind) == len(self._stages)
 
     def feed(self, event: Event) -> list[Event]:
         """Take one event; return what comes out at the end."""
-        kind = type(event)
+        return self._run([event], self._first_for(type(event)))
+
+    def _first_for(self, kind: type[Event]) -> int:
+        """Position of the first stage that wants events of this type; the number of stages if none does."""
         first = self._first.get(kind)
         if first is None:
             wanted_by = (n for n, stage in enumerate(self._stages) if _wants(stage, kind))
             first = self._first[kind] = next(wanted_by, len(self._stages))
-            if first == len(self._stages):
-                self.passing.add(kind)
-        return self._run([event], first)
+        return first
 
     def finish(self) -> list[Event]:
         """Finish each stage in turn; what it returns goes through those after it."""

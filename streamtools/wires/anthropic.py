@@ -81,19 +81,26 @@ class AnthropicDecoder(WireDecoder):
         self._has_calls = False
         self._stopped = False
 
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """The event of a payload that holds one delta of the text that is being told."""
+        try:
+            delta = payload["delta"]
+            if (
+                delta["type"] == "text_delta"
+                and payload["index"] == self._current
+                and payload["type"] == "content_block_delta"
+            ):
+                text = delta["text"]
+                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
+                    self._text_size = size
+                    return TextDelta(text)
+        except (KeyError, TypeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one stream event."""
         kind = payload.get("type")
-        if kind == "content_block_delta":
-            delta = payload.get("delta")
-            # One text delta after another is what a stream mostly is: this saves half of the decoder's time.
-            if type(delta) is dict and delta.get("type") == "text_delta":
-                text = delta.get("text")
-                if type(text) is str and text and self._open == "text" and payload.get("index") == self._current:
-                    self._text_size += len(text)
-                    if self._text_size <= self._max_text and not self.loose:
-                        return [TextDelta(text)]
-                    self._text_size -= len(text)
         out = self._out = []
         self._payload, self._exact = payload, None
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None

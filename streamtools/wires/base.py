@@ -83,7 +83,7 @@ class WireDecoder(ABC):
         self.raw: bytes | None = None
         """The bytes of the payload being fed, where there are any: numbers can be read again, exactly."""
         self.loose = False
-        """Some payload held half a surrogate pair: join halves from now on."""
+        """Some payload held half a surrogate pair, or may hold one: see `be_loose`."""
         self._payload: Any = None  # the payload being read, where it is looked at closely
         self._exact: Any = None  # the same, its numbers exact
         self._out: list[Event] = []
@@ -91,10 +91,19 @@ class WireDecoder(ABC):
         self._open: str | None = None  # the part that is being told: "text" or "reasoning"
         self._text_size = 0
         self._max_text = limits.max_text_bytes
+        self._plain_text_max = 0  # how large `text_delta` may make it; 0 unless plain text is being told
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
         self._counts: dict[str, int] = {}
         self._warned: set[tuple[str, str]] = set()
+
+    @abstractmethod
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """The event of a payload that is nothing but one more delta of the text that is being told; None for any other,
+        which is then for `feed`.
+
+        That is what most payloads are: asking first saves half of the decoder's time.
+        """
 
     @abstractmethod
     def feed(self, payload: dict[str, Any]) -> list[Event]:
@@ -134,6 +143,11 @@ class WireDecoder(ABC):
         self.done = True
         return self._out
 
+    def be_loose(self) -> None:
+        """Payloads may hold halves of surrogate pairs: join them from now on."""
+        self.loose = True
+        self._plain_text_max = 0
+
     def fail(self, error: StreamError) -> None:
         """The stream is over because of `error`; nothing after it is read."""
         if self.error is None:
@@ -156,6 +170,7 @@ class WireDecoder(ABC):
         if self._open != "text":
             self._end_part()
             self._open = "text"
+            self._plain_text_max = 0 if self.loose else self._max_text
             self._out.append(TextStart())
         if text := self._bounded("text", text):
             self._out.append(TextDelta(text))
@@ -180,6 +195,7 @@ class WireDecoder(ABC):
         elif self._open == "reasoning":
             self._out.append(ReasoningEnd(provider_state))
         self._open = None
+        self._plain_text_max = 0
 
     def _unknown(self, raw: object) -> None:
         self._out.append(Unknown(raw))

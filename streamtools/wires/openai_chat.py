@@ -83,29 +83,36 @@ class OpenAIChatDecoder(WireDecoder):
         self._has_calls = False
         self._terminated = False
 
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """The event of a chunk that holds one plain delta of text, and nothing else that matters."""
+        try:
+            [choice] = payload["choices"]
+            delta = choice["delta"]
+            content = delta.get("content")
+            if (
+                type(content) is str
+                and content
+                and self._text_size + len(content) <= self._plain_text_max
+                and len(delta) == 1
+                and choice["index"] == self._choice
+                and choice.get("finish_reason") is None
+                and payload.get("usage") is None
+                and "error" not in payload
+            ):
+                self._text_size += len(content)
+                return TextDelta(content)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one chunk."""
-        choices = payload.get("choices")
-        # One plain delta of text after another is what a stream mostly is: this saves half of the decoder's time.
-        if self._open == "text" and type(choices) is list and len(choices) == 1 and "error" not in payload:
-            choice = choices[0]
-            if type(choice) is dict and choice.get("index") == self._choice and not choice.get("finish_reason"):
-                delta = choice.get("delta")
-                if type(delta) is dict and len(delta) == 1 and payload.get("usage") is None:
-                    content = delta.get("content")
-                    if type(content) is str and content and not self.loose:
-                        self._text_size += len(content)
-                        if self._text_size <= self._max_text:
-                            return [TextDelta(content)]
-                        self._text_size -= len(content)
-        return self._any_chunk(payload, choices)
-
-    def _any_chunk(self, payload: dict[str, Any], choices: Any) -> list[Event]:
         out = self._out = []
         if "error" in payload and (error := provider_error(payload)):
             self._read_usage(payload)
             self.fail(error)
             return out
+        choices = payload.get("choices")
         if not self._started and (choices or payload.get("id") or payload.get("model")):
             self._start(payload.get("model"), payload.get("id"))
         if payload.get("usage") is not None or "x_groq" in payload:

@@ -1,0 +1,116 @@
+"""One call of 10 kB, 100 kB and 1 MB of arguments in deltas of five characters, with `preview` read at every delta.
+
+Bars: time grows with size to the power of 1.1 at most, and the previews add at most 1.5 µs per delta. What they add is
+the difference between the same stream with and without reading them; beside it stands `PartialJSON` by itself, fed and
+viewed at every delta. The tool is known and its arguments are validated, so that the growth is that of the whole path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from streamtools import Limits, ToolCallDelta, pipeline, tool
+from streamtools.stages.preview import PartialJSON
+
+from .measure import Figure, best_of, show
+from .workloads import WIRES, arguments, body, pieces, source
+
+__all__ = ["run"]
+
+SIZES = (10_000, 100_000, 1_000_000)
+NAMES = ("10 kB", "100 kB", "1 MB")
+REPEATS = (31, 11, 5)
+LIMITS = Limits(max_argument_bytes=2_000_000)
+MAX_EXPONENT = 1.1
+MAX_PREVIEW_MICROSECONDS = 1.5
+
+
+@tool(effect="pure")
+async def save_report(path: str, rows: list[dict[str, Any]], content: str) -> int:
+    """Save a report."""
+    return len(rows)
+
+
+def run() -> list[Figure]:
+    """Measure both wires, then the preview alone."""
+    figures: list[Figure] = []
+    with asyncio.Runner() as runner:
+        for wire in WIRES:
+            figures += _wire(runner, wire)
+    return figures + _alone()
+
+
+def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
+    figures, totals = [], []
+    for size, name, repeats in zip(SIZES, NAMES, REPEATS, strict=True):
+        chunks = body(wire, calls=[("save_report", arguments(size))])
+        best = best_of(
+            {
+                "read": partial(_stream, runner, chunks, previews=True),
+                "unread": partial(_stream, runner, chunks, previews=False),
+            },
+            repeats=repeats,
+        )
+        deltas = size / 5
+        figures.append(
+            Figure(
+                name=f"{wire}: previews of {name} add",
+                value=(best["read"] - best["unread"]) / deltas * 1e6,
+                unit="µs per delta",
+                bar=MAX_PREVIEW_MICROSECONDS,
+                detail=f"{best['read'] / deltas * 1e6:.2f} µs per delta with, {best['unread'] / deltas * 1e6:.2f} without",
+            )
+        )
+        totals.append(best["read"])
+    return [*figures, *_growth(f"{wire}: growth with previews", totals)]
+
+
+def _alone() -> list[Figure]:
+    figures, totals = [], []
+    for size, name, repeats in zip(SIZES, NAMES, REPEATS, strict=True):
+        deltas = pieces(arguments(size))
+        best = best_of({"view": partial(_view_each, deltas)}, repeats=repeats)["view"]
+        totals.append(best)
+        figures.append(
+            Figure(name=f"PartialJSON alone: {name}", value=best / len(deltas) * 1e6, unit="µs per delta", bar=MAX_PREVIEW_MICROSECONDS)
+        )
+    return [*figures, *_growth("PartialJSON alone: growth", totals)]
+
+
+def _growth(name: str, totals: Sequence[float]) -> list[Figure]:
+    """The exponent from each size to the next; the worst has to pass."""
+    exponents = [
+        math.log(larger / smaller) / math.log(big / small)
+        for smaller, larger, small, big in zip(totals, totals[1:], SIZES, SIZES[1:], strict=False)
+    ]
+    spelled = ", ".join(f"{seconds * 1e3:.1f} ms for {size}" for seconds, size in zip(totals, NAMES, strict=True))
+    detail = f"{spelled}; exponents {' and '.join(f'{exponent:.2f}' for exponent in exponents)}"
+    return [Figure(name=name, value=max(exponents), unit="exponent", bar=MAX_EXPONENT, detail=detail)]
+
+
+def _stream(runner: asyncio.Runner, chunks: Sequence[bytes], *, previews: bool) -> None:
+    runner.run(_consume(chunks, previews=previews))
+
+
+async def _consume(chunks: Sequence[bytes], *, previews: bool) -> None:
+    async with pipeline(source(chunks), tools=[save_report], limits=LIMITS, observers=[]) as events:
+        async for event in events:
+            if type(event) is ToolCallDelta and previews:
+                _ = event.preview
+    [observation] = events.turn.observations
+    assert observation.outcome == "ok", observation.report()
+
+
+def _view_each(deltas: Sequence[str]) -> None:
+    partial_json = PartialJSON()
+    for delta in deltas:
+        partial_json.feed(delta)
+        partial_json.view(partial_json.length)
+
+
+if __name__ == "__main__":
+    show(run())

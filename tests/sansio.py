@@ -1,0 +1,171 @@
+"""What the sans-IO tests share: recorded deviations, ways of cutting, and what a good turn and a good history are."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn
+
+import orjson
+from anthropic.types import MessageParam
+from openai.types.chat import ChatCompletionMessageParam
+from pydantic import TypeAdapter
+
+from streamtools import Turn
+
+DATA = Path(__file__).resolve().parent / "data"
+CHAT, ANTHROPIC = "openai.chat_completions", "anthropic.messages"
+WIRES = (CHAT, ANTHROPIC)
+
+_TOLD = {
+    CHAT: re.compile(rb'"choices"\s*:|"chat\.completion\.chunk"'),
+    ANTHROPIC: re.compile(rb'"type"\s*:\s*"(message_(start|delta|stop)|content_block_)'),
+}
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    """The values of a JSON Lines file."""
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.strip()]
+
+
+QUIRKS = json_lines(DATA / "quirks.jsonl")
+
+
+def body_of(quirk: dict[str, Any]) -> bytes:
+    return base64.b64decode(quirk["sse_b64"]) if "sse_b64" in quirk else quirk["sse"].encode()
+
+
+def tells(body: bytes, wire: str) -> bool:
+    """Whether the bytes say which wire they speak: an error alone, a web page or nothing does not."""
+    return _TOLD[wire].search(body) is not None
+
+
+def byte_by_byte(body: bytes) -> list[bytes]:
+    return [body[at : at + 1] for at in range(len(body))]
+
+
+def random_splits(body: bytes, count: int, seed: str) -> Iterator[list[bytes]]:
+    """`count` seeded ways of cutting, from one cut to a dozen."""
+    for number in range(count):
+        dice = random.Random(f"{seed}:{number}")
+        cuts = min(dice.randint(1, 12), max(len(body) - 1, 0))
+        bounds = [0, *sorted(dice.sample(range(1, len(body)), cuts) if cuts else ()), len(body)]
+        yield [body[start:end] for start, end in pairwise(bounds)]
+
+
+def snapshot(turn: Turn) -> dict[str, Any]:
+    """All that a turn says, comparable: errors are equal only to themselves."""
+    said = {field.name: getattr(turn, field.name) for field in fields(turn)}
+    return said | {"error": turn.error and (type(turn.error), turn.error.kind, str(turn.error))}
+
+
+# -- what holds for every turn ----------------------------------------------------------------------------------
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+ID = re.compile(r"[a-zA-Z0-9_-]+")
+_CHAT_MESSAGES: TypeAdapter[Any] = TypeAdapter(list[ChatCompletionMessageParam])
+_MESSAGES: TypeAdapter[Any] = TypeAdapter(list[MessageParam])
+_OWN_BLOCKS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result"}
+
+
+def check_turn(turn: Turn) -> None:
+    """A turn is consistent: ids are unique, and only what is whole, of ours and in a turn that ended well may run."""
+    ids = [call.call_id for call in turn.calls]
+    assert len(set(ids)) == len(ids)
+    assert all(ids)
+    assert [call.index for call in turn.calls] == sorted(call.index for call in turn.calls)
+    assert sorted(part.call_id or "" for part in turn.parts if part.kind == "call") == sorted(ids)
+    for call in turn.calls:
+        assert (call.arguments is not None) == (call.status == "ready")
+        assert (call.problem is None) == (call.status == "ready")
+        if call.dispatchable:
+            assert call.status == "ready"
+            assert call.kind != "server"
+            assert turn.complete
+            assert turn.error is None
+            assert turn.finish in ("stop", "tool_calls")
+            if call.kind == "function" and not call.normalizations:
+                assert strict_json(call.arguments_text) == call.arguments
+    assert not (turn.complete and turn.error is not None)
+
+
+def check_histories(turn: Turn) -> None:
+    """The messages for both wires are such that no provider refuses them."""
+    for target, check in ((CHAT, _check_chat), (ANTHROPIC, _check_anthropic)):
+        messages = turn.messages(target)
+        assert messages == turn.messages(target), "the same turn gives the same messages"
+        encode(messages)
+        ids = [call.call_id for call in turn.calls if call.kind != "server"]
+        if not messages:
+            assert not ids
+            continue
+        assert messages[0]["role"] == "assistant"
+        check(turn, messages)
+
+
+def encode(messages: object) -> bytes:
+    """As an HTTP client does it: strict JSON in UTF-8, so no NaN and no half of a surrogate pair."""
+    body = json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
+    orjson.loads(body)
+    return body
+
+
+def _check_chat(turn: Turn, messages: list[dict[str, Any]]) -> None:
+    message, results = messages[0], messages[1:]
+    calls = message.get("tool_calls", [])
+    ours = [call for call in turn.calls if call.kind != "server"]
+    assert len(calls) == len(ours)
+    assert [result["tool_call_id"] for result in results] == [call["id"] for call in calls]
+    assert all(result["role"] == "tool" and isinstance(result["content"], str) for result in results)
+    for call in calls:
+        name = call[call["type"]]["name"]
+        assert NAME.fullmatch(name)
+        if call["type"] == "function":
+            assert isinstance(strict_json(call["function"]["arguments"]), dict)
+    assert message["content"] != ""
+    if isinstance(message["content"], list):  # typed thinking is Mistral's, and OpenAI's types do not know it
+        message = message | {"content": None}
+    _CHAT_MESSAGES.validate_python([message, *results])
+
+
+def _check_anthropic(turn: Turn, messages: list[dict[str, Any]]) -> None:
+    blocks = messages[0]["content"]
+    uses = [block for block in blocks if block["type"] == "tool_use"]
+    assert len(messages) == (2 if uses else 1)
+    results = messages[1]["content"] if uses else []
+    assert len(uses) == len([call for call in turn.calls if call.kind != "server"])
+    assert [block["tool_use_id"] for block in results] == [block["id"] for block in uses]
+    for use in uses:
+        assert NAME.fullmatch(use["name"])
+        assert isinstance(use["input"], dict)
+    for block in blocks:
+        assert isinstance(block["type"], str)
+        assert block["type"]
+        if block["type"] == "text":
+            assert block["text"].strip()
+            assert set(block) <= {"type", "text", "citations"}
+        elif block["type"] == "thinking":
+            assert block["signature"]
+    if turn.finish != "pause":
+        assert blocks[-1]["type"] not in ("thinking", "redacted_thinking"), "refused as the final block"
+        answered = [block.get("tool_use_id") for block in blocks]
+        asked = [block["id"] for block in blocks if block["type"] in ("server_tool_use", "mcp_tool_use")]
+        assert all(call_id in answered for call_id in asked), "refused without its result"
+    known = [m | {"content": [b for b in m["content"] if b["type"] in _OWN_BLOCKS]} for m in messages]
+    _MESSAGES.validate_python(known)
+
+
+def strict_json(text: str) -> Any:
+    """JSON without the constants that Python's parser adds to it."""
+    return json.loads(text, parse_constant=_no_constant)
+
+
+def _no_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")

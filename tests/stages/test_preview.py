@@ -1,0 +1,479 @@
+"""`PartialJSON` against pydantic-core at every prefix, and where it wants to differ."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic_core import from_json
+
+from streamtools.events import ToolCallDelta
+from streamtools.stages.preview import EAGER_CHARACTERS, LAG, NUMBER_CHARACTERS, PartialJSON
+
+REPLACEMENT = "\ufffd"
+
+# -- JSON texts in every spelling, built as text ------------------------------------------------------------------
+
+SPACE = st.sampled_from(["", "", "", " ", "\n  ", "\t\r\n"])
+NUMBERS = st.from_regex(r"\A-?(0|[1-9][0-9]{0,19})(\.[0-9]{1,4})?([eE][+-]?[0-9]{1,2})?\Z")
+FRAGMENTS = st.one_of(
+    st.text(st.characters(codec="utf-8", exclude_characters='"\\', exclude_categories=["Cc"]), max_size=6),
+    st.sampled_from(
+        [r"\n", r"\"", r"\\", r"\/", r"\b\f\r\t", r"\u0041", r"\u00e9", r"\uD83D\uDE00", r"\u0000", "\x7f"]
+    ),
+)
+STRINGS = st.lists(FRAGMENTS, max_size=4).map(lambda fragments: f'"{"".join(fragments)}"')
+KEYS = st.one_of(st.sampled_from(['"a"', '"b"', '""', r'"\u0061"']), STRINGS)
+SCALARS = st.one_of(STRINGS, NUMBERS, st.sampled_from(["true", "false", "null"]))
+
+
+def enclosed(opening: str, items: list[tuple[str, str]], closing: str) -> str:
+    return opening + ",".join(f"{space}{item}{space}" for space, item in items) + closing
+
+
+def containers(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    members = st.tuples(KEYS, SPACE, values).map(lambda member: f"{member[0]}{member[1]}:{member[1]}{member[2]}")
+    lists = st.lists(st.tuples(SPACE, values), max_size=4).map(lambda items: enclosed("[", items, "]"))
+    objects = st.lists(st.tuples(SPACE, members), max_size=4).map(lambda items: enclosed("{", items, "}"))
+    return lists | objects
+
+
+DOCUMENTS = st.tuples(SPACE, st.recursive(SCALARS, containers, max_leaves=8), SPACE).map("".join)
+SHARDS = ["[", "]", "{", "}", '"', ":", ",", " ", "\n", "\\", "u", "n", "\x01", "x", "é", "😀", "\ud83d", "\ude00"]
+SHARDS += ["0", "1", "-", ".", "e", "+", "t", "r", "true", "null", "fals", '"a":', r"\ud83d", r"\ude00", r"\u00", "d8"]
+TEXTS = st.lists(st.sampled_from(SHARDS), max_size=14).map("".join)
+SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=12)
+
+several_hundred = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+
+
+def cut(text: str, sizes: list[int]) -> Iterator[str]:
+    """The text in pieces of these sizes, which are repeated as often as needed."""
+    start = 0
+    while start < len(text):
+        for size in sizes:
+            if text[start : start + size]:
+                yield text[start : start + size]
+            start += size
+
+
+def views(pieces: Iterator[str] | list[str], partial: PartialJSON | None = None) -> Iterator[tuple[str, Any]]:
+    """Each prefix at the cuts, and the live view of it."""
+    partial = partial or PartialJSON()
+    prefix = ""
+    for piece in pieces:
+        partial.feed(piece)
+        prefix += piece
+        yield prefix, partial.view(partial.length)
+
+
+def view_of(text: str) -> Any:
+    partial = PartialJSON()
+    partial.feed(text)
+    return partial.view(partial.length)
+
+
+def state_of(text: str) -> str:
+    partial = PartialJSON()
+    partial.feed(text)
+    return partial.state()
+
+
+def oracle(prefix: str) -> Any:
+    """What pydantic-core makes of the prefix; a number that is cut is kept as far as it is one."""
+    outside_strings = re.sub(r'"(?:[^"\\]|\\.)*+"', "", prefix, flags=re.DOTALL)
+    if '"' not in outside_strings:
+        prefix = re.sub(r"(?<=[0-9])(\.|[eE][+-]?)\Z", "", prefix)
+    try:
+        return from_json(prefix, allow_partial="trailing-strings", allow_inf_nan=False)
+    except ValueError:
+        return None
+
+
+def leaves(value: Any, path: tuple[str | int, ...] = ()) -> dict[tuple[str | int, ...], Any]:
+    """Every path of a value with what is there; a container stands as its identity."""
+    if not isinstance(value, (dict, list)):
+        return {path: value}
+    found: dict[tuple[str | int, ...], Any] = {path: id(value)}
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        found |= leaves(item, (*path, key))
+    return found
+
+
+# -- what is shown ------------------------------------------------------------------------------------------------
+
+
+@several_hundred
+@given(DOCUMENTS)
+def test_every_prefix_shows_what_the_oracle_shows(document: str) -> None:
+    for prefix, view in views(list(document)):
+        assert repr(view) == repr(oracle(prefix)), prefix
+    assert repr(view_of(document)) == repr(from_json(document))
+
+
+@several_hundred
+@given(DOCUMENTS, SIZES)
+def test_a_prefix_shows_the_same_however_the_text_was_cut(document: str, sizes: list[int]) -> None:
+    for prefix, view in views(cut(document, sizes)):
+        assert repr(view) == repr(oracle(prefix)), prefix
+
+
+@several_hundred
+@given(st.one_of(TEXTS, DOCUMENTS), SIZES)
+def test_no_cut_changes_view_or_state_of_a_text_that_may_be_broken(text: str, sizes: list[int]) -> None:
+    partial = PartialJSON()
+    for _ in views(cut(text, sizes), partial):
+        pass
+    assert repr(partial.view(partial.length)) == repr(view_of(text))
+    assert partial.state() == state_of(text)
+
+
+@several_hundred
+@given(DOCUMENTS, SIZES)
+def test_a_path_once_shown_stays_and_only_strings_and_tentative_numbers_change(document: str, sizes: list[int]) -> None:
+    keys = [json.loads(key) for key in re.findall(r'"(?:[^"\\]|\\.)*+"', document)]
+    unique = len(keys) == len(set(keys))
+    partial = PartialJSON()
+    before: dict[tuple[str | int, ...], Any] = {}
+    tentative = None
+    for _, view in views(cut(document, sizes), partial):
+        now = {} if view is None else leaves(view)
+        for path, value in before.items() if unique else ():
+            if isinstance(value, str):
+                assert now[path].startswith(value)
+            elif path != tentative:
+                assert repr(now[path]) == repr(value)
+        before, tentative = now, partial.tentative()
+
+
+def test_the_view_is_one_live_object() -> None:
+    partial = PartialJSON()
+    partial.feed('{"a": [1, {"b": "x')
+    first = partial.view(partial.length)
+    inner = first["a"]
+    partial.feed('y"}], "c": 2}')
+    assert partial.view(partial.length) is first
+    assert first["a"] is inner
+    assert first == {"a": [1, {"b": "xy"}], "c": 2}
+
+
+def test_a_view_reads_no_further_than_the_delta_it_asks_for_and_never_goes_back() -> None:
+    partial = PartialJSON()
+    ends = []
+    for delta in ["[1", ",2", ",3", ",4]"]:
+        partial.feed(delta)
+        ends.append(partial.length)
+    assert [list(partial.view(end)) for end in ends[:2]] == [[1], [1, 2]]
+    assert partial.view(ends[1] + 1) == [1, 2, 3]
+    assert partial.view(ends[0]) == [1, 2, 3]
+    assert partial.view(10**9) == [1, 2, 3, 4]
+
+
+def test_feeding_reads_nothing_and_an_empty_delta_changes_nothing() -> None:
+    partial = PartialJSON()
+    partial.feed('{"a": 1')
+    partial.feed("")
+    assert partial.view(0) is None
+    assert partial.length == 7
+    assert partial.view(7) == {"a": 1}
+    partial.feed("")
+    assert partial.tentative() == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "shown"),
+    [
+        ("", None),
+        (" \n", None),
+        ("-", None),
+        ("tru", None),
+        ('{"a": nul', {}),
+        ('{"ke', {}),
+        ('{"key"', {}),
+        ('{"key": ', {}),
+        ('{"key": "', {"key": ""}),
+        ("[12.", [12]),
+        ("[12.5e+", [12.5]),
+        ('["a\\', ["a"]),
+        ('["a\\u00e', ["a"]),
+        ('{"a": 1, "a": [', {"a": []}),
+        ('{"a": {"b": 1}, "a": -', {"a": {"b": 1}}),
+    ],
+)
+def test_what_is_not_whole_is_not_shown(prefix: str, shown: Any) -> None:
+    assert view_of(prefix) == shown
+
+
+@pytest.mark.parametrize(
+    ("prefix", "path"),
+    [
+        ("[12", (0,)),
+        ("[1, [2, 3.", (1, 1)),
+        ('{"a": {"b": [0', ("a", "b", 0)),
+        ("7", ()),
+        ("[-", None),
+        ("[12,", None),
+        ("[12 ", None),
+        ('{"a": "12', None),
+        ("[01", None),
+        ('{"a": 1, "a": -', None),
+        ("", None),
+    ],
+)
+def test_a_number_that_may_go_on_is_tentative(prefix: str, path: tuple[str | int, ...] | None) -> None:
+    partial = PartialJSON()
+    partial.feed(prefix)
+    partial.view(partial.length)
+    assert partial.tentative() == path
+
+
+def test_a_tool_call_delta_reads_its_preview_here() -> None:
+    partial = PartialJSON()
+    partial.feed('{"days": 1')
+    delta = ToolCallDelta(call_id="c", delta="1", _source=partial, _end=partial.length)
+    assert delta.preview == {"days": 1}
+    assert delta.preview_tentative == ("days",)
+
+
+# -- Unicode ------------------------------------------------------------------------------------------------------
+
+HALVES = [("\\ud83d", "\\ude00"), ("\ud83d", "\ude00"), ("\\uD83D", "\ude00"), ("\ud83d", "\\uDE00")]
+
+
+@pytest.mark.parametrize(("high", "low"), HALVES)
+def test_half_a_pair_waits_for_the_other_half(high: str, low: str) -> None:
+    partial = PartialJSON()
+    shown = [view["k"] for _, view in views(['{"k": "a', *high, *low, "b"], partial)]
+    assert shown == ["a"] * (len(high) + len(low)) + ["a😀", "a😀b"]
+    partial.feed(f'", "{high}')
+    partial.feed(f'{low}": 1}}')
+    assert partial.view(partial.length) == {"k": "a😀b", "😀": 1}
+
+
+@pytest.mark.parametrize(("high", "low"), HALVES)
+@pytest.mark.parametrize("split", [False, True])
+def test_a_half_without_the_other_becomes_the_replacement_character(high: str, low: str, split: bool) -> None:
+    text = f'["{high}", "{low}", "{high}x{low}", "{low}{high}", "{high}{high}{low}", "{high}\\n", "{high}\\u0041"]'
+    expected = [REPLACEMENT, REPLACEMENT, f"{REPLACEMENT}x{REPLACEMENT}", REPLACEMENT * 2, f"{REPLACEMENT}😀"]
+    expected += [f"{REPLACEMENT}\n", f"{REPLACEMENT}A"]
+    *_, (_, view) = views(list(text) if split else [text])
+    assert view == expected
+
+
+@several_hundred
+@given(st.lists(st.sampled_from([*SHARDS, *(half for pair in HALVES for half in pair)])), SIZES)
+def test_no_view_ever_holds_a_surrogate(shards: list[str], sizes: list[int]) -> None:
+    for _, view in views(cut('{"a": ["' + "".join(shards), sizes)):
+        json.dumps(view, ensure_ascii=False).encode()
+
+
+# -- state --------------------------------------------------------------------------------------------------------
+
+
+@several_hundred
+@given(TEXTS.filter(lambda text: not re.search(r"[\ud800-\udfff]|\\u([dD][89a-f]|[0-9a-f]{0,3}[^0-9a-f])", text)))
+def test_the_state_is_that_of_a_strict_parser(text: str) -> None:
+    # Left out: surrogates, where strict parsers refuse what we replace, and a bad `\u`, which this one sees late.
+    try:
+        from_json(text, allow_inf_nan=False)
+        expected = "complete"
+    except ValueError as error:
+        cut_off = str(error).startswith("EOF")
+        expected = "empty" if not text.strip() else "partial" if cut_off else "broken"
+    assert state_of(text) == expected
+
+
+@several_hundred
+@given(DOCUMENTS)
+def test_no_prefix_of_a_valid_text_is_broken_and_its_end_is_complete(document: str) -> None:
+    partial = PartialJSON()
+    for character in document:
+        assert partial.state() in ("empty", "partial", "complete")
+        partial.feed(character)
+    assert partial.state() == "complete"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[1 2", [1]),
+        ("[1,]", [1]),
+        ("[,", []),
+        ("[01", [0]),
+        ("[1.x", [1]),
+        ("[1.e5", [1]),
+        ("[--1", []),
+        ("[1]]", [1]),
+        ("[}", []),
+        ('{"a": 1]', {"a": 1}),
+        ('{"a": 1,}', {"a": 1}),
+        ('{"a": 1} x', {"a": 1}),
+        ('{"a" 1', {}),
+        ('{"a": 1 "b"', {"a": 1}),
+        ("{1", {}),
+        ("{}{}", {}),
+        ('["ok\nno"', ["ok"]),
+        ('["ok\\x', ["ok"]),
+        ('["ok\\u00g', ["ok"]),
+        ('["\\ud83d\x00', [REPLACEMENT]),
+        ("[truE", []),
+        ("[NaN", []),
+        ("[-Infinity", []),
+        ("'a'", None),
+        ("\ufeff{}", None),
+        ("[1\x0b", [1]),
+        ("\ud83d", None),
+    ],
+)
+def test_broken_text_stays_broken_and_the_view_stays_as_it_was(text: str, shown: Any) -> None:
+    partial = PartialJSON()
+    partial.feed(text)
+    assert partial.state() == "broken"
+    assert partial.view(partial.length) == shown
+    partial.feed(' "more": [1, 2]}')
+    assert partial.state() == "broken"
+    assert partial.view(partial.length) == shown
+    assert partial.tentative() is None
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("", "empty"),
+        (" \t\r\n", "empty"),
+        ("{", "partial"),
+        ('{"a": {}', "partial"),
+        ("nul", "partial"),
+        ("1e", "partial"),
+        ("-", "partial"),
+        ('"a', "partial"),
+        ('"\\ud83d', "partial"),
+        ("{}", "complete"),
+        (' {"a": 1}\n', "complete"),
+        ("12", "complete"),
+        ("null", "complete"),
+        ('"\\ud83d"', "complete"),
+    ],
+)
+def test_the_state_says_what_the_text_is(text: str, state: str) -> None:
+    assert state_of(text) == state
+
+
+@several_hundred
+@given(st.one_of(TEXTS, st.text(st.characters(exclude_categories=[]))), SIZES)
+def test_no_text_makes_it_raise(text: str, sizes: list[int]) -> None:
+    partial = PartialJSON(max_depth=3)
+    for _ in views(cut(text, sizes), partial):
+        partial.tentative()
+        partial.state()
+
+
+# -- limits -------------------------------------------------------------------------------------------------------
+
+
+def test_nesting_deeper_than_allowed_is_broken() -> None:
+    assert state_of("[" * 64 + "]" * 64) == "complete"
+    assert state_of('{"a":' * 65) == "broken"
+    partial = PartialJSON(max_depth=2)
+    partial.feed('{"a": [], "b": [[1]]}')
+    assert partial.state() == "broken"
+    assert partial.view(partial.length) == {"a": [], "b": []}
+
+
+def test_nesting_costs_no_recursion() -> None:
+    depth = 50 * sys.getrecursionlimit()
+    partial = PartialJSON(max_depth=depth)
+    partial.feed("[" * depth + "1")
+    assert partial.state() == "partial"
+    assert partial.tentative() == (0,) * depth
+    partial.feed("]" * depth)
+    assert partial.state() == "complete"
+
+
+@pytest.mark.parametrize("number", ["9" * 20, "-" + "9" * 4300, "9" * 4300, "0." + "1" * 4000, "1e999", "-1e999"])
+@pytest.mark.parametrize("size", [7, 10**6])
+def test_long_numbers_are_exact_at_their_end(number: str, size: int) -> None:
+    *_, (_, view) = views(cut(f"[{number}, 1]", [size]))
+    assert view == from_json(f"[{number}, 1]")
+
+
+def test_of_a_long_number_the_first_characters_are_shown_until_it_ends() -> None:
+    digits = "123456789" * 20
+    assert view_of(f"[{digits}") == [int(digits[:NUMBER_CHARACTERS])]
+    assert view_of(f"[{digits[: NUMBER_CHARACTERS - 1]}.5") == [int(digits[: NUMBER_CHARACTERS - 1])]
+
+
+@pytest.mark.parametrize("number", ["9" * 4301, "-" + "9" * 4301, "9" * 4301 + ".5", "9" * 20_000])
+@pytest.mark.parametrize("size", [7, 10**6])
+def test_an_integer_that_the_parser_of_arguments_refuses_is_broken(number: str, size: int) -> None:
+    partial = PartialJSON()
+    *_, (_, view) = views(cut(f"[1, {number}]", [size]), partial)
+    assert partial.state() == "broken"
+    assert view == [1, int(number[:NUMBER_CHARACTERS])]
+
+
+def test_an_integer_that_this_process_refuses_is_broken() -> None:
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        assert state_of("[" + "9" * 640 + "]") == "complete"
+        assert state_of("[" + "9" * 641 + "]") == "broken"
+    finally:
+        sys.set_int_max_str_digits(limit)
+
+
+# -- cost ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_string_is_shown_with_a_bounded_lag_and_exact_at_its_end() -> None:
+    text = "line %d of a long é text 😀\n"
+    value = "".join(text % i for i in range(400))
+    document = json.dumps({"k": value})
+    lags = []
+    for prefix, view in views(cut(document, [5])):
+        truth = (oracle(prefix) or {}).get("k", "")
+        shown = view.get("k", "")
+        assert truth.startswith(shown)
+        lags.append(len(truth) - len(shown))
+        assert lags[-1] * LAG < len(shown) if len(truth) > EAGER_CHARACTERS else lags[-1] == 0
+    assert max(lags) > 0  # else the bound was not tried
+    assert view == {"k": value}
+
+
+SHAPES = {
+    "string": lambda size: json.dumps({"k": "plain text, " * (size // 12)}),
+    "escapes": lambda size: json.dumps({"k": '"é😀\n' * (size // 22)}),
+    "halves": lambda size: '{"k": "' + r"\ud83d" * (size // 6) + '"}',
+    "key": lambda size: json.dumps({"k" * size: 1}),
+    "integers": lambda size: json.dumps([10**18] * (size // 21)),
+    "fractions": lambda size: "[" + ",".join(["0." + "1" * 4000] * (size // 4000)) + "]",
+    "records": lambda size: json.dumps(
+        [{"id": i, "name": f"item {i}", "tags": ["a", None]} for i in range(size // 50)]
+    ),
+    "spaces": lambda size: "[" + " " * size + "]",
+    "broken": lambda size: "[" + "]" * size,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_work_is_linear_when_every_delta_is_viewed(shape: str) -> None:
+    """Characters read twice or copied, as the parser counts them and as the strings that it shows betray them."""
+    costs = []
+    for size in (40_000, 160_000):
+        partial = PartialJSON()
+        last, shown = None, 0
+        for piece in cut(SHAPES[shape](size), [5]):
+            partial.feed(piece)
+            view = partial.view(partial.length)
+            partial.state()
+            value = view.get("k") if isinstance(view, dict) else None
+            if value is not last and value is not None:
+                last, shown = value, shown + len(value)
+        costs.append(partial.copied + shown + partial.length)
+    assert costs[1] < 4.4 * costs[0]

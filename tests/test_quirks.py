@@ -1,0 +1,88 @@
+"""Deviations of real servers: what each must amount to, whole, byte by byte and cut at random, wire given and found.
+
+The cases stand in ``data/quirks.jsonl``. Not compared are calls that the provider runs itself, which the cases leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sansio import QUIRKS, WIRES, body_of, byte_by_byte, check_histories, check_turn, random_splits, tells
+
+from streamtools import ToolCall, Turn, parse
+
+SPLITS = 8
+every_quirk = pytest.mark.parametrize("quirk", QUIRKS, ids=[quirk["id"] for quirk in QUIRKS])
+
+
+def ways(body: bytes, seed: str) -> Iterator[tuple[str, Any]]:
+    yield "whole", body
+    yield "byte by byte", byte_by_byte(body)
+    for number, chunks in enumerate(random_splits(body, SPLITS, seed)):
+        yield f"split {number}", chunks
+
+
+@every_quirk
+def test_a_deviation_amounts_to_what_it_must_however_it_is_cut(quirk: dict[str, Any]) -> None:
+    body = body_of(quirk)
+    for wire in (quirk["wire"], None) if tells(body, quirk["wire"]) else (quirk["wire"],):
+        for how, chunks in ways(body, quirk["id"]):
+            turn = parse(chunks, wire=wire, tools=quirk["tools"])
+            difference = next(differences(quirk["expected"], turn), None)
+            assert difference is None, f"{how}, wire={wire}: {difference}"
+
+
+@every_quirk
+def test_a_deviations_histories_are_such_that_no_provider_refuses_them(quirk: dict[str, Any]) -> None:
+    turn = parse(body_of(quirk), wire=quirk["wire"], tools=quirk["tools"])
+    check_turn(turn)
+    check_histories(turn)
+
+
+def differences(expected: dict[str, Any], turn: Turn) -> Iterator[str]:
+    calls = [call for call in turn.calls if call.kind != "server"]
+    said = {
+        "text": (expected["text"], turn.text),
+        "reasoning": (expected.get("reasoning", turn.reasoning), turn.reasoning),
+        "names": ([call["name"] or "" for call in expected["tool_calls"]], [call.name for call in calls]),
+        "finish": (expected["finish"], turn.finish),
+        "complete": (expected["complete"], turn.complete),
+        "error": (expected["error"] and expected["error"]["kind"], turn.error and turn.error.kind),
+    }
+    for field, (wanted, got) in said.items():
+        if wanted != got:
+            yield f"{field}: expected {wanted!r}, got {got!r}"
+    for number, (wanted, call) in enumerate(zip(expected["tool_calls"], calls, strict=True)):
+        yield from call_differences(f"calls[{number}]", wanted, call)
+    if len({call.call_id for call in calls}) < len(calls):
+        yield f"call ids: expected unique ones, got {[call.call_id for call in calls]}"
+    if missing := set(expected["diagnostics"]) - {warning.code for warning in turn.warnings}:
+        yield f"warnings: missing {sorted(missing)}"
+
+
+def call_differences(where: str, expected: dict[str, Any], call: ToolCall) -> Iterator[str]:
+    said = {
+        "call_id_synthesized": (expected["id_synthesized"], call.call_id_synthesized),
+        "call_id": (expected["id"] or call.call_id or "one that is made up", call.call_id),
+        "status": (expected["status"], call.status),
+        "dispatchable": (expected["dispatch"], call.dispatchable),
+        "arguments": (expected.get("arguments"), call.arguments),
+    }
+    for field, (wanted, got) in said.items():
+        if wanted != got:
+            yield f"{where}.{field}: expected {wanted!r}, got {got!r}"
+
+
+def test_the_cases_are_all_there() -> None:
+    assert len({quirk["id"] for quirk in QUIRKS}) == len(QUIRKS)
+    assert {wire: sum(quirk["wire"] == wire for quirk in QUIRKS) for wire in WIRES} == {WIRES[0]: 99, WIRES[1]: 22}
+    assert all(quirk["reference"] and quirk["why"] for quirk in QUIRKS)
+
+
+def test_a_difference_is_seen() -> None:
+    """The comparison above can fail: a case of a call, held against the turn of another case."""
+    called, silent = (next(q for q in QUIRKS if bool(q["expected"]["tool_calls"]) is calls) for calls in (True, False))
+    turn = parse(body_of(silent), wire=silent["wire"])
+    assert next(differences(called["expected"], turn)).startswith("names: expected")
