@@ -37,7 +37,7 @@ DEMO = """\
 Starts the real llama.cpp server in this process with a tiny model of this
 project's own, asks it a question, and shows what happens: text as it comes,
 calls as they grow, tools as they run side by side, and when all of it was. The
-spans of the run go into a file that the Jaeger UI opens. Where the server is not
+spans of the run go into a file for the Jaeger UI. Where the server is not
 installed, a recording of the same model is played."""
 
 DEMO_EXAMPLES = """\

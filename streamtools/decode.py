@@ -117,6 +117,7 @@ class StreamDecoder:
         self._head: bytes | None = b""  # the body so far, until a payload has come out of it
         self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
         self._error: StreamError | None = None
+        self._loose = False  # payloads may hold halves of surrogate pairs
         self._deaf = False  # an error ended the stream; what is fed after it is not looked at
         self._warned: set[str] = set()
         self._finished = False
@@ -157,8 +158,7 @@ class StreamDecoder:
                     else:
                         self._rare_payload(payload, data, out)
             elif isinstance(item, Mapping):
-                self._head = None
-                self._payload(item if type(item) is dict else dict(item), None, out)
+                self._mapping(item if type(item) is dict else dict(item), out)
             elif isinstance(item, str):
                 return self.feed(item.encode("utf-8", "surrogatepass"))
             elif isinstance(item, (bytes, bytearray, memoryview)):
@@ -226,8 +226,7 @@ class StreamDecoder:
         elif named_error and isinstance(payload, dict) and (error := provider_error(payload, named_error=True)):
             raise error
         else:
-            if self._wire is not None:
-                self._wire.be_loose()
+            self._loose = True
             self._rare_payload(payload, data, out)
 
     def _rare_payload(self, payload: object, data: bytes | Frame, out: list[Event]) -> None:
@@ -235,6 +234,26 @@ class StreamDecoder:
         if not isinstance(payload, dict) and not self.done:
             raise malformed(f"the data of an event is a JSON {type(payload).__name__}, not an object")
         self._payload(cast("dict[str, Any]", payload), data if isinstance(data, bytes) else None, out)
+
+    def _mapping(self, payload: dict[str, Any], out: list[Event]) -> None:
+        """A payload that somebody else parsed: it counts by the size of its JSON, and may hold anything."""
+        try:
+            size = len(orjson.dumps(payload, default=str, option=orjson.OPT_NON_STR_KEYS))
+        except TypeError:  # integers of any size, halves of surrogate pairs
+            self._loose = True
+            try:
+                size = len(repr(payload))
+            except RecursionError:
+                raise malformed("a payload is nested too deep") from None
+        self._size += size
+        if size > self._limits.max_event_bytes:
+            raise LimitExceeded("max_event_bytes", limit=self._limits.max_event_bytes, value=size, where="a payload")
+        if self._size > self._max_size and not self.done:
+            raise LimitExceeded("max_stream_bytes", limit=self._max_size, value=self._size)
+        if self._text_delta is not None and not self._loose and (delta := self._text_delta(payload)) is not None:
+            out.append(delta)
+        else:
+            self._payload(payload, None, out)
 
     def _payload(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> None:
         self._head = None
@@ -247,7 +266,7 @@ class StreamDecoder:
             if wire is None:
                 return
         wire.raw = raw
-        if raw is None:  # a payload that somebody else parsed may hold halves of surrogate pairs
+        if self._loose:
             wire.be_loose()
         self._pass_on(wire, wire.feed(payload), out)
 

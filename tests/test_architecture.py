@@ -24,9 +24,9 @@ LAYERS = (
     ("framing", "wires", "stages", "tools"),
     ("exports", "history", "decode"),
     ("dispatch", "telemetry"),
-    ("sources", "causality", "pipeline", "trajectory"),
+    ("sources", "outbox", "causality", "trajectory", "step", "pipeline"),
     (PACKAGE,),  # the root: the public names
-    ("demo", "cli", "__main__"),
+    ("testing", "demo", "cli", "__main__"),
 )
 """Rooms from the bottom up. A module imports from its own layer and from those above it in this list."""
 

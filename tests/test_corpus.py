@@ -1,14 +1,14 @@
 """Recorded responses of many servers, against what the provider's own SDK made of the same bytes.
 
-The recordings are not part of this repository: they are looked for beside it, in ``shared/corpus`` of the directory that
-holds it, or where the environment variable ``STREAMTOOLS_CORPUS`` says. An SDK is a good judge, not a perfect one, so:
+The recordings are not part of this repository: they are looked for beside it, in ``shared/corpus`` of the directory
+that holds it, or where the environment variable ``STREAMTOOLS_CORPUS`` says. An SDK is a good judge, not a perfect one:
 
 * null and "" are the same text and the same arguments; no arguments, and JSON null, are the same as {};
 * text that opens with a <think> block may come without it;
 * reasoning is compared only where the SDK has some, white space aside;
 * arguments are equal when their JSON values are; where the SDK's are no JSON, their texts must be the same;
-* "stop" with calls of ours is `tool_calls`; where a gateway masks a cut, `length` is right, too; where the SDK saw no finish
-  reason, or an error, None and `error` are; where it lost the last event for want of a blank line, any;
+* "stop" with calls of ours is `tool_calls`; where a gateway masks a cut, `length` is right, too; where the SDK saw no
+  finish reason, or an error, None and `error` are; where it lost the last event for want of a blank line, any;
 * where the manifest prefers the merge of its second reader, only text and calls are compared, with that; where there is
   neither, only whether there is text, and whether there are calls;
 * with several choices the turn is one of them, never a mixture.
@@ -138,7 +138,7 @@ def test_a_cut_recording_runs_only_what_had_ended(row: dict[str, Any]) -> None:
 
 
 def turn_end(body: bytes) -> int:
-    """Where the bytes first say that the turn is over: the end of the payload that does. An independent, plain reading."""
+    """Where the bytes first say that the turn is over: the end of the payload that does, by a plain reading."""
     for match in re.finditer(rb"^data: ?(\{.*\}) *\r?$", body, re.MULTILINE):
         try:
             payload = json.loads(match[1])

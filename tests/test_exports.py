@@ -13,14 +13,14 @@ from streamtools import events
 
 NAMES = """
     __version__
-    pipeline parse StreamDecoder
+    pipeline Pipeline parse StreamDecoder
     tool Tool ToolContext Toolset
     Trajectory Limits
     Turn ToolCall Usage
     Event StepStart StreamStart TextStart TextDelta TextEnd ReasoningStart ReasoningDelta ReasoningEnd RefusalDelta
     ProviderItem ToolCallStart ToolCallDelta ToolCallEnd ToolCallReady ToolStarted ToolProgress Observation
     StreamEnd StepEnd Warning Unknown
-    StreamToolsError StreamError RemoteProtocolError TruncatedStream LimitExceeded ProviderError ToolDefinitionError
+    StreamToolsError StreamError RemoteProtocolError TruncatedStream LimitExceeded ProviderError ToolDefinitionError ToolError
 """
 PUBLIC = NAMES.split()
 

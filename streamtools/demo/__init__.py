@@ -16,8 +16,8 @@ from .. import Trajectory, pipeline
 from ..telemetry import Tracing, configure
 from .errors import DemoError
 from .model import WIRES, Ask, Messages, asking
-from .replay import QUESTION, replaying
-from .server import INSTALL, MODEL, ModelServer, installed
+from .replay import QUESTION, instead, replaying
+from .server import MODEL, ModelServer, installed
 from .show import Show
 from .terminal import Terminal
 from .tools import TOOLS
@@ -63,7 +63,7 @@ async def converse(question: str, ask: Ask, show: Show, *, wire: str, trajectory
         async with pipeline(await ask(messages), tools=TOOLS, wire=wire, trajectory=trajectory) as events:
             async for event in events:
                 await show.event(event)
-        if not events.turn.calls:
+        if not events.turn.observations:
             return events.turn.text
         messages += events.turn.messages()
     raise DemoError(f"the model still calls tools after {MAX_TURNS} turns, so the demo stops")
@@ -87,16 +87,16 @@ def run(options: Options, out: TextIO) -> None:
         show.say("model", described)
         show.say("wire", options.wire)
         show.say("tools", ", ".join(tool.name for tool in TOOLS))
-        show.blank()
-        show.say("you", options.question)
         asyncio.run(_talk(options, model, show, telemetry))
     show.blank()
     show.timeline()
     show.blank()
-    show.say("trace", f"{options.trace}, for the Jaeger UI: Search, Upload")
+    show.file("trace", options.trace, "for the Jaeger UI: Search, Upload")
 
 
 async def _talk(options: Options, model: AbstractAsyncContextManager[Ask], show: Show, telemetry: Telemetry) -> None:
+    show.blank()
+    show.say("you", options.question)
     trajectory = Trajectory(observers=[Tracing(telemetry.provider)])
     tracer = telemetry.provider.get_tracer("streamtools.demo")
     # One span around the steps makes them one trace.
@@ -117,11 +117,10 @@ def _served(options: Options, stack: ExitStack) -> tuple[AbstractAsyncContextMan
 def _replayed(options: Options) -> tuple[AbstractAsyncContextManager[Ask], str]:
     """A recording of it, and what to say of that."""
     if options.model is not None or options.port is not None:
-        raise DemoError(f"a recording has no model file and no port; for the model itself: {INSTALL}")
+        raise DemoError(f"a recording has no model file and no port; for the model itself: {instead()}")
     ask = replaying(options.question, options.wire)
     why = "as you asked" if options.replay else "its server is not installed here"
-    instead = "leave out --replay" if installed() else INSTALL
-    described = f"{MODEL.name}, replayed from a recording: {why}\nfor the model itself: {instead}"
+    described = f"{MODEL.name}, replayed from a recording: {why}\nfor the model itself: {instead()}"
     return nullcontext(ask), described
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from .errors import DemoError
 from .model import Ask, Messages
-from .server import INSTALL
+from .server import INSTALL, installed
 
-__all__ = ["CAPTURES", "QUESTION", "capture", "replaying"]
+__all__ = ["CAPTURES", "QUESTION", "capture", "instead", "replaying"]
 
 QUESTION = "weather in Tokyo and Oslo and Lima?"
 """What the demo asks, and what was recorded."""
@@ -38,13 +38,18 @@ def replaying(question: str, wire: str) -> Ask:
         DemoError: this question was not recorded.
     """
     if question != QUESTION:
-        raise DemoError(f"only {QUESTION!r} was recorded; for questions of your own: {INSTALL}")
+        raise DemoError(f"only {QUESTION!r} was recorded; for questions of your own: {instead()}")
 
     async def ask(messages: Messages) -> AsyncIterator[bytes]:
         answered = sum(message["role"] == "assistant" for message in messages)
         return _paced(capture(wire, answered + 1).read_bytes())
 
     return ask
+
+
+def instead() -> str:
+    """What to do to talk to the model itself."""
+    return "leave out --replay" if installed() else INSTALL
 
 
 async def _paced(body: bytes) -> AsyncIterator[bytes]:

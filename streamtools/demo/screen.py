@@ -34,7 +34,8 @@ from ..events import (
     ToolStarted,
     Warning,
 )
-from .blocks import Block, CallBlock, TextBlock
+from .blocks import Block, CallBlock, TextBlock, margin
+from .cells import printable
 from .terminal import Style, Terminal
 from .timeline import Timeline
 
@@ -62,6 +63,10 @@ class Screen:
         """Somebody but the model speaks: a whole text at once."""
         self._whole_text(who, text, "bold" if who == "you" else "dim")
         return self._update()
+
+    def unbroken(self, who: str, text: str) -> str:
+        """As `say`, on one line however long: what is to be copied must not be broken."""
+        return f"{margin(self._introduced(who), self._terminal)}{printable(text)}\n"
 
     def ask(self, now: float) -> str:
         """A request leaves, at `now` (seconds of the clock that stamps the events)."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 from ..events import Event, ReasoningDelta, TextDelta, ToolCallDelta
@@ -39,6 +40,10 @@ class Show:
     def say(self, who: str, text: str) -> None:
         """A line of somebody but the model."""
         self._write(self._screen.say(who, text))
+
+    def file(self, who: str, path: Path, hint: str) -> None:
+        """A file that was written."""
+        self._write(self._screen.unbroken(who, f"{path}  ({hint})"))
 
     def blank(self) -> None:
         """An empty line."""

@@ -81,7 +81,7 @@ class Timeline:
             return "did not end"
         end = self.since(bar.end)
         first = min(int(start / whole * room), room - 1)
-        size = max(round(end / whole * room) - first, 1)
+        size = max(int(end / whole * room) - first, 1)
         drawn = terminal.sign(bar.kind) * size
         style: Style = "cyan" if bar.kind == "chat" else "green"
         right = " " * (room - first - size)
@@ -103,9 +103,14 @@ class Timeline:
 
 def interval(start: float, end: float | None, terminal: Terminal) -> str:
     """``0.18 → 0.60 s``; without an end, where it is going is left open."""
-    return f"{start:.2f} {terminal.sign('arrow')} " + ("" if end is None else f"{end:.2f} s")
+    return f"{_seconds(start)} {terminal.sign('arrow')} " + ("" if end is None else f"{_seconds(end)} s")
 
 
 def milliseconds(seconds: float) -> str:
-    """``420 ms``."""
-    return f"{seconds * 1000:.0f} ms"
+    """``420 ms``; from ten seconds on seconds, so that it never takes more than seven cells."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 9.9995 else f"{_seconds(seconds)} s"
+
+
+def _seconds(seconds: float) -> str:
+    """In four cells: ``0.18``, ``12.3``, ``145``."""
+    return f"{seconds:.2f}"[:4].rstrip(".")

@@ -246,7 +246,8 @@ class Dispatcher:
 
     async def _run_tool(self, record: _Record) -> None:
         tool, bound = record.tool, record.bound
-        assert tool is not None and bound is not None, "only a ready call is launched"
+        assert tool is not None, "only a ready call is launched"
+        assert bound is not None, "only a ready call is launched"
         if not tool.is_async and abandoned_threads() >= self._limits.max_abandoned_threads:
             text = f"not run: {abandoned_threads()} threads are still busy with sync tools that were given up"
             self._observe(record, "failed", ToolFailed(f"{text} (max_abandoned_threads)"))

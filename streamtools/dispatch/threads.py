@@ -1,7 +1,7 @@
 """Sync tools in threads, and the threads that had to be given up.
 
-Python cannot stop a thread. When a sync tool is cancelled or times out, its thread goes on to its end, unheard; how many of
-those the process may have at once is bounded here, because the thread limiters of the event loops forget them on asyncio
+Python cannot stop a thread. When a sync tool is cancelled or times out, its thread goes on to its end, unheard; how
+many of those the process may have at once is bounded here, because the thread limiter forgets them on asyncio
 (measured: a limiter of 2 and 30 timeouts leave 29 threads alive).
 """
 

@@ -49,8 +49,8 @@ class SSEDecoder:
             an ``error`` field for an event of that name (llama.cpp before ggml-org/llama.cpp#16109).
 
     Raises:
-        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: what was whole before
-            them comes out first. The decoder is then of no more use.
+        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: what was whole
+            before them comes out first. The decoder is then of no more use.
     """
 
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES, lenient: bool = False) -> None:
@@ -76,7 +76,7 @@ class SSEDecoder:
         return frames
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """`feed` for those who only want to know the data, and which events are called "error": those come as frames."""
+        """`feed` for who only wants the data, and to know which events are called "error": those come as frames."""
         # Mostly a chunk is one block that begins like the one before: a fifth of the general price.
         prefix = self._prefix
         if (
@@ -126,7 +126,7 @@ class SSEDecoder:
             return
         lines = chunk.splitlines()  # of bytes, these are exactly the line ends of the standard
         last = chunk[-1]
-        rest = b"" if last == _LF or last == _CR else lines.pop()
+        rest = b"" if last in (_LF, _CR) else lines.pop()
         self._skip_lf = last == _CR
         if lines:
             if self._line:

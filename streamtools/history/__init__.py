@@ -12,6 +12,7 @@ from ..stages.finalize import arguments_of
 from ..turn import ToolCall, Turn
 from ..wires import Answer, render
 from ..wires.base import Result
+from .ids import with_valid_ids
 
 __all__ = ["history_form", "messages"]
 
@@ -22,6 +23,10 @@ _NOT_RUN = {
     "invalid": "Error: the call's arguments were not valid, so it was not run.",
     "ready": "Error: the call was interrupted and has no result.",
 }
+
+
+# Problems of calls whose text came whole; with any other, what is kept of it may be a part that looks like a whole.
+_WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
 
 
 def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
@@ -46,14 +51,16 @@ def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
         seen = observed.get(call.call_id)
         content = seen.model_content if seen else _NOT_RUN[call.status]
         results.append(Result(call_id=call.call_id, content=content, is_error=seen is None or seen.outcome != "ok"))
+    own_wire = wire == turn.wire
     answer = Answer(
         parts=turn.parts,
         calls={call.call_id: call for call in turn.calls},
         arguments={call.call_id: history_form(call) for call in turn.calls},
         results=tuple(results),
-        own_wire=wire == turn.wire,
+        finish=turn.finish,
+        own_wire=own_wire,
     )
-    return render(wire, answer)
+    return render(wire, answer if own_wire else with_valid_ids(answer, wire))
 
 
 def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
@@ -62,14 +69,13 @@ def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
     Verbatim if they are one; what was only normalised is written anew; what was cut or is no object becomes ``{}``.
     """
     if call.kind == "custom":
-        value: dict[str, Any] = {"input": call.arguments_text}
+        value: dict[str, Any] = {"input": "" if call.status == "truncated" else call.arguments_text}
         return to_json(value).decode(), value
     if call.arguments is not None:
         return (to_json(call.arguments).decode() if call.normalizations else call.arguments_text), call.arguments
-    found = arguments_of(call.arguments_text, _DEFAULT_LIMITS)
-    if call.status == "truncated" or isinstance(found, str):
-        return "{}", {}
-    value, steps = found
-    if not steps:
-        return call.arguments_text, value
-    return to_json(value).decode(), value
+    if call.problem in _WHOLE_TEXT:
+        found = arguments_of(call.arguments_text, _DEFAULT_LIMITS)
+        if not isinstance(found, str):
+            value, steps = found
+            return (to_json(value).decode() if steps else call.arguments_text), value
+    return "{}", {}

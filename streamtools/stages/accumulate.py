@@ -20,7 +20,17 @@ import hashlib
 from collections.abc import Collection, Iterable
 
 from ..errors import InvalidArguments, LimitExceeded, ToolError
-from ..events import Event, StreamEnd, StreamStart, ToolCallDelta, ToolCallEnd, ToolCallFragment, ToolCallStart, Warning
+from ..events import (
+    CallKind,
+    Event,
+    StreamEnd,
+    StreamStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallFragment,
+    ToolCallStart,
+    Warning,
+)
 from ..limits import Limits
 from ..surrogates import SurrogateJoiner
 from ..turn import ToolCall
@@ -51,6 +61,7 @@ class Accumulate:
         self._used_ids: set[str] = set()
         self._argument_size = 0
         self._seed = ""
+        self._warned: set[str] = set()
         self._out: list[Event] = []
 
     def feed(self, event: Event) -> Iterable[Event]:
@@ -72,7 +83,8 @@ class Accumulate:
     def _stream_end(self, end: StreamEnd) -> None:
         for slot in self._slots:
             if not slot.ended:
-                self._end(slot, cut=not end.complete and not slot.text_came)
+                # Whether JSON is whole can be seen; of free text, or of nothing, only the wire can say it.
+                self._end(slot, cut=not end.complete and (not slot.text_came or slot.kind == "custom"))
         self._out.append(end)
 
     def _fragment(self, fragment: ToolCallFragment) -> None:
@@ -93,10 +105,8 @@ class Accumulate:
     # -- whose is it? --
 
     def _slot_for(self, fragment: ToolCallFragment) -> _Slot:
-        if fragment.id:
-            slot = self._by_id_or_new(fragment, fragment.id)
-        else:
-            slot = self._by_index_or_new(fragment)
+        id_ = fragment.id
+        slot = self._by_id_or_new(fragment, id_) if id_ else self._by_index_or_new(fragment)
         if fragment.index is not None:
             self._by_index[fragment.index] = slot
         return slot
@@ -156,6 +166,8 @@ class Accumulate:
             slot.name = name
         elif slot.announced or slot.text_came or slot.name in self._names:
             return False
+        elif len(slot.name) > self._limits.max_name_bytes:
+            return True  # too long already, and refused for it; keep no more
         else:
             self._warn("name_split")
             slot.name += name
@@ -264,21 +276,23 @@ class Accumulate:
         return None
 
     def _warn(self, code: str) -> None:
-        self._out.append(Warning(code))
+        if code not in self._warned:
+            self._warned.add(code)
+            self._out.append(Warning(code))
 
 
 class _Slot:
     """One call while it grows."""
 
     __slots__ = (
-        "announced", "call_id", "ended", "index", "joiner", "json", "json_end", "kind", "name", "number", "pieces", "problem",
-        "provider_state", "shown_name", "synthesized", "text_came", "wire_id",
+        "announced", "call_id", "ended", "index", "joiner", "json", "json_end", "kind", "name", "number", "pieces",
+        "problem", "provider_state", "shown_name", "synthesized", "text_came", "wire_id",
     )  # fmt: skip
 
     def __init__(self, number: int, fragment: ToolCallFragment, limits: Limits) -> None:
         self.number = number
         self.index = fragment.index
-        self.kind = fragment.kind
+        self.kind: CallKind = fragment.kind
         self.name = fragment.name or ""
         self.wire_id = ""  # as the wire has it, even where it cannot serve as identity
         self.call_id = ""  # the identity; "" until it is known

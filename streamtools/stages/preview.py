@@ -17,22 +17,14 @@ what pydantic-core makes of it (``from_json(prefix, allow_partial="trailing-stri
 Theory of operation
 -------------------
 The parser is a state machine over characters. Between values its state is a table, `_expect`: for each character that
-may come, the table that follows and an action, or None where there is nothing to do. Any other character breaks::
+may come, the table that follows and an action, or None where there is nothing to do; any other character breaks the
+text for good. The tables stand at the end of this module. A literal is a chain of them, one per letter; a number walks
+through them, too, and ends at the first character that its table does not know.
 
-    _START, _VALUE       a value           at the top; after a colon, or a comma in a list
-    _FIRST_ITEM          a value or ]      after [
-    _KEY, _FIRST_KEY     a key; or }       after a comma in an object; after {
-    _COLON               :                 after a key
-    _AFTER_MEMBER        , or }            after a value in an object
-    _AFTER_ITEM          , or ]            after a value in a list
-    _END                 nothing           after the top-level value
-    _BROKEN              nothing, not even white space, which all the others allow
-
-A literal is a chain of tables, one per letter. Inside a string or a number the state is a function, `_leaf`, that
-reads on at the next delta. It consumes the delta, or ends and sets `_expect` to `_after`, which follows every value in
-the innermost container. A string advances by runs: one expression eats all up to the quote, a cut or an error. What
-is cut (``\\u00``, half a pair) is `_held` back, eleven characters at most, and read again in front of the next delta.
-A number, being of bounded length, is matched anew with each delta.
+Inside a string or a number the state is a function, `_leaf`, that reads on at the next delta. It consumes the delta, or
+ends and sets `_expect` to `_after`, which follows every value in the innermost container. A string advances by runs: one
+expression eats all up to the quote, a cut or an error. What is cut (``\\u00``, half a pair) is `_held` back, eleven
+characters at most, and read again in front of the next delta.
 
 `_parent` is the innermost container and `_slot` where its current value goes: the key, or -1 in a list; `_stack` keeps
 both, and `_after`, for each container around it: nothing recurses. A leaf is placed in its parent as soon as there is
@@ -43,6 +35,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
@@ -56,24 +49,23 @@ __all__ = ["EAGER_CHARACTERS", "LAG", "NUMBER_CHARACTERS", "PartialJSON"]
 
 EAGER_CHARACTERS = 4096  # a string of up to this length is exact at every view: one copy costs 0.1 µs
 LAG = 64  # a longer one is copied when it has grown by 1/64: about 64 times in all, whatever the size of the deltas
-NUMBER_CHARACTERS = 64  # of a number, converted at every view: the most digits that cost no more than the rest
+NUMBER_CHARACTERS = 64  # of a number are converted at every view: what costs no more than the rest of a view
+_MAX_NUMBER_CHARACTERS = 4300  # but for the sign: the digits of an integer that jiter and CPython convert
 _DEFAULT_MAX_DEPTH = Limits().max_json_depth
-_MAX_NUMBER_CHARACTERS = 4300  # but for the sign; so many digits jiter and CPython allow an integer
+_VALUELESS = ("", "-")  # beginnings of a number
 
-_Action: TypeAlias = "Callable[[PartialJSON, str, int], int]"
+_Action: TypeAlias = (
+    "Callable[[PartialJSON, str, int], int]"  # takes the text and where to read; returns where to go on
+)
 _Table: TypeAlias = "dict[str, tuple[_Table, _Action | None]]"
 
+_HEX = "[0-9a-fA-F]"
 _PLAIN = r'[^"\\\x00-\x1f\ud800-\udfff]*+'
-_HIGH_HALF = r"(?:\\u[dD][89abAB][0-9a-fA-F]{2}|[\ud800-\udbff])"
-_CUT_ESCAPE = r"(?:\\(?:u[0-9a-fA-F]{0,3})?)?\Z"
-_UNIT = (  # that a backslash or a surrogate begins; not a high half whose other half may be still to come
-    r'\\["\\/bfnrt]|\\u(?![dD][89abAB])[0-9a-fA-F]{4}|[\udc00-\udfff]' rf"|{_HIGH_HALF}(?!{_CUT_ESCAPE})"
-)
+_CUT_ESCAPE = rf"(?:\\(?:u{_HEX}{{0,3}})?)?\Z"
+_HIGH_HALF = rf"(?:\\u[dD][89abAB]{_HEX}{{2}}|[\ud800-\udbff])"  # the low one may be still to come
+_UNIT = rf'\\["\\/bfnrt]|\\u(?![dD][89abAB]){_HEX}{{4}}|[\udc00-\udfff]|{_HIGH_HALF}(?!{_CUT_ESCAPE})'
 _match_run = re.compile(rf"{_PLAIN}(?:({_UNIT}){_PLAIN})*+").match  # all that can be decoded now
 _match_cut = re.compile(rf"{_HIGH_HALF}?{_CUT_ESCAPE}").match
-_EXPONENT = r"[eE](?:[+-]?[0-9]*+)?"
-_NUMBER = rf"-?(?:(?:0|[1-9][0-9]*+)(?:\.(?:[0-9]++(?:{_EXPONENT})?)?|{_EXPONENT})?)?"
-_match_number = re.compile(_NUMBER).match  # a number or the beginning of one
 
 
 class PartialJSON(Preview):
@@ -100,8 +92,7 @@ class PartialJSON(Preview):
         self._parent: Any = self._top
         self._slot: str | int = -1
         self._stack: list[tuple[Any, str | int, _Table]] = []
-        self._expect = _START
-        self._after = _END
+        self._expect, self._after = _START, _END
         self._leaf: _Action | None = None
         self._in_key = False  # the string is a key
         self._shown = ""  # the string as it is shown
@@ -109,6 +100,7 @@ class PartialJSON(Preview):
         self._more_size = 0
         self._held = ""
         self._number = ""  # what has come of the number
+        self._phase = _NUMBER
 
     def feed(self, text: str) -> None:
         """Append text, cut anywhere. It waits until a view reads it; takes constant time."""
@@ -160,7 +152,7 @@ class PartialJSON(Preview):
 
         ``empty``: white space only. ``complete``: one JSON value with only white space around it; a top-level number
         that could go on counts. ``broken``: no continuation makes it valid, or it exceeds a limit (depth, a number of
-        more than 4300 characters). ``partial``: anything else.
+        more than 4300 characters). ``partial``: anything else. Half a surrogate pair breaks nothing.
         """
         self.view(self.length)
         if self._expect is _BROKEN:
@@ -172,11 +164,9 @@ class PartialJSON(Preview):
 
     def _take(self, text: str, end: int) -> str:
         """Join `text` and the waiting pieces after it up to `end`: quicker to read than one by one."""
-        pieces = self._pieces
-        taken = [text]
-        size = self._read + len(text)
-        while pieces and size < end:
-            taken.append(pieces.popleft())
+        taken, size = [text], self._read + len(text)
+        while self._pieces and size < end:
+            taken.append(self._pieces.popleft())
             size += len(taken[-1])
         return "".join(taken)
 
@@ -185,14 +175,12 @@ class PartialJSON(Preview):
         self._leaf, self._expect = None, _BROKEN
         return len(text)
 
-    def _place(self, value: Any, *, new: bool = True) -> None:
-        """Show a value in the innermost container, instead of the one that is there if it is not `new`."""
-        if self._after is _AFTER_MEMBER or not new:
+    def _place(self, value: Any, again: bool = False) -> None:
+        """Show a value in the innermost container; `again`: instead of the one that was placed last."""
+        if again or self._after is _AFTER_MEMBER:
             self._parent[self._slot] = value
         else:
             self._parent.append(value)
-
-    # -- actions and leaves: each is given the text and where to read, and returns where to read on --
 
     def _open(self, text: str, i: int) -> int:
         if len(self._stack) >= self._max_depth:
@@ -223,18 +211,23 @@ class PartialJSON(Preview):
         n = len(text)
         # Most deltas inside a string are plain text; to see that takes half the time of the expression.
         if i == 0 and '"' not in text and "\\" not in text and text.isprintable():
-            self._grow(text)
-            return n
-        run = _match_run(text, i)
-        assert run is not None  # it may be empty
-        end = run.end()
-        if end > i:
-            self._grow(_decoded(text[i:end]) if run.lastindex else text[i:end])
+            end, run = n, text
+        else:
+            match = _match_run(text, i)
+            assert match is not None  # it may be empty
+            end = match.end()
+            run = _decoded(text[i:end]) if match.lastindex else text[i:end]
+        if len(self._shown) >= EAGER_CHARACTERS:
+            self._defer(run)
+        elif run:
+            self._shown = shown = self._shown + run
+            if not self._in_key:
+                self._parent[self._slot] = shown
         if end == n:
             return n
         if text[end] == '"':
             if self._more:
-                self._grow("", last=True)
+                self._catch_up()
             self._leaf = None
             if self._in_key:
                 self._slot, self._expect = self._shown, _COLON
@@ -243,8 +236,7 @@ class PartialJSON(Preview):
             return end + 1
         if not _match_cut(text, end):
             return self._break(text)
-        self._held = text[end:]
-        self._leaf = _IN_HELD
+        self._held, self._leaf = text[end:], _IN_HELD
         return n
 
     def _in_held(self, text: str, i: int) -> int:
@@ -253,44 +245,47 @@ class PartialJSON(Preview):
         self._leaf = _IN_STRING
         return self._in_string(held + text, i) - len(held)
 
-    def _grow(self, run: str, *, last: bool = False) -> None:
-        """Append to the string, and show it if that is due."""
-        shown = self._shown
-        if len(shown) >= EAGER_CHARACTERS:
-            self._more.append(run)
-            self._more_size += len(run)
-            if self._more_size * LAG < len(shown) and not last:
-                return
-            run = "".join(self._more)
-            self._more.clear()
-            self._more_size = 0
-            self.copied += len(shown) + len(run)
-        self._shown = shown = shown + run
-        if not self._in_key:
-            self._parent[self._slot] = shown
+    def _defer(self, run: str) -> None:
+        """Append to a long string, and show it if that is due."""
+        self._more.append(run)
+        self._more_size += len(run)
+        if self._more_size * LAG >= len(self._shown):
+            self._catch_up()
 
-    def _open_number(self, text: str, i: int) -> int:
-        self._leaf, self._number = _IN_NUMBER, ""
-        return self._in_number(text, i)
+    def _catch_up(self) -> None:
+        self._shown += "".join(self._more)
+        self.copied += len(self._shown)
+        self._more, self._more_size = [], 0
+        if not self._in_key:
+            self._parent[self._slot] = self._shown
 
     def _in_number(self, text: str, i: int) -> int:
-        before = self._number
-        match = _match_number(before + text[i : i + _MAX_NUMBER_CHARACTERS + 2])
-        assert match is not None  # it may be empty
-        self._number = number = match[0]
-        self.copied += len(before)
-        i += len(number) - len(before)
-        too_long = len(number) - (number[0] == "-") > _MAX_NUMBER_CHARACTERS
-        ended = i < len(text) and not too_long
+        before, phase, start, n = self._number, self._phase, i, len(text)
+        while i < n and (move := phase.get(text[i])) is not None:
+            phase = move[0]
+            i += 1
+        number = before + text[start:i]
+        ended = i < n
         if ended:
-            self._leaf, self._expect = None, self._after
-        shown = (number if ended else number[:NUMBER_CHARACTERS]).rstrip("+-.eE")
-        try:
-            if shown:
-                value = int(shown) if shown.lstrip("-").isdigit() else float(shown)
-                self._place(value, new=before in ("", "-"))
-        except ValueError:  # too many digits for this process: sys.set_int_max_str_digits()
-            return self._break(text)
+            self._leaf, self._expect, self._number, self._phase = None, self._after, "", _NUMBER
+        else:
+            self._leaf, self._number, self._phase = _IN_NUMBER, number, phase
+            self.copied += len(number)
+        if len(number) > NUMBER_CHARACTERS or number[-1] in "+-.eE":
+            return self._odd_number(text, i, before, number)
+        value = int(number) if phase is _INTEGER or phase is _ZERO else float(number)
+        self._place(value, before not in _VALUELESS)
+        return i
+
+    def _odd_number(self, text: str, i: int, before: str, number: str) -> int:
+        """Show what can be shown of a number that is long, or cut."""
+        ended = self._leaf is None
+        limit = min(_MAX_NUMBER_CHARACTERS, sys.get_int_max_str_digits() or _MAX_NUMBER_CHARACTERS)
+        too_long = len(number.lstrip("-")) > limit
+        shown = (number if ended and not too_long else number[:NUMBER_CHARACTERS]).rstrip("+-.eE")
+        if shown:
+            value = int(shown) if shown.lstrip("-").isdigit() else float(shown)
+            self._place(value, before not in _VALUELESS)
         return self._break(text) if too_long or (ended and shown != number) else i
 
 
@@ -308,11 +303,13 @@ _IN_HELD = PartialJSON._in_held
 _IN_NUMBER = PartialJSON._in_number
 
 
-def _table(moves: dict[str, _Table], actions: dict[str, _Action]) -> _Table:
-    """A state between values: where characters lead, and what others do. White space changes nothing."""
-    table: _Table = {character: (following, None) for character, following in moves.items()}
-    table |= {character: (table, action) for character, action in actions.items()}
-    table |= dict.fromkeys(" \t\n\r", (table, None))
+def _table(moves: dict[str, _Table | None], actions: dict[str, _Action] | None = None) -> _Table:
+    """A state: where each character of a key leads (None: nowhere), and which have to be acted upon."""
+    table: _Table = {}
+    for characters, following in moves.items():
+        table |= dict.fromkeys(characters, (table if following is None else following, None))
+    for characters, action in (actions or {}).items():
+        table |= dict.fromkeys(characters, (table, action))
     return table
 
 
@@ -324,25 +321,38 @@ def _literal(word: str, value: bool | None) -> _Table:
         self._expect = self._after
         return i + 1
 
-    table: _Table = {word[-1]: ({}, end)}
+    table = _table({}, {word[-1]: end})
     for letter in reversed(word[1:-1]):
-        table = {letter: (table, None)}
+        table = _table({letter: table})
     return table
 
 
+_DIGITS = "0123456789"
+_EXPONENT = _table({_DIGITS: None})  # 1e5
+_EXPONENT_SIGN = _table({_DIGITS: _EXPONENT})  # 1e+
+_E = _table({_DIGITS: _EXPONENT, "+-": _EXPONENT_SIGN})  # 1e
+_FRACTION = _table({_DIGITS: None, "eE": _E})  # 1.5
+_POINT = _table({_DIGITS: _FRACTION})  # 1.
+_ZERO = _table({".": _POINT, "eE": _E})  # 0, which no digit follows
+_INTEGER = _table({_DIGITS: None, ".": _POINT, "eE": _E})  # 12
+_MINUS = _table({"0": _ZERO, "123456789": _INTEGER})  # -
+_NUMBER = _table({"0": _ZERO, "123456789": _INTEGER, "-": _MINUS})  # its first character
+
+_BLANK: dict[str, _Table | None] = {" \t\n\r": None}
 _LITERALS = {"t": _literal("true", True), "f": _literal("false", False), "n": _literal("null", None)}
-_ANY_VALUE: dict[str, _Action] = {
-    **dict.fromkeys("{[", PartialJSON._open),
+_ANY = _BLANK | _LITERALS
+_BEGIN: dict[str, _Action] = {
+    "{[": PartialJSON._open,
     '"': PartialJSON._open_string,
-    **dict.fromkeys("-0123456789", PartialJSON._open_number),
+    "-" + _DIGITS: PartialJSON._in_number,
 }
-_START = _table(_LITERALS, _ANY_VALUE)
-_VALUE = _table(_LITERALS, _ANY_VALUE)
-_FIRST_ITEM = _table(_LITERALS, _ANY_VALUE | {"]": PartialJSON._close})
-_KEY = _table({}, {'"': PartialJSON._open_key})
-_FIRST_KEY = _table({}, {'"': PartialJSON._open_key, "}": PartialJSON._close})
-_COLON = _table({":": _VALUE}, {})
-_AFTER_MEMBER = _table({",": _KEY}, {"}": PartialJSON._close})
-_AFTER_ITEM = _table({",": _VALUE}, {"]": PartialJSON._close})
-_END = _table({}, {})
-_BROKEN: _Table = {}
+_START = _table(_ANY, _BEGIN)  # of the text
+_VALUE = _table(_ANY, _BEGIN)  # after a colon, or a comma in a list
+_FIRST_ITEM = _table(_ANY, _BEGIN | {"]": PartialJSON._close})
+_KEY = _table(_BLANK, {'"': PartialJSON._open_key})
+_FIRST_KEY = _table(_BLANK, {'"': PartialJSON._open_key, "}": PartialJSON._close})
+_COLON = _table(_BLANK | {":": _VALUE})
+_AFTER_MEMBER = _table(_BLANK | {",": _KEY}, {"}": PartialJSON._close})
+_AFTER_ITEM = _table(_BLANK | {",": _VALUE}, {"]": PartialJSON._close})
+_END = _table(_BLANK)  # after the top-level value
+_BROKEN = _table({})

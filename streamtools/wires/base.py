@@ -43,6 +43,9 @@ __all__ = [
 ]
 
 
+_MAX_WARNINGS = 64  # of different code or detail in one response; a hostile peer could invent them without end
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What the model will read as the outcome of one call."""
@@ -63,6 +66,7 @@ class Answer:
     """Each call's history form: a JSON object as text and as value."""
     results: tuple[Result, ...]
     """In call order."""
+    finish: Finish | None = None
     own_wire: bool = True
     """The turn came over the very wire it is rendered for, so that opaque provider state may go back."""
 
@@ -155,8 +159,8 @@ class WireDecoder(ABC):
         self.done = True
 
     def warn(self, code: str, detail: str = "") -> None:
-        """Report a tolerated deviation, once."""
-        if (code, detail) not in self._warned:
+        """Report a tolerated deviation, once; and no more than so many different ones."""
+        if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned.add((code, detail))
             self._out.append(Warning(code, detail))
 

@@ -27,7 +27,7 @@ def test_each_chat_and_each_tool_has_its_bar() -> None:
         "                             0 s                 2.00 s",
         "chat 1                       ▒▒▒▒▒▒                      0.00 → 0.50 s   500 ms",
         '  get_weather(city="Tokyo")        █████████████         0.50 → 1.50 s  1000 ms',
-        '  get_weather(city="Oslo")         ██████                0.50 → 1.00 s   500 ms',
+        '  get_weather(city="Oslo")         ███████               0.50 → 1.00 s   500 ms',
         "chat 2                                          ▒▒▒▒▒▒▒  1.50 → 2.00 s   500 ms",
         "",
         "2 tools side by side: 1.00 s, not 1.50 s.",
@@ -48,6 +48,24 @@ def test_every_line_fits_and_the_times_stand_in_one_column(width: int) -> None:
     bars = [line for line in lines if " ms" in line]
     assert len({cells(line) for line in bars}) == 1
     assert len({line.index(" → ") for line in bars}) == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "times"),
+    [
+        (9.5, "0.00 → 9.50 s  9500 ms"),
+        (12.34, "0.00 → 12.3 s  12.3 s"),
+        (9.99999, "0.00 → 10.0 s  10.0 s"),
+        (145.6, "0.00 → 145 s  145 s"),
+    ],
+)
+def test_a_long_run_is_told_in_as_many_cells(end: float, times: str) -> None:
+    timeline = Timeline()
+    timeline.ask(0.0)
+    timeline.answered(end)
+    line = timeline.lines(Terminal())[1]
+    assert " ".join(line.split()[-6:]) == " ".join(times.split())
+    assert cells(line) <= 79
 
 
 def test_tools_one_after_the_other_save_nothing_and_say_nothing() -> None:

@@ -1,16 +1,4 @@
-"""``anthropic.messages``: Messages stream events in, events out; a turn in, Anthropic messages out.
-
-    data: {"type":"message_start","message":{"id":"msg_1","model":"claude","usage":{"input_tokens":9}}}
-    data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t1","name":"f","input":{}}}
-    data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\\"a\\": 1}"}}
-    data: {"type":"content_block_stop","index":0}
-    data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}
-    data: {"type":"message_stop"}
-
-Source: https://docs.anthropic.com/en/docs/build-with-claude/streaming (read 2026-11-20). A call ends at its block's
-stop, a response at ``message_stop`` and nowhere else. Deltas are routed by their own type, not by their block's, and
-blocks are found by index, never by position: gateways mix up both.
-"""
+"""Messages stream events in, events out."""
 
 from __future__ import annotations
 
@@ -18,13 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..errors import LimitExceeded, RemoteProtocolError
-from ..events import CallKind, Event, Finish, ProviderItem, TextDelta, ToolCallFragment
-from ..limits import Limits
-from ..turn import Part
-from .base import Answer, WireDecoder, malformed, provider_error, read_text, valid_name
+from ...errors import LimitExceeded, RemoteProtocolError
+from ...events import CallKind, Event, Finish, ProviderItem, TextDelta, ToolCallFragment
+from ...limits import Limits
+from ..base import WireDecoder, malformed, provider_error, read_text
 
-__all__ = ["NAME", "AnthropicDecoder", "recognises", "render"]
+__all__ = ["CALL_BLOCKS", "NAME", "AnthropicDecoder", "recognises"]
 
 NAME = "anthropic.messages"
 
@@ -41,7 +28,7 @@ _FINISHES: dict[str, Finish] = {
     "tool_calls": "tool_calls",
     "length": "length",
 }
-_CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", "server_tool_use": "server", "mcp_tool_use": "server"}
+CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", "server_tool_use": "server", "mcp_tool_use": "server"}
 _EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop", "ping"})
 
 
@@ -194,7 +181,7 @@ class AnthropicDecoder(WireDecoder):
         starter = _STARTERS.get(block.type)
         if starter is not None:
             starter(self, index, block)
-        elif block.type in _CALL_BLOCKS:
+        elif block.type in CALL_BLOCKS:
             self._call_start(index, block, path)
         else:
             block.opaque = True
@@ -218,7 +205,7 @@ class AnthropicDecoder(WireDecoder):
             block.signature.append(signature)
 
     def _call_start(self, index: object, block: _Block, path: tuple[str | int, ...]) -> None:
-        kind = _CALL_BLOCKS[block.type]
+        kind = CALL_BLOCKS[block.type]
         if kind != "server":
             self._has_calls = True
         given = block.raw.get("input")
@@ -247,14 +234,14 @@ class AnthropicDecoder(WireDecoder):
     def _stop(self, index: object, block: _Block, *, cut: bool = False) -> None:
         """Close a block: at its stop, or at the end of the message, which may have cut it."""
         block.open = False
-        if block.type in _CALL_BLOCKS:
+        if block.type in CALL_BLOCKS:
             text, problem = "", None
             if block.input is not None and not block.has_input:
                 self.warn("input_in_block_start")
                 text, problem = block.input
             self._out.append(ToolCallFragment(_label(index), arguments=text, end=True, cut=cut, problem=problem))
         elif block.opaque:
-            if not block.foreign:
+            if block.type and not block.foreign:
                 grown = {key: "".join(pieces) for key, pieces in block.pieces.items()}
                 self._out.append(ProviderItem(block.type, self._kept({**block.raw, **grown})))
             elif not cut:
@@ -266,8 +253,8 @@ class AnthropicDecoder(WireDecoder):
             self._current = None
 
     def _state_of(self, block: _Block) -> dict[str, Any] | None:
-        if block.signature:
-            return {"signature": "".join(block.signature)}
+        if self._open == "reasoning":
+            return {"signature": "".join(block.signature)} if block.signature else None
         return {"citations": self._kept(block.citations)} if block.citations else None
 
     # -- deltas --
@@ -303,7 +290,7 @@ class AnthropicDecoder(WireDecoder):
 
     def _told(self, index: object, block: _Block | None, type_: str) -> None:
         if block is not None and block.type != type_:
-            self.warn("mismatched_delta", f"{type_} in a {block.type} block")
+            self.warn("mismatched_delta", f"{type_} in a {block.type[: self.limits.max_name_bytes]} block")
         elif index != self._current:
             self._end_part()
             self._current = index
@@ -324,8 +311,8 @@ class AnthropicDecoder(WireDecoder):
         text = delta.get("partial_json")
         if not isinstance(text, str) or not text or block is None:
             return  # a delta of no block has no name: it cannot be anybody's
-        if block.type not in _CALL_BLOCKS:
-            self.warn("mismatched_delta", f"input_json in a {block.type} block")
+        if block.type not in CALL_BLOCKS:
+            self.warn("mismatched_delta", f"input_json in a {block.type[: self.limits.max_name_bytes]} block")
             return
         block.has_input = True
         self._out.append(ToolCallFragment(_label(index), arguments=text))
@@ -336,7 +323,7 @@ class AnthropicDecoder(WireDecoder):
         for index, block in self._blocks.items():
             if block.open:
                 whole = self._stopped and self.error is None
-                if whole and (block.type in _CALL_BLOCKS or block.opaque):
+                if whole and (block.type in CALL_BLOCKS or block.opaque):
                     self.warn("missing_block_stop")
                 self._stop(index, block, cut=not whole)
         finish = _FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
@@ -374,40 +361,3 @@ _HANDLERS: dict[str, Callable[[AnthropicDecoder, dict[str, Any]], None]] = {
 
 def _label(index: object) -> int | str:
     return index if isinstance(index, (int, str)) else str(index)
-
-
-# -- the way back ------------------------------------------------------------------------------------------------
-
-
-def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model said
-    nothing."""
-    blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
-    if not blocks:
-        return []
-    messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
-    results = [
-        {"type": "tool_result", "tool_use_id": r.call_id, "content": r.content}
-        | ({"is_error": True} if r.is_error else {})
-        for r in answer.results
-    ]
-    if results:
-        messages.append({"role": "user", "content": results})
-    return messages
-
-
-def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
-    state = part.provider_state if answer.own_wire and part.provider_state else {}
-    if part.kind == "call" and part.call_id is not None:
-        call = answer.calls[part.call_id]
-        if call.kind == "server" and not answer.own_wire:
-            return None
-        own = dict(call.provider_state or {}) if answer.own_wire else {}
-        own = {"type": "tool_use"} | own
-        input_ = answer.arguments[call.call_id][1]
-        return own | {"id": call.call_id, "name": valid_name(call.name), "input": input_}
-    if part.kind == "reasoning":  # without its signature the API refuses it, so an interrupted one is left out
-        return {"type": "thinking", "thinking": part.text, **state} if state.get("signature") else None
-    if part.kind == "provider":
-        return dict(state) if state else None
-    return {"type": "text", "text": part.text, **state} if part.text.strip() else None  # blank text is refused

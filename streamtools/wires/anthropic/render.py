@@ -1,0 +1,62 @@
+"""A turn in, Anthropic messages out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...turn import Part
+from ..base import Answer, valid_name
+from .decoder import CALL_BLOCKS
+
+__all__ = ["render"]
+
+_SERVER_BLOCKS = frozenset(name for name, kind in CALL_BLOCKS.items() if kind == "server")
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """The assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model said
+    nothing."""
+    blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
+    if answer.finish != "pause":  # a paused turn goes back as it is, to be continued
+        blocks = _without_orphans(blocks)
+    if not blocks:
+        return []
+    messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
+    results = [
+        {"type": "tool_result", "tool_use_id": r.call_id, "content": r.content}
+        | ({"is_error": True} if r.is_error else {})
+        for r in answer.results
+    ]
+    if results:
+        messages.append({"role": "user", "content": results})
+    return messages
+
+
+def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Blocks that the API takes back: no server call without its result, no thinking at the very end.
+
+    Both happen when a response was cut: "without a corresponding web_search_tool_result block"
+    (open-gsd/gsd-pi#1330), "The final block in an assistant message cannot be `thinking`" (tailcallhq/forgecode#2107).
+    """
+    answered = {block.get("tool_use_id") for block in blocks}
+    kept = [b for b in blocks if b["type"] not in _SERVER_BLOCKS or b["id"] in answered]
+    while kept and kept[-1]["type"] in ("thinking", "redacted_thinking"):
+        kept.pop()
+    return kept
+
+
+def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
+    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    if part.kind == "call" and part.call_id is not None:
+        call = answer.calls[part.call_id]
+        if call.kind == "server" and not answer.own_wire:
+            return None
+        own = dict(call.provider_state or {}) if answer.own_wire else {}
+        own = {"type": "tool_use"} | own
+        input_ = answer.arguments[call.call_id][1]
+        return own | {"id": call.call_id, "name": valid_name(call.name), "input": input_}
+    if part.kind == "reasoning":  # without its signature the API refuses it, so an interrupted one is left out
+        return {"type": "thinking", "thinking": part.text, **state} if state.get("signature") else None
+    if part.kind == "provider":
+        return dict(state) if state else None
+    return {"type": "text", "text": part.text, **state} if part.text.strip() else None  # blank text is refused

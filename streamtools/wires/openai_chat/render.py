@@ -1,0 +1,61 @@
+"""A turn in, chat messages out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...turn import ToolCall
+from ..base import Answer, valid_name
+
+__all__ = ["render"]
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    text = "".join(part.text for part in answer.parts if part.kind == "text")
+    if text:
+        message["content"] = text
+    if answer.own_wire:
+        _render_reasoning(message, answer)
+    refusal = "".join(part.text for part in answer.parts if part.kind == "refusal")
+    if refusal:
+        message["refusal"] = refusal
+    calls = [_render_call(call, answer) for call in answer.calls.values() if call.kind != "server"]
+    if calls:
+        message["tool_calls"] = calls
+    if message == {"role": "assistant", "content": None}:
+        return []
+    results = [{"role": "tool", "tool_call_id": r.call_id, "content": r.content} for r in answer.results]
+    return [message, *results]
+
+
+def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
+    name = valid_name(call.name)
+    state = call.provider_state if answer.own_wire and call.provider_state else {}
+    if call.kind == "custom":
+        body: dict[str, Any] = {
+            "type": "custom",
+            "custom": {"name": name, "input": answer.arguments[call.call_id][1]["input"]},
+        }
+    else:
+        body = {"type": "function", "function": {"name": name, "arguments": answer.arguments[call.call_id][0]}}
+    return {"id": call.call_id, **body, **state}
+
+
+def _render_reasoning(message: dict[str, Any], answer: Answer) -> None:
+    """Give reasoning back in the field it came in; its owner wants it there, or ignores it."""
+    for part in answer.parts:
+        state = part.provider_state or {}
+        if part.kind == "reasoning" and "inline" in state:
+            message["content"] = state["inline"] + (message["content"] or "")
+        elif part.kind == "reasoning" and state.get("field") == "content":
+            block = {"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}
+            content = message["content"]
+            texts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
+            at = sum(item["type"] == "thinking" for item in texts)
+            message["content"] = [*texts[:at], block, *texts[at:]]
+        elif part.kind == "reasoning" and "field" in state:
+            message[state["field"]] = message.get(state["field"], "") + part.text
+        elif part.kind == "provider" and "reasoning_details" in state:
+            message["reasoning_details"] = state["reasoning_details"]

@@ -1,0 +1,210 @@
+"""The demo as a whole: with the real model, with its recordings, and with a model that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamtools import StreamError, Trajectory, parse
+from streamtools.demo import QUESTION, WIRES, DemoError, Options, converse, run
+from streamtools.demo.model import Ask, Messages, asking
+from streamtools.demo.replay import CAPTURES, capture, replaying
+from streamtools.demo.server import installed
+from streamtools.demo.show import Show
+from streamtools.demo.terminal import Terminal
+from streamtools.demo.tools import TOOLS
+from streamtools.wires import WIRES as ALL_WIRES
+
+needs_server = pytest.mark.skipif(
+    not installed(), reason="THE MODEL SERVER IS NOT INSTALLED: nothing was asked of the real model"
+)
+CITIES = ("Tokyo", "Oslo", "Lima")
+
+
+def ran(folder: Path, **options: Any) -> tuple[str, list[dict[str, Any]]]:
+    """Run the demo. What was shown, and the spans."""
+    out, trace = io.StringIO(), folder / "some" / "trace.json"
+    run(Options(trace=trace, **options), out)
+    (data,) = json.loads(trace.read_text(encoding="utf-8"))["data"]
+    assert f"\ntrace  {trace}  (" in out.getvalue(), "a path is to be copied: it must not be broken"
+    return out.getvalue(), data["spans"]
+
+
+def check_the_default_run(shown: str, spans: list[dict[str, Any]]) -> None:
+    """Three calls at once, an answer with their three results, and the spans of it all in one trace."""
+    results = {city: re.search(rf'get_weather\(city="{city}"\) .* ms  (\d+ degrees)$', shown, re.M) for city in CITIES}
+    answer = " ".join(shown.rpartition("\nmodel  ")[2].split())
+    for city, result in results.items():
+        assert result is not None, shown
+        assert f"The weather in {city} is {result[1]}." in answer
+    assert "3 tools side by side" in shown
+    names = [span["operationName"] for span in spans]
+    assert sorted(name.partition(" ")[0] for name in names) == [
+        *("chat", "chat", "demo"),
+        *("execute_tool", "execute_tool", "execute_tool"),
+        *("streamtools.step", "streamtools.step"),
+    ]
+
+
+# -- the real model ----------------------------------------------------------------------------------------------
+
+
+@needs_server
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_model_calls_three_tools_and_tells_their_results(wire: str, tmp_path: Path) -> None:
+    shown, spans = ran(tmp_path, wire=wire)
+    assert "served by llama.cpp at http://127.0.0.1:" in shown
+    assert wire in shown
+    check_the_default_run(shown, spans)
+
+
+@needs_server
+def test_a_second_step_takes_up_the_result_of_the_first(tmp_path: Path) -> None:
+    shown, spans = ran(tmp_path, question="stock price of QZX and then convert it from USD to EUR")
+    price = re.search(r'stock_price\(symbol="QZX"\) .* ms  ([\d.]+)$', shown, re.M)
+    assert price is not None
+    assert f'convert(amount={price[1]}, from_currency="USD", to_currency="EUR")' in shown
+    assert sum(span["operationName"] == "streamtools.step" for span in spans) == 3
+
+
+@needs_server
+def test_a_tool_that_fails_is_shown_and_told_to_the_model(tmp_path: Path) -> None:
+    shown, _ = ran(tmp_path, question="convert 5 USD to QQQ")
+    assert "failed: no rate" in shown
+    assert "model  The convert call failed: no rate." in shown
+
+
+@needs_server
+def test_a_question_that_is_too_long_is_refused_in_the_servers_words(tmp_path: Path) -> None:
+    with pytest.raises(StreamError, match="exceeds the available context size"):
+        ran(tmp_path, question="word " * 3000)
+
+
+# -- the recordings ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_replay_is_the_same_run(wire: str, tmp_path: Path) -> None:
+    shown, spans = ran(tmp_path, wire=wire, replay=True)
+    assert "replayed from a recording: as you asked" in shown
+    check_the_default_run(shown, spans)
+
+
+@pytest.mark.parametrize("missing", ["xllamacpp", "httpx"])
+def test_without_the_server_or_a_client_the_demo_replays_and_says_so(
+    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(DemoError, match=r"was recorded; .* pip install 'llm-streamtools\[demo\]'$"):
+        ran(tmp_path, question="Hello!")
+    with pytest.raises(DemoError, match="a recording has no model file and no port"):
+        ran(tmp_path, port=8080)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_recordings_are_whole_and_without_a_deviation(wire: str) -> None:
+    calls, answer = (parse(capture(wire, number).read_bytes(), tools=TOOLS) for number in (1, 2))
+    assert [call.arguments for call in calls.calls] == [{"city": city} for city in CITIES]
+    assert all(city in answer.text for city in CITIES)
+    for turn in (calls, answer):
+        assert (turn.wire, turn.complete, turn.error, turn.warnings) == (wire, True, None, ())
+
+
+def test_there_is_no_recording_that_nothing_plays() -> None:
+    assert sorted(CAPTURES.iterdir()) == sorted(capture(wire, number) for wire in WIRES for number in (1, 2))
+
+
+def test_the_demo_speaks_wires_that_exist() -> None:
+    assert set(WIRES) <= set(ALL_WIRES)
+
+
+# -- a model that misbehaves -------------------------------------------------------------------------------------
+
+ENDLESS = b"""\
+data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","function":{"name":"no_tool","arguments":"{}"}}]}}]}
+
+data: {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}
+
+data: [DONE]
+
+"""
+
+
+def conversation(ask: Ask) -> tuple[str, str]:
+    """Converse without a server. The answer, and what was shown."""
+    out = io.StringIO()
+
+    async def talk() -> str:
+        show = Show(out, Terminal())
+        with show.running():
+            return await converse(QUESTION, ask, show, wire=WIRES[0], trajectory=Trajectory(observers=[]))
+
+    return asyncio.run(talk()), out.getvalue()
+
+
+def answering(body: bytes) -> Ask:
+    async def ask(_: Messages) -> AsyncIterator[bytes]:
+        async def stream() -> AsyncIterator[bytes]:
+            yield body
+
+        return stream()
+
+    return ask
+
+
+def test_a_model_that_never_stops_calling_is_stopped() -> None:
+    with pytest.raises(DemoError, match="still calls tools after 8 turns"):
+        conversation(answering(ENDLESS))
+
+
+def test_a_response_that_breaks_off_is_an_error() -> None:
+    with pytest.raises(StreamError, match=r"ended before"):
+        conversation(answering(capture(WIRES[0], 2).read_bytes()[:3000]))
+
+
+def test_the_answer_is_returned() -> None:
+    answer, shown = conversation(answering(capture(WIRES[0], 2).read_bytes()))
+    assert " ".join(shown.removeprefix("\nmodel").split()) == answer
+
+
+@pytest.mark.skipif(not installed(), reason="httpx is not installed")
+def test_a_server_that_is_gone_is_told() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    async def talk() -> None:
+        async with asking(f"http://127.0.0.1:{port}", WIRES[0], "a model") as ask:
+            await ask([])
+
+    with pytest.raises(DemoError, match=r"^the model server did not answer: "):
+        asyncio.run(talk())
+
+
+def test_only_the_demos_own_question_was_recorded() -> None:
+    assert replaying(QUESTION, WIRES[0])
+    with pytest.raises(DemoError, match=f"^only '{re.escape(QUESTION)}' was recorded"):
+        replaying("Hello!", WIRES[0])
+
+
+@needs_server
+def test_who_asked_for_a_replay_is_not_told_to_install_anything(tmp_path: Path) -> None:
+    with pytest.raises(DemoError, match="for questions of your own: leave out --replay$"):
+        ran(tmp_path, question="Hello!", replay=True)
+
+
+def test_a_trace_that_cannot_be_written_is_told_before_anything_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    out = io.StringIO()
+    with pytest.raises(DemoError, match=r"^cannot write the trace to "):
+        run(Options(replay=True, trace=tmp_path / "file" / "trace.json"), out)
+    assert out.getvalue() == ""

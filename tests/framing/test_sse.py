@@ -1,0 +1,198 @@
+"""Event streams: the standard to the letter, in any chunks, within bounds; and the two leniencies."""
+
+from __future__ import annotations
+
+import base64
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sansio import DATA, byte_by_byte, json_lines
+
+from streamtools.errors import LimitExceeded, LocalProtocolError
+from streamtools.framing import Frame, SSEDecoder
+from streamtools.testing import feed_every_way
+
+VECTORS = json_lines(DATA / "sse_vectors.jsonl")
+
+
+def decode(chunks: list[bytes], **options: Any) -> list[tuple[str, str, str]]:
+    decoder = SSEDecoder(**options)
+    frames = [frame for chunk in chunks for frame in decoder.feed(chunk)]
+    return [told(frame) for frame in (*frames, *decoder.finish())]
+
+
+def told(frame: Frame) -> tuple[str, str, str]:
+    return frame.event, frame.data.decode("utf-8", "replace"), frame.id
+
+
+# -- the standard ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=[vector["id"] for vector in VECTORS])
+def test_a_vector_gives_its_frames_however_it_is_cut(vector: dict[str, Any]) -> None:
+    body = base64.b64decode(vector["input_b64"])
+    frames = [told(frame) for frame in feed_every_way(SSEDecoder, body)]
+    assert frames == [(frame["event"], frame["data"], frame["last_event_id"]) for frame in vector["expected"]]
+
+
+def test_the_vectors_are_all_there() -> None:
+    assert len(VECTORS) == 52
+    assert sum(vector["source"] == "wpt" for vector in VECTORS) == 28
+
+
+@pytest.mark.parametrize("chunk_size", [1, 7, 1 << 20])
+def test_a_line_of_a_mebibyte_is_one_frame(chunk_size: int) -> None:
+    data = b"a" * (1 << 20 if chunk_size > 1 else 1 << 16)
+    body = b"data: " + data + b"\n\n"
+    assert decode([body[at : at + chunk_size] for at in range(0, len(body), chunk_size)]) == [
+        ("message", data.decode(), "")
+    ]
+
+
+def test_ten_thousand_data_lines_are_one_frame() -> None:
+    assert decode([b"data: a\n" * 10_000 + b"\n"]) == [("message", "\n".join("a" * 10_000), "")]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_each_line_end_ends_a_line(end: bytes) -> None:
+    frames = feed_every_way(SSEDecoder, end.join([b"event: e", b"data: 1", b"data: 2", b"", b"data: 3", b"", b""]))
+    assert [told(frame) for frame in frames] == [("e", "1\n2", ""), ("message", "3", "")]
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"])
+def test_nothing_else_ends_a_line(odd: str) -> None:
+    frames = feed_every_way(SSEDecoder, f"data: a{odd}b\n\n".encode())
+    assert [told(frame) for frame in frames] == [("message", f"a{odd}b", "")]
+
+
+def test_a_frame_comes_with_the_very_byte_that_ends_it() -> None:
+    decoder = SSEDecoder()
+    assert [len(decoder.feed(byte)) for byte in byte_by_byte(b"data: 1\n\ndata: 2\r\rdata: 3\r\n\r\n")].count(1) == 3
+    assert decoder.feed(b"data: 4\r") == []
+    assert [frame.data for frame in decoder.feed(b"\r")] == [b"4"]  # without waiting for a LF that may follow
+    assert decoder.feed(b"\n") == []
+
+
+def test_chunks_without_bytes_change_nothing() -> None:
+    assert decode([b"", b"\xef", b"", b"\xbb\xbfdata", b"", b": 1\r", b"", b"\n\r", b"", b"\n", b""]) == [
+        ("message", "1", "")
+    ]
+
+
+@settings(deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(st.sampled_from([b"data", b": ", b"event", b"id", b"\r", b"\n", b"x", b"\xef\xbb\xbf", b"\0"])),
+    st.lists(st.integers(0, 90), max_size=5),
+    st.booleans(),
+)  # fmt: skip
+def test_any_stream_gives_the_same_frames_however_it_is_cut(parts: list[bytes], cuts: list[int], lenient: bool) -> None:
+    body = b"".join(parts)
+    bounds = [0, *sorted(cut % (len(body) + 1) for cut in cuts), len(body)]
+    chunks = [body[start:end] for start, end in pairwise(bounds)]
+    assert decode(chunks, lenient=lenient) == decode([body], lenient=lenient)
+
+
+# -- leniency --------------------------------------------------------------------------------------------------------
+
+
+def test_a_block_without_its_blank_line_is_dropped_unless_lenient() -> None:
+    for body in (b"data: 1", b"data: 1\n", b"event: e\ndata: 1\r"):
+        assert decode([body]) == []
+        assert [data for _, data, _ in decode([body], lenient=True)] == ["1"]
+
+
+def test_an_error_field_is_an_event_of_that_name_if_lenient() -> None:
+    body = b'error: {"code":1}\n\n'
+    assert decode([body]) == []
+    assert decode([body], lenient=True) == [("error", '{"code":1}', "")]
+
+
+def test_a_body_of_a_partial_byte_order_mark_is_no_data() -> None:
+    for body in (b"", b"\xef", b"\xef\xbb", b"\xef\xbb\xbf"):
+        assert decode([body], lenient=True) == []
+
+
+# -- bounds ----------------------------------------------------------------------------------------------------------
+
+LINES = [
+    pytest.param(b"data: 1234567890", id="data"),
+    pytest.param(b"data:12345678901", id="data without a space"),
+    pytest.param(b": 12345678901234", id="comment"),
+    pytest.param(b"event: 123456789", id="event"),
+    pytest.param(b"id: 123456789012", id="id"),
+    pytest.param(b"error: 123456789", id="error"),
+    pytest.param(b"unknown: 1234567", id="unknown field"),
+    pytest.param(b"1234567890123456", id="no field"),
+]
+
+
+def outcome(chunks: list[bytes], limit: int, *, lenient: bool) -> tuple[list[Frame], str | None]:
+    decoder, frames = SSEDecoder(max_event_bytes=limit, lenient=lenient), []
+    try:
+        for chunk in chunks:
+            frames += decoder.feed(chunk)
+        frames += decoder.finish()
+    except LimitExceeded as error:
+        return frames, f"{error.setting}={error.limit}"
+    return frames, None
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_line_may_be_as_long_as_the_limit_and_no_longer_however_it_is_cut(line: bytes, lenient: bool) -> None:
+    assert len(line) == 16
+    first = b"data: 0\n\n"
+    for body in (first + line + b"\n\n", first + line):
+        for chunks in ([body], byte_by_byte(body), [first, body[len(first) :]]):
+            assert outcome(chunks, 17, lenient=lenient)[1] is None
+            assert outcome(chunks, 16, lenient=lenient)[1] is None
+            frames, exceeded = outcome(chunks, 15, lenient=lenient)
+            assert exceeded == "max_event_bytes=15"
+            assert [frame.data for frame in frames] == [b"0"], "what was whole before it is not lost"
+
+
+@pytest.mark.parametrize("field", [b"data:", b"error:"])
+def test_joined_data_may_be_as_long_as_the_limit_and_no_longer(field: bytes) -> None:
+    body = (field + b"1234\n") * 4 + b"\n"  # joined by newlines: 19 bytes
+    for chunks in ([body], byte_by_byte(body)):
+        assert [len(frame.data) for frame in outcome(chunks, 20, lenient=True)[0]] == [19]
+        assert [len(frame.data) for frame in outcome(chunks, 19, lenient=True)[0]] == [19]
+        assert outcome(chunks, 18, lenient=True) == ([], "max_event_bytes=18")
+
+
+def test_many_events_may_be_longer_than_the_limit_together() -> None:
+    body = b"data: 123456\n\n" * 100
+    assert len(outcome([body], 16, lenient=False)[0]) == 100
+
+
+def test_an_endless_line_is_refused_before_it_is_kept() -> None:
+    decoder = SSEDecoder(max_event_bytes=1000)
+    fed = 0
+    with pytest.raises(LimitExceeded):
+        for _ in range(100):
+            decoder.feed(b"x" * 100)
+            fed += 100
+    assert fed <= 1100
+
+
+# -- the order of calls ----------------------------------------------------------------------------------------------
+
+
+def test_feeding_after_the_end_is_a_mistake_of_the_caller() -> None:
+    decoder = SSEDecoder()
+    decoder.finish()
+    with pytest.raises(LocalProtocolError, match="after finish"):
+        decoder.feed(b"data: 1\n\n")
+    assert decoder.finish() == []
+
+
+def test_after_the_limit_the_decoder_says_so_again() -> None:
+    decoder = SSEDecoder(max_event_bytes=4)
+    decoder.feed(b"")
+    for _ in range(2):
+        with pytest.raises(LimitExceeded):
+            decoder.feed(b"12345\n")
+            decoder.feed(b"")

@@ -1,0 +1,220 @@
+"""The command line, as a person or a script uses it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import streamtools
+from streamtools.cli import main
+from streamtools.demo import QUESTION
+from streamtools.demo.replay import capture
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+CHAT, MESSAGES = "openai.chat_completions", "anthropic.messages"
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and broken pipes are otherwise on this system")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command writes goes away."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def command(*arguments: str) -> subprocess.Popen[str]:
+    """The command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "streamtools", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+
+
+# -- what a user gets wrong --------------------------------------------------------------------------------------
+
+KNOWN = f"known: {CHAT}, {MESSAGES}"
+WRONG = [
+    ([], 2, "the following arguments are required: COMMAND (try streamtools --help)"),
+    (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
+    (["demo", "--frobnicate"], 2, "unrecognized arguments: --frobnicate"),
+    (["demo", "--wire", "morse"], 2, f"argument --wire: unknown wire 'morse'; {KNOWN}"),
+    (["decode", "x", "--wire", "morse"], 2, f"argument --wire: unknown wire 'morse'; {KNOWN}"),
+    (["demo", "--port", "http"], 2, "argument --port: 'http' is no port: 0 to 65535"),
+    (["demo", "--port", "65536"], 2, "argument --port: '65536' is no port: 0 to 65535"),
+    (["decode"], 2, "the following arguments are required: FILE"),
+    (["decode", "missing.sse"], 1, "cannot read missing.sse: No such file or directory"),
+    (["decode", "."], 1, "cannot read .: "),
+    (["decode", "page.html"], 1, "the body is an HTML page: <html>"),
+    (["decode", "empty"], 1, "the body holds no event"),
+    (["demo", "--replay", "--trace", "empty/trace.json"], 1, "cannot write the trace to empty/trace.json: "),
+    (["demo", "--replay", "Hello!"], 1, f"only {QUESTION!r} was recorded"),
+    (["demo", "--replay", "--model", "x.gguf"], 1, "a recording has no model file and no port"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "status", "says"), WRONG, ids=[" ".join(case[0]) for case in WRONG])
+def test_a_mistake_is_one_line_and_a_status(
+    arguments: list[str], status: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "page.html").write_bytes(b"<html>\n<h1>Bad gateway</h1>\n")
+    assert main(arguments) == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("streamtools: error: ")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_missing_model_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("xllamacpp", reason="THE MODEL SERVER IS NOT INSTALLED: it was not given a missing file")
+    assert main(["demo", "--model", "missing.gguf"]) == 1
+    assert capsys.readouterr() == ("", "streamtools: error: there is no model file missing.gguf\n")
+
+
+# -- help --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--help"], "tell what a captured response amounts to"),
+        (["demo", "--help"], "\n  streamtools demo --wire anthropic.messages\n"),
+        (["decode", "--help"], "\n  streamtools decode capture.sse --json"),
+    ],
+)
+def test_help_fits_a_page_and_shows_how(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    assert says in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert err == ""
+
+
+def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"streamtools {streamtools.__version__}\n"
+
+
+# -- decode ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wire", "finish", "usage"),
+    [
+        (CHAT, "tool_calls, complete", "83 input tokens, 69 output tokens, 0 cached input tokens"),
+        (MESSAGES, "tool_calls (tool_use), complete", "83 input tokens, 69 output tokens, 0 cached input tokens"),
+    ],
+)
+def test_decode_tells_what_a_response_amounts_to(
+    wire: str, finish: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["decode", str(capture(wire, 1))]) == 0
+    assert capsys.readouterr().out == (
+        f"wire       {wire}\n"
+        "model      tools.gguf\n"
+        'calls      get_weather  ready  {"city": "Tokyo"}\n'
+        '           get_weather  ready  {"city": "Oslo"}\n'
+        '           get_weather  ready  {"city": "Lima"}\n'
+        f"finish     {finish}\n"
+        f"usage      {usage}\n"
+    )
+
+
+def test_decode_reads_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(capture(CHAT, 2).read_bytes())))
+    assert main(["decode", "-", "--wire", CHAT]) == 0
+    assert "text       The weather in Tokyo is 7 degrees." in capsys.readouterr().out
+
+
+def test_decode_gives_programs_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decode", str(capture(MESSAGES, 1)), "--json"]) == 0
+    turn = json.loads(capsys.readouterr().out)
+    assert [call["arguments"]["city"] for call in turn["calls"]] == ["Tokyo", "Oslo", "Lima"]
+    assert {call["status"] for call in turn["calls"]} == {"ready"}
+    assert (turn["finish"], turn["complete"], turn["error"]) == ("tool_calls", True, None)
+    assert turn["usage"]["output_tokens"] == 69
+
+
+CUT = b"""\
+data: {"choices":[{"delta":{"content":"Let me\\nsee \\u001b[2J \\ud83d"}}]}
+
+data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":"{\\"a\\": 1"}}]}}]}
+
+"""
+
+
+def test_decode_tells_of_a_response_that_broke_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "cut.sse").write_bytes(CUT)
+    assert main(["decode", "cut.sse"]) == 0
+    out = capsys.readouterr().out
+    assert "text       Let me\n           see \\x1b[2J " in out, "a line each, and nothing that a terminal obeys"
+    assert 'calls      add  truncated (incomplete_json)  {"a": 1\n' in out
+    assert "finish     none, incomplete: its terminal marker is missing\n" in out
+    assert "error      stream_truncated: " in out
+    assert main(["decode", "cut.sse", "--json"]) == 0
+    turn = json.loads(capsys.readouterr().out)
+    assert turn["error"]["kind"] == "stream_truncated"
+    assert turn["calls"][0]["arguments"] is None
+
+
+def test_output_survives_a_terminal_that_lacks_the_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = 'data: {"choices":[{"delta":{"content":"東京"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    (tmp_path / "tokyo.sse").write_text(body, encoding="utf-8")
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    assert main(["decode", "tokyo.sse"]) == 0
+    assert b"text       \\u6771\\u4eac\n" in raw.getvalue()
+
+
+# -- demo --------------------------------------------------------------------------------------------------------
+
+
+def test_demo_replays_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--replay", "--wire", MESSAGES]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert f"you    {QUESTION}\n" in out
+    assert "replayed from a recording" in out
+    for city in ("Tokyo", "Oslo", "Lima"):
+        assert f"The weather in {city} is " in " ".join(out.split())
+    assert (tmp_path / "traces" / "demo.json").exists()
+
+
+# -- what ends a command from outside ----------------------------------------------------------------------------
+
+
+@posix
+def test_ctrl_c_ends_it_quietly_with_130() -> None:
+    with command("demo", "--replay") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("you "):
+                break
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "")
+
+
+@posix
+@pytest.mark.parametrize("arguments", [["demo", "--replay"], ["decode", str(capture(CHAT, 1))]])
+def test_a_reader_that_leaves_ends_it_quietly_with_141(arguments: list[str]) -> None:
+    with command(*arguments) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        err = process.stderr.read()
+    assert (process.returncode, err) == (141, "")

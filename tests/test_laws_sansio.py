@@ -1,0 +1,418 @@
+"""The laws that hold below the pipeline, each by its name and through the public API."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from sansio import ANTHROPIC, CHAT, DATA, QUIRKS, WIRES, body_of, check_histories, check_turn, strict_json
+from streams import anthropic, chat, chat_chunk, sse
+
+from streamtools import (
+    Event,
+    Limits,
+    StreamDecoder,
+    StreamEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    parse,
+    tool,
+)
+from streamtools.errors import CallTruncated, InvalidArguments, ProviderError, TruncatedStream
+
+BODIES: dict[str, Callable[..., list[bytes]]] = {CHAT: chat, ANTHROPIC: anthropic}
+on_both_wires = pytest.mark.parametrize("wire", WIRES)
+
+
+def events_of(items: Iterable[bytes], **options: Any) -> list[list[Event]]:
+    """The events of each item, and at last those of the end."""
+    decoder = StreamDecoder(**options)
+    return [*(decoder.feed(item) for item in items), decoder.finish()]
+
+
+@tool
+def search(query: str, limit: int = 10) -> str:
+    """Search."""
+    return ""
+
+
+# -- 1: a call ends when the wire says so, never because its JSON parses ---------------------------------------------
+
+ENDS = {
+    CHAT: [chat_chunk({}, "tool_calls")],
+    ANTHROPIC: [{"type": "content_block_stop", "index": 0}],
+}
+
+
+def argument_deltas(wire: str, pieces: Iterable[str]) -> list[dict[str, Any]]:
+    if wire == CHAT:
+        head = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "search", "arguments": ""}}
+        deltas = [{"index": 0, "function": {"arguments": piece}} for piece in pieces]
+        return [chat_chunk({"tool_calls": [call]}) for call in (head, *deltas)]
+    block = {"type": "tool_use", "id": "call_1", "name": "search", "input": {}}
+    return [
+        {"type": "message_start", "message": {"id": "m"}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *(
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": piece}}
+            for piece in pieces
+        ),
+    ]
+
+
+@on_both_wires
+@pytest.mark.parametrize("whole", ['{"query":"a"}', '{"query":"a"} ', "{}", "null", '"{}"'])
+def test_a_call_ends_when_the_wire_says_so_never_because_its_json_parses(wire: str, whole: str) -> None:
+    decoder = StreamDecoder(tools=[search])
+    before = [event for item in argument_deltas(wire, [whole, "", "  "]) for event in decoder.feed(item)]
+    assert any(isinstance(event, ToolCallStart) for event in before)
+    assert not any(isinstance(event, (ToolCallEnd, ToolCallReady)) for event in before)
+    after = [event for item in ENDS[wire] for event in decoder.feed(item)]
+    if wire == CHAT:  # its calls end with the response
+        assert not any(isinstance(event, (ToolCallEnd, ToolCallReady)) for event in after)
+        after = decoder.feed(b"data: [DONE]\n\n") + decoder.finish()
+    assert [type(event) for event in after if isinstance(event, ToolCallEnd)] == [ToolCallEnd]
+
+
+@on_both_wires
+def test_what_follows_a_text_that_parses_belongs_to_the_call(wire: str) -> None:
+    pieces = ['{"query":"a"}', ', "limit": 3}']
+    for tail, problem in ((pieces[1:], "malformed_json"), (['{"query":"b"}'], "concatenated_json")):
+        payloads = argument_deltas(wire, [pieces[0], *tail]) + ENDS[wire]
+        payloads += [{"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
+        (call,) = parse(payloads if wire == ANTHROPIC else payloads[:-2], wire=wire, tools=[search]).calls
+        assert (call.status, call.problem, call.dispatchable) == ("invalid", problem, False)
+
+
+@on_both_wires
+@pytest.mark.parametrize("arguments", ['{"query":"a', '{"query":"a"', '{"query":'])
+def test_a_finish_reason_does_not_make_a_cut_call_whole(wire: str, arguments: str) -> None:
+    turn = parse(BODIES[wire](calls=[("call_1", "search", arguments)]), tools=[search])
+    assert turn.finish == "tool_calls"
+    assert turn.complete
+    assert [(call.status, call.dispatchable, call.arguments) for call in turn.calls] == [("truncated", False, None)]
+
+
+@on_both_wires
+def test_wherever_a_stream_is_cut_nothing_of_it_runs(wire: str) -> None:
+    body = b"".join(BODIES[wire](["Let me"], [("a", "search", '{"query":"x"}'), ("b", "search", '{"query":"y"}')]))
+    whole = parse(body, tools=[search])
+    assert [call.dispatchable for call in whole.calls] == [True, True]
+    end = body.rindex(b'{"type":"message_stop"}') if wire == ANTHROPIC else body.rindex(b"}\n\ndata: [DONE]")
+    for cut in range(len(body)):
+        turn = parse(body[:cut], wire=wire, tools=[search])
+        check_turn(turn)
+        running = [call for call in turn.calls if call.dispatchable]
+        assert cut > end or not running, f"cut at {cut}"
+        assert not running or [call.arguments for call in turn.calls] == [call.arguments for call in whole.calls]
+        assert turn.complete or turn.error is not None
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter", "error", "other_word", None])
+def test_a_whole_call_does_not_run_unless_its_turn_ended_well(finish: str | None) -> None:
+    (call,) = parse(chat(calls=[("a", "search", '{"query":"x"}')], finish=finish), tools=[search]).calls
+    assert (call.status, call.dispatchable) == ("ready", False)
+
+
+# -- 2: arguments have three values with three names -------------------------------------------------------------------
+
+
+def test_preview_history_form_and_arguments_are_three_values() -> None:
+    items = chat(calls=[("a", "search", '{"query": "Par')], finish="length")
+    deltas = [event for events in events_of(items) for event in events if isinstance(event, ToolCallDelta)]
+    assert deltas[-1].preview == {"query": "Par"}, "the best view, for eyes only"
+    turn = parse(items)
+    assert turn.calls[0].arguments is None, "nothing runs that was cut"
+    assert turn.calls[0].arguments_text == '{"query": "Par'
+    assert turn.messages(CHAT)[0]["tool_calls"][0]["function"]["arguments"] == "{}", "always an object in the history"
+    assert turn.messages(ANTHROPIC)[0]["content"][0]["input"] == {}
+
+
+def test_arguments_run_verbatim_or_losslessly_normalised_and_say_so() -> None:
+    for text, value, steps in (
+        ('{"query": "a", "limit": 3}', {"query": "a", "limit": 3}, ()),
+        ('"{\\"query\\": \\"a\\"}"', {"query": "a"}, ("double_encoded",)),
+        ('```json\n{"query": "a"}\n```', {"query": "a"}, ("fenced_arguments",)),
+    ):
+        (call,) = parse(chat(calls=[("a", "search", text)]), tools=[search]).calls
+        assert (call.arguments, call.normalizations, call.arguments_text) == (value, steps, text)
+        assert call.dispatchable
+
+
+# -- 3: every announced call gets exactly one end and exactly one result in the history ------------------------------
+
+
+def announced_and_ended(body: bytes, **options: Any) -> Iterator[tuple[list[str], list[str]]]:
+    for cut in (len(body), len(body) // 2, len(body) // 3):
+        events = [event for events in events_of([body[:cut]], **options) for event in events]
+        starts = [event.call_id for event in events if isinstance(event, ToolCallStart)]
+        yield starts, [event.call_id for event in events if isinstance(event, ToolCallEnd)]
+
+
+@pytest.mark.parametrize("quirk", QUIRKS, ids=[quirk["id"] for quirk in QUIRKS])
+def test_every_announced_call_ends_once_and_has_one_result_in_the_history(quirk: dict[str, Any]) -> None:
+    body = body_of(quirk)
+    for starts, ends in announced_and_ended(body, wire=quirk["wire"], tools=quirk["tools"]):
+        assert sorted(starts) == sorted(ends)
+        assert len(set(starts)) == len(starts)
+    for cut in (len(body), len(body) // 2, len(body) // 3):
+        check_histories(parse(body[:cut], wire=quirk["wire"], tools=quirk["tools"]))
+
+
+# -- 4: what concerns the stream is raised; what concerns one call is an event ---------------------------------------
+
+
+@on_both_wires
+def test_what_concerns_the_stream_is_its_error_and_what_concerns_one_call_is_an_event(wire: str) -> None:
+    bad = [("a", "search", "{]"), ("b", "search", '{"limit": "many"}'), ("c", "search", '{"query": "x"}')]
+    events = [event for events in events_of(BODIES[wire](calls=bad), tools=[search]) for event in events]
+    ends = {event.call_id: event for event in events if isinstance(event, ToolCallEnd)}
+    assert {call_id: type(end.error) for call_id, end in ends.items()} == {
+        "a": InvalidArguments,
+        "b": InvalidArguments,
+        "c": type(None),
+    }
+    (end,) = (event for event in events if isinstance(event, StreamEnd))
+    assert end.error is None
+
+    cut = parse(BODIES[wire](calls=bad[2:])[:-2], tools=[search])
+    assert isinstance(cut.error, TruncatedStream)
+    with pytest.raises(TruncatedStream):
+        cut.raise_for_error()
+    parse(BODIES[wire](calls=bad), tools=[search]).raise_for_error()
+
+
+def test_a_cut_calls_error_says_that_it_was_cut() -> None:
+    events = [event for events in events_of(chat(calls=[("a", "search", '{"query')])) for event in events]
+    (error,) = (event.error for event in events if isinstance(event, ToolCallEnd))
+    assert isinstance(error, CallTruncated)
+
+
+def test_no_message_holds_the_models_arguments() -> None:
+    secret = "hunter2"
+    for arguments in (f'{{"query": "{secret}', f'{{"query": ["{secret}"]}}', f'["{secret}"]', f'{{"{secret}'):
+        for events in events_of(chat(calls=[("a", "search", arguments)]), tools=[search]):
+            for event in events:
+                assert secret not in repr(event)
+                assert secret not in str(getattr(event, "error", ""))
+        turn = parse(chat(calls=[("a", "search", arguments)]), tools=[search])
+        assert secret not in repr(turn)
+        assert secret not in json.dumps(turn.messages()[1:])
+
+
+def test_a_providers_error_is_raised_with_its_own_words() -> None:
+    body = sse([{"error": {"message": "Overloaded", "type": "overloaded_error", "code": 529}}])
+    with pytest.raises(ProviderError, match="Overloaded") as raised:
+        parse([*chat(["Hi"], finish=None), *body]).raise_for_error()
+    assert (raised.value.code, raised.value.type, raised.value.kind) == (529, "overloaded_error", "provider_error")
+
+
+# -- 6: cost is linear -------------------------------------------------------------------------------------------------
+
+
+def work(run: Callable[[], object]) -> int:
+    """Calls made while it runs, and the characters that methods of text and bytes were given to look at.
+
+    A stand-in for time that is the same at every run. It does not see what operators copy, but what is copied again and
+    again is looked at again and again, too.
+    """
+    total = 0
+
+    def count(frame: FrameType, kind: str, what: Any) -> None:
+        nonlocal total
+        if kind in ("call", "c_call"):
+            total += 1
+        if kind == "c_call" and isinstance(owner := getattr(what, "__self__", None), (str, bytes)):
+            total += len(owner)
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return total
+
+
+UNBOUNDED = Limits(max_tool_calls=10**6, max_open_blocks=10**6)
+
+
+def call_chunk(**call: Any) -> dict[str, Any]:
+    return chat_chunk({"tool_calls": [call]})
+
+
+def block(index: int, content: dict[str, Any], *deltas: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"type": "content_block_start", "index": index, "content_block": content},
+        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+def message(blocks: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    end = [{"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
+    return [{"type": "message_start", "message": {"id": "m"}}, *(event for b in blocks for event in b), *end]
+
+
+STREAMS: dict[str, Callable[[int], Any]] = {
+    "one line in single bytes": lambda n: [bytes([byte]) for byte in sse([chat_chunk({"content": "x" * 4 * n})])[0]],
+    "data lines of one event": lambda n: b"data:\n" * 4 * n + b"data: {}\n\n",
+    "a body that is no event stream, in single bytes": lambda n: [b"x"] * 4 * n,
+    "text": lambda n: sse(chat_chunk({"content": "word "}) for _ in range(n)),
+    "white space before the text": lambda n: [chat_chunk({"content": " " * 20})] * n,
+    "a think block": lambda n: [chat_chunk({"content": piece}) for piece in ["<think>", *["x<"] * n, "</think>", "Hi"]],
+    "white space after a think block": lambda n: [
+        chat_chunk({"content": piece}) for piece in ["<think></think>", *[" \n" * 10] * n, "Hi"]
+    ],
+    "arguments": lambda n: argument_deltas(CHAT, ['{"query": "', *["word "] * n, '"}']),
+    "arguments in one deep value": lambda n: argument_deltas(ANTHROPIC, ['{"a":'] * n),
+    "white space in arguments": lambda n: argument_deltas(ANTHROPIC, ["{", *[" " * 20] * n, "}"]),
+    "a name in pieces": lambda n: [call_chunk(index=0, id="a", function={"name": f"piece{i}"}) for i in range(n)],
+    "calls": lambda n: [call_chunk(index=i, id=f"c{i}", function={"name": "f", "arguments": "{}"}) for i in range(n)],
+    "calls without id and index": lambda n: [call_chunk(function={"name": "f", "arguments": "{}"}) for _ in range(n)],
+    "calls with one id": lambda n: [call_chunk(index=i, id="a", function={"name": "f"}) for i in range(n)],
+    "calls with arguments as objects, in one chunk": lambda n: sse(
+        [
+            chat_chunk(
+                {"tool_calls": [{"index": i, "function": {"name": "f", "arguments": {"a": i}}} for i in range(n)]}
+            )
+        ]
+    ),
+    "blocks": lambda n: message(block(i, {"type": "text", "text": "x"}) for i in range(n)),
+    "blocks on one index": lambda n: message(block(0, {"type": "text", "text": "x"}) for _ in range(n)),
+    "blocks in the start of a message": lambda n: sse(
+        [
+            {
+                "type": "message_start",
+                "message": {
+                    "id": "m",
+                    "content": [
+                        {"type": "tool_use", "id": f"t{i}", "name": "f", "input": {"a": 1}} for i in range(n)
+                    ],
+                },
+            }
+        ]
+    ),
+    "calls that give their input at the start": lambda n: sse(
+        message(block(i, {"type": "tool_use", "id": f"t{i}", "name": "f", "input": {"a": 1}}) for i in range(n))
+    ),
+    "a signature in pieces": lambda n: message(
+        [block(0, {"type": "thinking"}, *[{"type": "signature_delta", "signature": "abc"}] * n)]
+    ),
+    "reasoning details": lambda n: [
+        chat_chunk({"reasoning_details": [{"type": "reasoning.text", "index": i % 2, "text": "x"}]}) for i in range(n)
+    ],
+    "warnings": lambda n: message(
+        [block(0, {"type": "text"}, *({"type": f"new{i}", "text": "x"} for i in range(n)))]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_cost_is_linear(name: str) -> None:
+    def run(size: int) -> Callable[[], object]:
+        body = STREAMS[name](size)
+
+        def read() -> None:
+            parse(body, wire=ANTHROPIC if "block" in name or "signature" in name else None, limits=UNBOUNDED).messages(
+                CHAT
+            )
+
+        return read
+
+    run(10)()  # what is made once
+    small, large = work(run(100)), work(run(800))
+    assert large < 8 * 1.25 * small, f"{small} for a hundred, {large} for eight hundred"
+
+
+def test_the_measure_of_cost_sees_what_is_quadratic() -> None:
+    def quadratic(size: int) -> None:
+        held = ""
+        for _ in range(size):
+            held += " " * 20
+            held.lstrip()
+
+    assert work(lambda: quadratic(800)) > 8 * 1.25 * work(lambda: quadratic(100))
+
+
+# -- 7: sans-IO: no clock, no randomness, no event loop ----------------------------------------------------------------
+
+DIGEST = """
+import base64, hashlib, json, sys
+from streamtools import parse
+digest = hashlib.sha256()
+for line in open(sys.argv[1], encoding="utf-8"):
+    quirk = json.loads(line)
+    body = base64.b64decode(quirk["sse_b64"]) if "sse_b64" in quirk else quirk["sse"].encode()
+    turn = parse(body, wire=quirk["wire"], tools=quirk["tools"])
+    told = [[c.call_id, c.name, c.arguments_text] for c in turn.calls], [[w.code, w.detail] for w in turn.warnings]
+    digest.update(json.dumps([told, turn.text, turn.messages("anthropic.messages")]).encode())
+print(digest.hexdigest())
+"""
+
+
+def test_the_same_bytes_give_the_same_turn_in_every_process() -> None:
+    repository = Path(__file__).resolve().parent.parent
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST, str(DATA / "quirks.jsonl")],
+            env={**os.environ, "PYTHONPATH": str(repository), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+
+
+@on_both_wires
+def test_below_the_pipeline_no_event_knows_its_time_or_place(wire: str) -> None:
+    for events in events_of(BODIES[wire](["Hi"], [("a", "f", "{}")])):
+        for event in events:
+            assert event.seq == -1
+            assert getattr(event, "time", 0.0) == 0.0
+            assert getattr(event, "causes", ()) == ()
+
+
+# -- 9: a schema has one owner -----------------------------------------------------------------------------------------
+
+
+def test_validation_is_against_the_tools_own_schema_whatever_was_exported() -> None:
+    before = json.dumps(search.schema)
+    for target in WIRES:
+        payload = search.to(target)
+        json.dumps(payload)
+        _spoil(payload)
+    assert json.dumps(search.schema) == before
+    good, bad = parse(chat(calls=[("a", "search", '{"query":"x"}'), ("b", "search", "{}")]), tools=[search]).calls
+    assert (good.status, bad.status, bad.problem) == ("ready", "invalid", "invalid_arguments")
+
+
+def _spoil(payload: Any) -> None:
+    """Change everything in a payload, in place."""
+    for item in list(payload.values()) if isinstance(payload, dict) else payload:
+        if isinstance(item, (dict, list)):
+            _spoil(item)
+    payload.clear()
+
+
+def test_arguments_run_as_the_model_wrote_them_not_as_the_schema_would() -> None:
+    (call,) = parse(chat(calls=[("a", "search", '{"query":"x"}')]), tools=[search]).calls
+    assert call.arguments == strict_json(call.arguments_text), "no defaults are filled in"
+    (ready,) = (
+        event
+        for events in events_of(chat(calls=[("a", "search", '{"query":"x"}')]), tools=[search])
+        for event in events
+        if isinstance(event, ToolCallReady)
+    )
+    assert ready.call.arguments == {"query": "x"}
