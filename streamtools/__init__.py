@@ -59,6 +59,7 @@ from .turn import ToolCall, Turn, Usage
 __version__ = "0.1.0"
 
 __all__ = [
+    "__version__",
     # wrap a stream
     "pipeline",
     "Pipeline",

@@ -12,9 +12,12 @@ import orjson
 Call = tuple[str, str, str]  # id, name, arguments as JSON text
 
 
-def sse(payloads: Iterable[dict[str, Any]]) -> list[bytes]:
-    """Each payload as an event of an event stream."""
-    return [b"data: " + orjson.dumps(payload) + b"\n\n" for payload in payloads]
+def sse(payloads: Iterable[dict[str, Any]], *, named: bool = False) -> list[bytes]:
+    """Each payload as an event of an event stream, named by its type if the provider does so."""
+    return [
+        (f"event: {payload['type']}\n".encode() if named else b"") + b"data: " + orjson.dumps(payload) + b"\n\n"
+        for payload in payloads
+    ]
 
 
 def chat_chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def anthropic(text: Sequence[str] = (), calls: Sequence[Call] = (), stop: str | 
     if stop is not None:
         payloads.append({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 1}})
         payloads.append({"type": "message_stop"})
-    return sse(payloads)
+    return sse(payloads, named=True)
 
 
 async def stream(items: Iterable[Any], *, then: BaseException | None = None) -> AsyncIterator[Any]:

@@ -61,6 +61,7 @@ WRONG = [
     (["decode", "empty"], 1, "the body holds no event"),
     (["demo", "--replay", "--trace", "empty/trace.json"], 1, "cannot write the trace to empty/trace.json: "),
     (["demo", "--replay", "Hello!"], 1, f"only {QUESTION!r} was recorded"),
+    (["demo", "--replay", "--port", "8080"], 1, "a recording has no model file and no port"),
     (["demo", "--replay", "--model", "x.gguf"], 1, "a recording has no model file and no port"),
 ]
 
@@ -102,6 +103,12 @@ def test_help_fits_a_page_and_shows_how(arguments: list[str], says: str, capsys:
     assert says in out
     assert max(map(len, out.splitlines())) <= 80
     assert err == ""
+
+
+def test_it_may_be_called_with_any_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert main(["--version"]) == 0
+    assert sys.stdout.getvalue().startswith("streamtools ")
 
 
 def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,6 +202,29 @@ def test_demo_replays_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 # -- what ends a command from outside ----------------------------------------------------------------------------
+
+
+def test_ctrl_c_while_it_reads_is_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Interrupted(io.RawIOBase):
+        def readinto(self, _: object) -> int:
+            raise KeyboardInterrupt
+
+        def readable(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Interrupted())))
+    assert main(["decode", "-"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+@posix
+def test_a_pipe_that_breaks_is_141(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w", encoding="utf-8") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert main(["decode", str(capture(CHAT, 1))]) == 141
+    assert capsys.readouterr().err == ""
 
 
 @posix

@@ -44,14 +44,7 @@ def clip(text: str, width: int, ellipsis: str) -> str:
     """
     if cells(text) <= width:
         return text
-    room = width - cells(ellipsis)
-    kept: list[str] = []
-    for character in text:
-        room -= _cells_of(character)
-        if room < 0:
-            break
-        kept.append(character)
-    return "".join(kept) + ellipsis
+    return text[: _room(text, 0, width - cells(ellipsis))] + ellipsis
 
 
 def pad(text: str, width: int) -> str:

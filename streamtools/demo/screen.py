@@ -24,7 +24,6 @@ from ..events import (
     ReasoningDelta,
     ReasoningEnd,
     RefusalDelta,
-    StepEnd,
     StreamEnd,
     TextDelta,
     TextEnd,
@@ -143,10 +142,6 @@ class Screen:
             text.finished = True
         self._texts = {}
 
-    def _step_end(self, _: StepEnd) -> None:
-        for block in self._blocks:
-            block.finished = True
-
     def _warning(self, event: Warning) -> None:
         self._whole_text("note", f"{event.code} {event.detail}".rstrip(), "dim")
 
@@ -203,5 +198,4 @@ _HANDLERS: dict[type[Event], Callable[[Screen, Any], None]] = {
     Observation: Screen._observation,
     Warning: Screen._warning,
     StreamEnd: Screen._stream_end,
-    StepEnd: Screen._step_end,
 }

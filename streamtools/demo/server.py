@@ -80,7 +80,7 @@ class ModelServer:
             connection.request("GET", "/slots")
             connection.getresponse().read()
         except (OSError, http.client.HTTPException) as error:
-            raise DemoError(f"the model server did not answer within {START_S} s") from error
+            raise DemoError(f"the model server did not answer within {START_S:g} s") from error
         finally:
             connection.close()
 

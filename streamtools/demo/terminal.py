@@ -56,7 +56,7 @@ class Terminal:
 
 def _can_write(text: str, encoding: str | None) -> bool:
     try:
-        text.encode(encoding or "ascii")
+        text.encode(encoding or "utf-8")
     except UnicodeEncodeError:
         return False
     return True

@@ -1,15 +1,15 @@
 """Previews: one growing JSON text in, the plain Python value of what has come so far out, at every delta.
 
 `PartialJSON.feed` takes text cut anywhere; `PartialJSON.view` reads on from where the last view stopped, so that the
-total time is linear in the text however small the deltas and however many the views. For every prefix the view is
-what pydantic-core makes of it (``from_json(prefix, allow_partial="trailing-strings", allow_inf_nan=False)``), except:
+total time is linear in the text however small the deltas and however many the views. For every prefix the view is what
+pydantic-core makes of it (``from_json(prefix, allow_partial="trailing-strings", allow_inf_nan=False)``), except:
 
 * Where that raises, the view stays as it was: None before there is a value, the last good one after an error. So it
   does where that passes over an error after a value (``[1 2``, ``{}x``).
 * Nothing shown vanishes: of a number that is cut (``12.``, ``12e+``) the part that is a number stays. Only a repeated
   key replaces what was shown for it, since the last one wins.
-* Half a surrogate pair is held back until the next character; where that is not the other half, it becomes U+FFFD.
-  Raw surrogates in the fed text are treated in the same way, so that a view is always valid Unicode.
+* Half a surrogate pair is held back until the next character; where that is not the other half, it becomes U+FFFD. Raw
+  surrogates in the fed text are treated in the same way, so that a view is always valid Unicode.
 * A string of more than `EAGER_CHARACTERS` lags while it grows, by less than ``1/LAG`` of its shown length: replacing
   it at every delta would copy it every time. It is exact at its end.
 * Of a number of more than `NUMBER_CHARACTERS`, so many are shown until it ends.
@@ -21,10 +21,10 @@ may come, the table that follows and an action, or None where there is nothing t
 text for good. The tables stand at the end of this module. A literal is a chain of them, one per letter; a number walks
 through them, too, and ends at the first character that its table does not know.
 
-Inside a string or a number the state is a function, `_leaf`, that reads on at the next delta. It consumes the delta, or
-ends and sets `_expect` to `_after`, which follows every value in the innermost container. A string advances by runs: one
-expression eats all up to the quote, a cut or an error. What is cut (``\\u00``, half a pair) is `_held` back, eleven
-characters at most, and read again in front of the next delta.
+Inside a string or a number the state is a function, `_leaf`, that reads on at the next delta. It consumes the delta,
+or ends and sets `_expect` to `_after`, which follows every value in the innermost container. A string advances by
+runs: one expression eats all up to the quote, a cut or an error. What is cut (``\\u00``, half a pair) is `_held` back,
+eleven characters at most, and read again in front of the next delta.
 
 `_parent` is the innermost container and `_slot` where its current value goes: the key, or -1 in a list; `_stack` keeps
 both, and `_after`, for each container around it: nothing recurses. A leaf is placed in its parent as soon as there is
@@ -49,14 +49,12 @@ __all__ = ["EAGER_CHARACTERS", "LAG", "NUMBER_CHARACTERS", "PartialJSON"]
 
 EAGER_CHARACTERS = 4096  # a string of up to this length is exact at every view: one copy costs 0.1 µs
 LAG = 64  # a longer one is copied when it has grown by 1/64: about 64 times in all, whatever the size of the deltas
-NUMBER_CHARACTERS = 64  # of a number are converted at every view: what costs no more than the rest of a view
+NUMBER_CHARACTERS = 64  # of a number are converted at every view, and more once: conversion takes quadratic time
 _MAX_NUMBER_CHARACTERS = 4300  # but for the sign: the digits of an integer that jiter and CPython convert
 _DEFAULT_MAX_DEPTH = Limits().max_json_depth
 _VALUELESS = ("", "-")  # beginnings of a number
 
-_Action: TypeAlias = (
-    "Callable[[PartialJSON, str, int], int]"  # takes the text and where to read; returns where to go on
-)
+_Action: TypeAlias = "Callable[[PartialJSON, str, int], int]"  # from the text and where to read to where to go on
 _Table: TypeAlias = "dict[str, tuple[_Table, _Action | None]]"
 
 _HEX = "[0-9a-fA-F]"
@@ -99,8 +97,7 @@ class PartialJSON(Preview):
         self._more: list[str] = []  # what it lacks
         self._more_size = 0
         self._held = ""
-        self._number = ""  # what has come of the number
-        self._phase = _NUMBER
+        self._number, self._phase = "", _NUMBER  # what has come of the number, and what may follow
 
     def feed(self, text: str) -> None:
         """Append text, cut anywhere. It waits until a view reads it; takes constant time."""
@@ -119,8 +116,7 @@ class PartialJSON(Preview):
             text = pieces.popleft()
             if pieces:
                 text = self._take(text, end)
-            n = len(text)
-            self._read += n
+            self._read += (n := len(text))
             i = 0 if self._leaf is None else self._leaf(self, text, 0)
             expect = self._expect
             while i < n:
@@ -138,10 +134,7 @@ class PartialJSON(Preview):
         return self._top[-1]
 
     def tentative(self) -> tuple[str | int, ...] | None:
-        """Path of a number at the very end of the view, which may go on (``12`` of ``123``); else None.
-
-        It holds keys and indexes from the top, and is empty for a top-level number.
-        """
+        """Path of a number at the very end of the view, which may go on: ``("a", 0)`` in ``{"a": [12``. Else None."""
         if self._leaf is not _IN_NUMBER or self._number == "-":
             return None
         path = [*self._stack, (self._parent, self._slot, self._after)][1:]  # the first parent is `_top`
@@ -209,7 +202,7 @@ class PartialJSON(Preview):
 
     def _in_string(self, text: str, i: int) -> int:
         n = len(text)
-        # Most deltas inside a string are plain text; to see that takes half the time of the expression.
+        # Long, because calls are what costs here. To see that a delta is plain takes half the time of the expression.
         if i == 0 and '"' not in text and "\\" not in text and text.isprintable():
             end, run = n, text
         else:
@@ -339,8 +332,7 @@ _MINUS = _table({"0": _ZERO, "123456789": _INTEGER})  # -
 _NUMBER = _table({"0": _ZERO, "123456789": _INTEGER, "-": _MINUS})  # its first character
 
 _BLANK: dict[str, _Table | None] = {" \t\n\r": None}
-_LITERALS = {"t": _literal("true", True), "f": _literal("false", False), "n": _literal("null", None)}
-_ANY = _BLANK | _LITERALS
+_ANY = _BLANK | {"t": _literal("true", True), "f": _literal("false", False), "n": _literal("null", None)}
 _BEGIN: dict[str, _Action] = {
     "{[": PartialJSON._open,
     '"': PartialJSON._open_string,

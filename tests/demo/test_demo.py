@@ -9,10 +9,12 @@ import re
 import socket
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from display import Glass
 
 from streamtools import StreamError, Trajectory, parse
 from streamtools.demo import QUESTION, WIRES, DemoError, Options, converse, run
@@ -92,11 +94,45 @@ def test_a_question_that_is_too_long_is_refused_in_the_servers_words(tmp_path: P
 # -- the recordings ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_a_replay_is_the_same_run(wire: str, tmp_path: Path) -> None:
-    shown, spans = ran(tmp_path, wire=wire, replay=True)
+def test_a_replay_is_the_same_run(tmp_path: Path) -> None:
+    shown, spans = ran(tmp_path, replay=True)
     assert "replayed from a recording: as you asked" in shown
     check_the_default_run(shown, spans)
+
+
+class Tty(io.StringIO):
+    """A terminal of 80 by 24 cells."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def tty(monkeypatch: pytest.MonkeyPatch) -> Tty:
+    for name, value in {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "NO_COLOR": "1", "WT_SESSION": "1"}.items():
+        monkeypatch.setenv(name, value)
+    return Tty()
+
+
+def test_a_terminal_ends_with_the_picture_that_a_file_gets(tty: Tty, tmp_path: Path) -> None:
+    options = Options(replay=True, trace=tmp_path / "trace.json")
+    run(options, tty)
+    assert " running" in tty.getvalue()
+    page = Tty()
+    run(replace(options, verbose=True), page)
+    assert "\x1b" not in page.getvalue(), "a log may be written in between, so nothing is rewritten"
+    glass = Glass().write(tty.getvalue()).text()
+    without_times = [re.sub(r"[\d.]+ (s|ms|→)|[█▒ ]+", " ", text) for text in (glass, page.getvalue())]
+    assert without_times[0] == without_times[1]
+
+
+def test_a_replay_sends_what_was_recorded() -> None:
+    async def received() -> bytes:
+        return b"".join([line async for line in await replaying(QUESTION, WIRES[0])([])])
+
+    assert asyncio.run(received()) == capture(WIRES[0], 1).read_bytes()
 
 
 @pytest.mark.parametrize("missing", ["xllamacpp", "httpx"])
@@ -198,7 +234,7 @@ def test_only_the_demos_own_question_was_recorded() -> None:
 
 @needs_server
 def test_who_asked_for_a_replay_is_not_told_to_install_anything(tmp_path: Path) -> None:
-    with pytest.raises(DemoError, match="for questions of your own: leave out --replay$"):
+    with pytest.raises(DemoError, match=r"for questions of your own: leave out --replay$"):
         ran(tmp_path, question="Hello!", replay=True)
 
 

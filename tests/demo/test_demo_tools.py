@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import anyio
@@ -61,6 +62,13 @@ async def test_every_call_takes_a_moment_and_each_another() -> None:
 )
 async def test_numbers_are_as_plain_as_they_can_be(name: str, arguments: dict[str, Any], expected: str) -> None:
     assert str(await answer(name, **arguments)) == expected
+
+
+@pytest.mark.anyio
+async def test_texts_are_short_enough_for_the_model_to_repeat() -> None:
+    assert await answer("get_time", city="Oslo") == "13:38"
+    assert re.fullmatch(r"\d\d pages about trains", await answer("search", query="trains"))
+    assert re.fullmatch(r"\d+\.\d\d", str(await answer("stock_price", symbol="QZX")))
 
 
 @pytest.mark.anyio

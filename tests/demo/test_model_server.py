@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import types
 import urllib.request
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -90,4 +92,17 @@ def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
 def test_without_the_server_one_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     with pytest.raises(DemoError, match=r"pip install 'llm-streamtools\[demo\]'"), ModelServer():
+        pass
+
+
+def test_a_server_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    fake = types.ModuleType("xllamacpp")
+    fake.__spec__ = ModuleSpec("xllamacpp", None)
+    fake.CommonParams = lambda: types.SimpleNamespace(model=types.SimpleNamespace(), cpuparams=types.SimpleNamespace())
+    fake.Server = lambda _: types.SimpleNamespace(listening_address=address)
+    monkeypatch.setitem(sys.modules, "xllamacpp", fake)
+    with pytest.raises(DemoError, match=r"^the model server did not answer within 10 s$"), ModelServer():
         pass

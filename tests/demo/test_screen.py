@@ -22,6 +22,8 @@ from streamtools.events import (
     StepStart,
     StreamEnd,
     TextDelta,
+    TextEnd,
+    TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -211,6 +213,14 @@ def test_a_call_that_never_ran_says_why_and_shows_what_came_of_it() -> None:
     assert output == '\nmodel  get_weather({"city": "To…\n         truncated: its arguments were cut\n'
 
 
+def test_a_call_that_was_cut_keeps_what_could_be_read_of_it() -> None:
+    screen = Screen(PAGE)
+    cut = ToolCall(call_id="a", name="get_weather", arguments_text='{"city": "To', problem="incomplete_json")
+    growing = [ToolCallStart("a", "get_weather"), ToolCallDelta("a", "x", _source=Seen({"city": "To"}))]
+    output = screen.ask(0.0) + shown(screen, [*growing, ToolCallEnd(cut)]) + screen.close()
+    assert output == '\nmodel  get_weather(city="To…\n'
+
+
 def test_a_call_of_the_providers_own_is_shown_without_times() -> None:
     screen = Screen(PAGE)
     search = ToolCall(call_id="a", name="web_search", kind="server", arguments={"q": "x"}, status="ready")
@@ -224,6 +234,8 @@ def test_reasoning_refusals_and_warnings_are_told_apart() -> None:
         ReasoningStart(),
         ReasoningDelta("Let me think."),
         ReasoningEnd(),
+        TextStart(),
+        TextEnd(),
         Warning("inline_think", "seen"),
         Unknown({"type": "new"}),
         RefusalDelta("I will not."),

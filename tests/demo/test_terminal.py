@@ -31,7 +31,7 @@ def test_a_terminal_is_live_and_coloured() -> None:
 
 
 def test_a_file_is_neither() -> None:
-    assert Terminal.of(io.StringIO(), {"WT_SESSION": "1"}) == Terminal(width=100, height=30, unicode=False)
+    assert Terminal.of(io.StringIO(), {"WT_SESSION": "1"}) == Terminal(width=100, height=30)
 
 
 def test_no_color_takes_the_colours_and_nothing_else() -> None:

@@ -1,0 +1,231 @@
+"""Streams as people hold them: SDK objects, responses, iterators; read the cheap way, and closed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anthropic as anthropic_sdk
+import httpx
+import httpx2
+import openai
+import pytest
+from streams import anthropic, chat, stream
+
+from streamtools import Limits, TextDelta, Turn, parse, pipeline, tool
+
+pytestmark = pytest.mark.anyio
+
+CALLS = [("call_a", "add", '{"a": 1, "b": 2}'), ("call_b", "add", '{"a": 3, "b": 4}')]
+CHAT = chat(["Hel", "lo"], CALLS)
+MESSAGES = anthropic(["Hel", "lo"], CALLS)
+REQUEST: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+@tool(effect="pure")
+async def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+class Body(httpx2.AsyncByteStream):
+    """A response body in chunks that remembers how far it was read, and whether it was closed."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self.chunks = chunks
+        self.read = 0
+        self.closed = False
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self.read == len(self.chunks):
+            raise StopAsyncIteration
+        self.read += 1
+        return self.chunks[self.read - 1]
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def client_for(body: Body) -> httpx2.AsyncClient:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=body)
+
+    return httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+
+
+def is_whole(turn: Turn) -> None:
+    assert turn.text == "Hello"
+    assert [observation.value for observation in turn.observations] == [3, 7]
+    assert turn.complete
+    assert turn.error is None
+
+
+async def run(source: Any) -> Turn:
+    async with pipeline(source, tools=[add]) as events:
+        _ = [event async for event in events]
+    return events.turn
+
+
+async def test_an_openai_stream_nobody_has_begun_is_read_as_bytes_and_closed() -> None:
+    body = Body(CHAT)
+    async with openai.AsyncOpenAI(api_key="k", http_client=client_for(body)) as client:
+        source = await client.chat.completions.create(**REQUEST, stream=True)
+        is_whole(await run(source))
+        assert source.response.is_stream_consumed
+    assert body.closed
+
+
+# The openai SDK leaves its inner generators to the garbage collector at [DONE], which trio reports.
+ASYNCIO_ONLY = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+@ASYNCIO_ONLY
+async def test_an_openai_stream_that_was_begun_goes_on_chunk_by_chunk() -> None:
+    body = Body(CHAT)
+    async with openai.AsyncOpenAI(api_key="k", http_client=client_for(body)) as client:
+        source = await client.chat.completions.create(**REQUEST, stream=True)
+        first = await source.__anext__()
+        assert first.choices[0].delta.role == "assistant"
+        is_whole(await run(source))
+    assert body.closed
+
+
+@ASYNCIO_ONLY
+async def test_an_openai_stream_manager_is_entered_and_its_derived_events_are_not_counted_twice() -> None:
+    for begun in (False, True):
+        body = Body(CHAT)
+        async with openai.AsyncOpenAI(api_key="k", http_client=client_for(body)) as client:
+            manager = client.chat.completions.stream(**REQUEST)
+            if begun:
+                async with manager as source:
+                    await source.__anext__()
+                    is_whole(await run(source))
+            else:
+                is_whole(await run(manager))
+        assert body.closed
+
+
+async def test_an_openai_response_that_is_streamed_raw_is_read_as_bytes() -> None:
+    body = Body(CHAT)
+    async with openai.AsyncOpenAI(api_key="k", http_client=client_for(body)) as client:
+        is_whole(await run(client.chat.completions.with_streaming_response.create(**REQUEST, stream=True)))
+    assert body.closed
+
+
+async def test_an_anthropic_stream_is_read_as_bytes_or_goes_on_event_by_event() -> None:
+    for begun in (False, True):
+        body = Body(MESSAGES)
+        async with anthropic_sdk.AsyncAnthropic(api_key="k", http_client=client_for(body)) as client:
+            source = await client.messages.create(**REQUEST, max_tokens=9, stream=True)
+            if begun:
+                assert (await source.__anext__()).type == "message_start"
+            is_whole(await run(source))
+        assert body.closed
+
+
+async def test_the_derived_events_of_the_anthropic_helper_are_not_counted_twice() -> None:
+    for begun in (False, True):
+        body = Body(MESSAGES)
+        async with anthropic_sdk.AsyncAnthropic(api_key="k", http_client=client_for(body)) as client:
+            manager = client.messages.stream(**REQUEST, max_tokens=9)
+            if begun:
+                async with manager as source:
+                    await source.__anext__()
+                    is_whole(await run(source))
+            else:
+                is_whole(await run(manager))
+        assert body.closed
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+async def test_a_response_of_httpx_or_httpx2_is_read_and_closed_also_when_the_consumer_leaves(library: Any) -> None:
+    def answer(request: Any) -> Any:
+        return library.Response(200, content=b"".join(CHAT))
+
+    async with library.AsyncClient(transport=library.MockTransport(answer)) as client:
+        async with client.stream("POST", "http://test/") as response:
+            is_whole(await run(response))
+        is_whole(await run(client.stream("POST", "http://test/")))  # not entered: entered for you
+        response = await client.send(client.build_request("POST", "http://test/"), stream=True)
+        async with pipeline(response) as events:
+            async for _ in events:
+                break
+        assert response.is_closed
+
+
+async def test_an_error_page_with_a_status_says_what_came_instead_of_a_stream() -> None:
+    def answer(request: Any) -> Any:
+        return httpx.Response(401, json={"error": {"message": "bad key", "type": "auth", "code": 401}})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        response = await client.send(client.build_request("POST", "http://test/"), stream=True)
+        async with pipeline(response) as events:
+            with pytest.raises(Exception, match="bad key"):
+                _ = [event async for event in events]
+
+
+@pytest.mark.parametrize("wire", [CHAT, MESSAGES])
+async def test_bytes_text_and_payloads_make_the_same_turn(wire: list[bytes]) -> None:
+    import orjson
+
+    whole = b"".join(wire)
+    payloads = [orjson.loads(item.partition(b"data: ")[2]) for item in wire if b"[DONE]" not in item]
+    for source in (
+        wire,
+        [whole],
+        whole,
+        whole.decode(),
+        [item.decode() for item in wire],
+        [bytearray(item) for item in wire],
+        [memoryview(whole)],
+        payloads,
+        stream(wire),
+        stream(payloads),
+        stream([whole[:100].decode(), whole[100:]]),
+    ):
+        is_whole(await run(source))
+    expected = parse(whole, tools=[add])
+    assert parse(payloads, tools=[add]).parts == expected.parts
+
+
+async def test_what_cannot_be_streamed_is_refused_before_anything_starts() -> None:
+    async def unawaited() -> None: ...
+
+    coroutine = unawaited()
+    cases: list[tuple[Any, str]] = [
+        (coroutine, "was not awaited"),
+        ({"choices": []}, "stream=True"),
+        ((chunk for chunk in CHAT), "use the async client"),
+        (42, "cannot stream from int"),
+    ]
+    for source, says in cases:
+        with pytest.raises(TypeError, match=says):
+            pipeline(source)
+    coroutine.close()
+
+
+async def test_an_item_that_is_nothing_we_know_is_an_error_that_names_its_type() -> None:
+    async with pipeline(stream([b"", 42])) as events:
+        with pytest.raises(TypeError, match="not int"):
+            _ = [event async for event in events]
+
+
+async def test_a_huge_chunk_is_worked_on_in_slices_so_that_the_consumer_keeps_up() -> None:
+    body = b"".join(chat(["x" * 10] * 5000, finish="stop"))
+    waiting = []
+    async with pipeline(stream([body]), limits=Limits(event_buffer=4)) as events:
+        async for event in events:
+            if isinstance(event, TextDelta):
+                waiting.append(len(events._outbox.queue))
+    assert len(events.turn.text) == 50_000
+    assert max(waiting) < 1000
+
+
+async def test_the_source_is_not_read_past_the_end_marker() -> None:
+    body = Body([*CHAT, *CHAT])
+
+    is_whole(await run(body))
+    assert body.read == len(CHAT)

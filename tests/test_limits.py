@@ -1,0 +1,344 @@
+"""Every bound of the sans-IO part: one below it, at it, and one beyond, through `parse`; the error names it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pytest
+from sansio import ANTHROPIC, WIRES, byte_by_byte, check_histories, check_turn
+from streams import anthropic, chat, chat_chunk, sse
+
+from streamtools import LimitExceeded, Limits, StreamDecoder, StreamEnd, ToolCall, ToolCallEnd, Turn, parse
+
+
+def messages_body(*blocks: list[dict[str, Any]]) -> list[bytes]:
+    end = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type": "message_stop"}]
+    return sse([{"type": "message_start", "message": {"id": "m"}}, *(event for b in blocks for event in b), *end])
+
+
+def block(index: int, content: dict[str, Any], *deltas: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"type": "content_block_start", "index": index, "content_block": content},
+        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+def payloads(body: list[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(item[6:]) for item in body if item.startswith(b"data: {")]
+
+
+def arguments(size: int) -> str:
+    return '{"a":"' + "x" * (size - 8) + '"}'
+
+
+def nested(depth: int) -> str:
+    return '{"a":' * (depth - 1) + "{}" + "}" * (depth - 1)
+
+
+# -- what ends the stream --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Stream:
+    """A body that holds exactly so much of what a limit of the stream bounds."""
+
+    setting: str
+    limit: int
+    make: Callable[[int], list[bytes]]
+
+
+def line(size: int) -> list[bytes]:
+    frame = 2 + len(sse([chat_chunk({"content": ""}, "stop")])[0])
+    return sse([chat_chunk({"content": "x" * (size + 4 - frame)}, "stop")])
+
+
+def comment(size: int) -> list[bytes]:
+    return [b":" * size + b"\n", *chat(["Hi"], finish="stop")]
+
+
+def last_line(size: int) -> list[bytes]:
+    return [*chat(["Hi"], finish="stop")[:-1], b":" * size]
+
+
+def whole_body(size: int) -> list[bytes]:
+    body = chat(["Hi"], finish="stop")
+    return [b":" * (size - len(b"".join(body)) - 1) + b"\n", *body]
+
+
+def reasoning(size: int) -> list[bytes]:
+    return sse([chat_chunk({"reasoning_content": "x" * (size - 1), "content": "y"}), chat_chunk({}, "stop")])
+
+
+def reasoning_details(size: int) -> list[bytes]:
+    detail = {"type": "reasoning.encrypted", "index": 0, "data": "x"}
+    return sse([*[chat_chunk({"reasoning_details": [detail]})] * size, chat_chunk({}, "stop")])
+
+
+def typed_blocks_and_refusal(size: int) -> list[bytes]:
+    text = {"type": "text", "text": "x" * (size - 1)}
+    return sse([chat_chunk({"content": [text]}), chat_chunk({"refusal": "y"}), chat_chunk({}, "stop")])
+
+
+def text_of_blocks(size: int) -> list[bytes]:
+    return messages_body(
+        block(0, {"type": "thinking"}, {"type": "thinking_delta", "thinking": "x" * (size - 2)}),
+        block(1, {"type": "text", "text": "y"}, {"type": "text_delta", "text": "z"}),
+    )
+
+
+def calls(count: int) -> list[tuple[str, str, str]]:
+    return [(f"c{number}", "f", "{}") for number in range(count)]
+
+
+def calls_in_one_chunk(count: int) -> list[bytes]:
+    heads = [{"index": number, "id": f"c{number}", "function": {"name": "f"}} for number in range(count)]
+    return sse([chat_chunk({"tool_calls": heads}), chat_chunk({}, "tool_calls")])
+
+
+def arguments_object(size: int) -> list[bytes]:
+    function = {"name": "f", "arguments": json.loads(arguments(size))}
+    call = {"index": 0, "id": "a", "function": function}
+    return sse([chat_chunk({"tool_calls": [call]}), chat_chunk({}, "tool_calls")])
+
+
+def input_at_the_start(size: int) -> list[bytes]:
+    return messages_body(block(0, {"type": "tool_use", "id": "a", "name": "f", "input": json.loads(arguments(size))}))
+
+
+def blocks(count: int) -> list[bytes]:
+    return messages_body(*(block(number, {"type": "text", "text": "x"}) for number in range(count)))
+
+
+def blocks_on_one_index(count: int) -> list[bytes]:
+    return messages_body(*[block(0, {"type": "redacted_thinking", "data": "x"})] * count)
+
+
+STREAMS = {
+    "a line": Stream("max_event_bytes", 400, line),
+    "a comment": Stream("max_event_bytes", 400, comment),
+    "a last line": Stream("max_event_bytes", 400, last_line),
+    "the body": Stream("max_stream_bytes", 2000, whole_body),
+    "the text": Stream("max_text_bytes", 20, lambda n: chat(["x" * (n - 1), "y"], finish="stop")),
+    "one text": Stream("max_text_bytes", 20, lambda n: chat(["x" * n], finish="stop")),
+    "the text of a think block": Stream("max_text_bytes", 20, lambda n: chat(["<think>", "x" * n, "</think>"])),
+    "white space that may precede a think block": Stream("max_text_bytes", 20, lambda n: chat([" "] * n)),
+    "text in typed blocks, and a refusal": Stream("max_text_bytes", 20, typed_blocks_and_refusal),
+    "reasoning and text": Stream("max_text_bytes", 20, reasoning),
+    "reasoning details": Stream("max_text_bytes", 20, reasoning_details),
+    "the text of blocks": Stream("max_text_bytes", 20, text_of_blocks),
+    "calls": Stream("max_tool_calls", 20, lambda n: chat(calls=calls(n))),
+    "calls in blocks": Stream("max_tool_calls", 20, lambda n: anthropic(calls=calls(n))),
+    "calls in one chunk": Stream("max_tool_calls", 20, calls_in_one_chunk),
+    "the arguments of all calls": Stream(
+        "max_total_argument_bytes", 40, lambda n: chat(calls=[("a", "f", arguments(n - 10)), ("b", "f", arguments(10))])
+    ),
+    "arguments as objects": Stream("max_total_argument_bytes", 40, arguments_object),
+    "an input in the start of a block": Stream("max_total_argument_bytes", 40, input_at_the_start),
+    "blocks": Stream("max_open_blocks", 20, blocks),
+    "blocks that share an index": Stream("max_open_blocks", 20, blocks_on_one_index),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_stream_may_hold_as_much_as_the_limit_and_no_more(name: str) -> None:
+    stream = STREAMS[name]
+    size = stream.limit
+    for held, exceeded in ((size - 1, False), (size, False), (size + 1, True)):
+        body = stream.make(held)
+        for chunks in (body, b"".join(body), byte_by_byte(b"".join(body))):
+            turn = parse(chunks, limits=Limits(**{stream.setting: size}))
+            check_turn(turn)
+            if exceeded:
+                error = turn.error
+                assert isinstance(error, LimitExceeded)
+                assert (error.setting, error.limit, error.kind) == (stream.setting, size, "limit_exceeded")
+                assert stream.setting in str(error)
+                assert not turn.complete
+                assert turn.finish in ("error", None)
+                assert not any(call.dispatchable for call in turn.calls)
+                check_histories(turn)
+            else:
+                assert turn.error is None
+                assert turn.complete
+
+
+BY_PAYLOAD = {name: s for name, s in STREAMS.items() if s.setting not in ("max_event_bytes", "max_stream_bytes")}
+
+
+@pytest.mark.parametrize("name", BY_PAYLOAD)
+def test_payloads_that_somebody_else_parsed_are_bounded_alike(name: str) -> None:
+    stream = STREAMS[name]
+    size = stream.limit
+    for held, exceeded in ((size, False), (size + 1, True)):
+        error = parse(payloads(stream.make(held)), limits=Limits(**{stream.setting: size})).error
+        assert (getattr(error, "setting", None) == stream.setting) is exceeded
+
+
+def test_what_was_said_before_the_limit_stays_however_the_stream_is_cut() -> None:
+    body = b"".join(chat(["Hello", " you"], [("a", "f", '{"a":1}')]))
+    for setting, limit in (("max_stream_bytes", 600), ("max_text_bytes", 7), ("max_event_bytes", 170)):
+        limits = Limits(**{setting: limit})
+        turns = [parse(chunks, limits=limits) for chunks in (body, byte_by_byte(body), [body[:300], body[300:]])]
+        assert {type(turn.error) for turn in turns} == {LimitExceeded}
+        assert len({(turn.text, turn.wire, len(turn.calls)) for turn in turns}) == 1
+
+
+@pytest.mark.parametrize("setting", ["max_event_bytes", "max_stream_bytes"])
+def test_what_follows_the_end_does_not_exceed_anything(setting: str) -> None:
+    body = chat(["Hi"], finish="stop")
+    limits = Limits(**{setting: len(b"".join(body))})
+    for chunks in ([*body, b"x" * 5000], [b"".join(body) + b"x" * 5000], [*body, *byte_by_byte(b"x" * 5000)]):
+        turn = parse(chunks, limits=limits)
+        assert (turn.text, turn.finish, turn.complete, turn.error) == ("Hi", "stop", True, None)
+
+
+def test_a_stream_that_exceeded_a_limit_can_be_fed_on_and_finished() -> None:
+    for setting in ("max_event_bytes", "max_stream_bytes", "max_text_bytes"):
+        decoder = StreamDecoder(limits=Limits(**{setting: 150}))
+        for _ in range(20):
+            decoder.feed(sse([chat_chunk({"content": "x" * 40})])[0])
+        assert decoder.done
+        end = decoder.finish()[-1]
+        assert isinstance(end, StreamEnd)
+        assert isinstance(end.error, LimitExceeded)
+        assert end.error.setting == setting
+
+
+# -- what concerns one call ------------------------------------------------------------------------------------------
+
+
+def one_call(wire: str, call_id: str, name: str, text: str, limits: Limits) -> tuple[ToolCall, str]:
+    """The call, and its error's text; beside it, a call that nothing is wrong with."""
+    body = (chat if wire != ANTHROPIC else anthropic)(calls=[(call_id, name, text), ("other", "g", "{}")])
+    turn = parse(body, limits=limits)
+    assert turn.error is None
+    call, other = turn.calls
+    assert (other.status, other.dispatchable, other.call_id) == ("ready", True, "other")
+    check_turn(turn)
+    check_histories(turn)
+    decoder = StreamDecoder(limits=limits)
+    events = [event for item in body for event in decoder.feed(item)] + decoder.finish()
+    errors = [str(event.error or "") for event in events if isinstance(event, ToolCallEnd)]
+    assert errors[1] == ""
+    return call, errors[0]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("setting", "problem", "make"),
+    [
+        ("max_argument_bytes", "argument_too_large", lambda n: ("a", "f", arguments(n))),
+        ("max_json_depth", "too_deep", lambda n: ("a", "f", nested(n))),
+        ("max_json_depth", "too_deep", lambda n: ("a", "f", json.dumps(nested(n)))),
+        ("max_json_depth", "too_deep", lambda n: ("a", "f", f"```json\n{nested(n)}\n```")),
+        ("max_json_depth", "too_deep", lambda n: ("a", "f", '{"a":' + "[" * (n - 1) + "]" * (n - 1) + "}")),
+        ("max_name_bytes", "name_too_long", lambda n: ("a", "f" * n, "{}")),
+    ],
+)
+def test_a_call_may_be_as_large_as_the_limit_and_no_larger(
+    wire: str, setting: str, problem: str, make: Callable[[int], tuple[str, str, str]]
+) -> None:
+    limits = Limits(**{setting: 20})
+    for size in (19, 20):
+        call, error = one_call(wire, *make(size), limits)
+        assert (call.status, call.problem, call.dispatchable, error) == ("ready", None, True, "")
+    call, error = one_call(wire, *make(21), limits)
+    assert (call.status, call.problem, call.dispatchable, call.arguments) == ("invalid", problem, False, None)
+    assert f"{setting}=20" in error
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_longer_id_is_replaced(wire: str) -> None:
+    limits = Limits(max_id_bytes=20)
+    for size in (19, 20):
+        call, _ = one_call(wire, "i" * size, "f", "{}", limits)
+        assert (call.call_id, call.call_id_synthesized) == ("i" * size, False)
+    call, _ = one_call(wire, "i" * 21, "f", "{}", limits)
+    assert call.call_id_synthesized
+    assert len(call.call_id) < 40
+    assert call.dispatchable
+
+
+def test_a_name_that_comes_in_endless_pieces_is_not_kept() -> None:
+    pieces = [chat_chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": f"p{i}_"}}]}) for i in range(500)]
+    (call,) = parse([*pieces, chat_chunk({}, "tool_calls")], limits=Limits(max_name_bytes=64)).calls
+    assert (call.problem, call.dispatchable) == ("name_too_long", False)
+    assert len(call.name) <= 64
+
+
+def test_of_arguments_that_are_too_large_no_more_than_the_limit_is_kept() -> None:
+    for text in ('{"a":1}' + " " * 100, arguments(1000)):
+        turn = parse(chat(calls=[("a", "f", text)]), limits=Limits(max_argument_bytes=20))
+        assert len(turn.calls[0].arguments_text) <= 20
+        assert turn.messages()[0]["tool_calls"][0]["function"]["arguments"] == "{}"
+    pieces = [
+        chat_chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}) for piece in ['{"a":1}', " " * 30]
+    ]
+    head = chat_chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]})
+    turn = parse([head, *pieces, chat_chunk({}, "tool_calls")], limits=Limits(max_argument_bytes=20))
+    assert turn.calls[0].problem == "argument_too_large"
+    assert turn.messages()[0]["tool_calls"][0]["function"]["arguments"] == "{}", "what was kept is not the whole"
+
+
+def test_the_history_of_a_call_does_not_depend_on_the_default_limits() -> None:
+    text = nested(100)
+    turn = parse(chat(calls=[("a", "f", text)]), limits=Limits(max_json_depth=100))
+    assert turn.calls[0].dispatchable
+    assert turn.messages()[0]["tool_calls"][0]["function"]["arguments"] == text
+
+
+# -- what an error may quote, and what the turn may collect ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [b"data: " + b"x" * 5000 + b"\n\n", b"y" * 5000, b"<html>" + b"\x00\xff" * 3000])
+def test_an_error_quotes_no_more_of_the_peer_than_the_limit(body: bytes) -> None:
+    for limit in (1, 20, 512):
+        error = parse(body, wire=WIRES[0], limits=Limits(max_error_excerpt=limit)).error
+        assert error is not None
+        assert len(str(error)) < 6 * limit + 100
+        assert str(error).isprintable()
+
+
+def warned(turn: Turn) -> int:
+    return sum(len(warning.code) + len(warning.detail) for warning in turn.warnings)
+
+
+def test_a_warning_does_not_hold_what_the_peer_chose_to_send() -> None:
+    long = "T" * 10_000
+    turn = parse(
+        messages_body(
+            block(0, {"type": long}, {"type": "text_delta", "text": "x"}, {"type": long}),
+            block(1, {"type": "text"}, {"type": long}, {"type": "input_json_delta", "partial_json": "{}"}),
+        )
+    )
+    assert warned(turn) < 2000
+
+
+def test_warnings_do_not_pile_up() -> None:
+    deltas = [{"type": f"new_delta_{number}"} for number in range(5000)]
+    assert len(parse(messages_body(block(0, {"type": "text"}, *deltas))).warnings) < 500
+
+
+# -- the limits themselves -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Limits)])
+@pytest.mark.parametrize("value", [0, -1, "1", None, True, float("nan")])
+def test_a_limit_is_a_number_greater_than_zero(field: str, value: Any) -> None:
+    if field == "tool_timeout" and value is None:
+        assert Limits(tool_timeout=None).tool_timeout is None
+        return
+    with pytest.raises(ValueError, match=field):
+        Limits(**{field: value})
+
+
+def test_the_default_limits_take_what_providers_send() -> None:
+    limits = Limits()
+    assert limits.max_event_bytes >= 1 << 20
+    assert limits.max_argument_bytes <= limits.max_total_argument_bytes <= limits.max_stream_bytes
+    turn = parse(chat(["x" * 1_000_000], [("a", "f", arguments(1_000_000))]))
+    assert (turn.complete, turn.calls[0].dispatchable) == (True, True)
