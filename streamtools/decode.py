@@ -141,9 +141,10 @@ class StreamDecoder:
             return out
         try:
             if type(item) is bytes:
-                self._size += len(item)
-                if self._size > self._max_size and not self.done:
-                    raise LimitExceeded("max_stream_bytes", limit=self._max_size, value=self._size)
+                size = self._size + len(item)
+                if size > self._max_size and not self.done:
+                    return self._last_bytes(item[: self._max_size - self._size], size)
+                self._size = size
                 if self._head is not None:
                     self._framed = True
                     self._head += item[: _HEAD_BYTES - len(self._head)]
@@ -203,6 +204,14 @@ class StreamDecoder:
                 out.extend(self._chain.feed(StreamEnd(finish="error", error=self._error)))
                 break
         out.extend(self._chain.finish())
+        return out
+
+    def _last_bytes(self, item: bytes, size: int) -> list[Event]:
+        """The bytes that the limit still allows; unless they end the stream, it is over now."""
+        out = self.feed(item)
+        if not self.done:
+            self._fail(LimitExceeded("max_stream_bytes", limit=self._max_size, value=size))
+        self._deaf = True
         return out
 
     # -- payloads to events --

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -248,3 +249,11 @@ def test_a_reader_that_leaves_ends_it_quietly_with_141(arguments: list[str]) -> 
         process.stdout.close()
         err = process.stderr.read()
     assert (process.returncode, err) == (141, "")
+
+
+def test_python_m_is_the_same_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["streamtools", "--version"])
+    with pytest.raises(SystemExit) as done:
+        runpy.run_module("streamtools", run_name="__main__")
+    assert done.value.code == 0
+    assert capsys.readouterr().out.startswith("streamtools ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -28,7 +29,7 @@ def block(index: int, content: dict[str, Any], *deltas: dict[str, Any]) -> list[
 
 
 def payloads(body: list[bytes]) -> list[dict[str, Any]]:
-    return [json.loads(item[6:]) for item in body if item.startswith(b"data: {")]
+    return [json.loads(data) for data in re.findall(rb"^data: (\{.*\})$", b"".join(body), re.MULTILINE)]
 
 
 def arguments(size: int) -> str:

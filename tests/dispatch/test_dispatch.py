@@ -256,7 +256,11 @@ async def test_the_record_of_a_call_holds_typed_arguments_by_name() -> None:
     (observation,) = turn.observations
     assert observation.validated_args is not None
     assert observation.validated_args["place"].city == "Oslo"
-    assert (observation.validated, observation.observation_type, observation.schema_source) == (True, "str", "signature")
+    assert (observation.validated, observation.observation_type, observation.schema_source) == (
+        True,
+        "str",
+        "signature",
+    )
     assert observation.duration is not None
 
 

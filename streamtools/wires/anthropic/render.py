@@ -38,8 +38,12 @@ def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     Both happen when a response was cut: "without a corresponding web_search_tool_result block"
     (open-gsd/gsd-pi#1330), "The final block in an assistant message cannot be `thinking`" (tailcallhq/forgecode#2107).
     """
-    answered = {block.get("tool_use_id") for block in blocks}
-    kept = [b for b in blocks if b["type"] not in _SERVER_BLOCKS or b["id"] in answered]
+    calls = [block["id"] for block in blocks if block["type"] in _SERVER_BLOCKS]
+    answered = [block["tool_use_id"] for block in blocks if isinstance(block.get("tool_use_id"), str)]
+    # Results that name no call of this message belong to the calls without one, in order.
+    strays = sum(call_id not in calls for call_id in answered)
+    open_calls = [call_id for call_id in calls if call_id not in answered][strays:]
+    kept = [b for b in blocks if b["type"] not in _SERVER_BLOCKS or b["id"] not in open_calls]
     while kept and kept[-1]["type"] in ("thinking", "redacted_thinking"):
         kept.pop()
     return kept
