@@ -30,8 +30,8 @@ types: $(VENV)/.dev  ## mypy and pyright, both strict about what is public
 unit: $(VENV)/.dev  ## the tests, with branch coverage
 	$(BIN)/python -m pytest -n $(JOBS) --cov $(ARGS)
 
-bench: $(VENV)/.dev  ## the benchmarks, one after the other
-	@set -e; for bench in benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench $(ARGS); done
+bench: $(VENV)/.dev  ## every figure of the benchmarks in one table: make bench ARGS="--json figures.json"
+	$(BIN)/python -m benchmarks $(ARGS)
 
 format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff check --fix .

@@ -1,8 +1,8 @@
 """One call of 10 kB, 100 kB and 1 MB of arguments in deltas of five characters, with `preview` read at every delta.
 
 Bars: time grows with size to the power of 1.1 at most, and the previews add at most 1.5 µs per delta. What they add is
-the difference between the same stream with and without reading them; beside it stands `PartialJSON` by itself, fed and
-viewed at every delta. The tool is known and its arguments are validated, so that the growth is that of the whole path.
+the difference between the same stream with and without reading them; `benchmarks.bench_preview` measures `PartialJSON`
+by itself. The tool is known and its arguments are validated, so that the growth is that of the whole path.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from functools import partial
 from typing import Any
 
 from streamtools import Limits, ToolCallDelta, pipeline, tool
-from streamtools.stages.preview import PartialJSON
 
 from .measure import Figure, best_of, show
-from .workloads import WIRES, arguments, body, pieces, source
+from .workloads import WIRES, arguments, body, source
 
 __all__ = ["run"]
 
@@ -36,12 +35,9 @@ async def save_report(path: str, rows: list[dict[str, Any]], content: str) -> in
 
 
 def run() -> list[Figure]:
-    """Measure both wires, then the preview alone."""
-    figures: list[Figure] = []
+    """Measure both wires."""
     with asyncio.Runner() as runner:
-        for wire in WIRES:
-            figures += _wire(runner, wire)
-    return figures + _alone()
+        return [figure for wire in WIRES for figure in _wire(runner, wire)]
 
 
 def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
@@ -55,33 +51,21 @@ def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
             },
             repeats=repeats,
         )
-        deltas = size / 5
+        with_previews, without = (seconds / (size / 5) * 1e6 for seconds in best.values())
         figures.append(
             Figure(
                 name=f"{wire}: previews of {name} add",
-                value=(best["read"] - best["unread"]) / deltas * 1e6,
+                value=with_previews - without,
                 unit="µs per delta",
                 bar=MAX_PREVIEW_MICROSECONDS,
-                detail=f"{best['read'] / deltas * 1e6:.2f} µs per delta with, {best['unread'] / deltas * 1e6:.2f} without",
+                detail=f"{with_previews:.2f} µs per delta with, {without:.2f} without",
             )
         )
         totals.append(best["read"])
-    return [*figures, *_growth(f"{wire}: growth with previews", totals)]
+    return [*figures, _growth(wire, totals)]
 
 
-def _alone() -> list[Figure]:
-    figures, totals = [], []
-    for size, name, repeats in zip(SIZES, NAMES, REPEATS, strict=True):
-        deltas = pieces(arguments(size))
-        best = best_of({"view": partial(_view_each, deltas)}, repeats=repeats)["view"]
-        totals.append(best)
-        figures.append(
-            Figure(name=f"PartialJSON alone: {name}", value=best / len(deltas) * 1e6, unit="µs per delta", bar=MAX_PREVIEW_MICROSECONDS)
-        )
-    return [*figures, *_growth("PartialJSON alone: growth", totals)]
-
-
-def _growth(name: str, totals: Sequence[float]) -> list[Figure]:
+def _growth(wire: str, totals: Sequence[float]) -> Figure:
     """The exponent from each size to the next; the worst has to pass."""
     exponents = [
         math.log(larger / smaller) / math.log(big / small)
@@ -89,7 +73,8 @@ def _growth(name: str, totals: Sequence[float]) -> list[Figure]:
     ]
     spelled = ", ".join(f"{seconds * 1e3:.1f} ms for {size}" for seconds, size in zip(totals, NAMES, strict=True))
     detail = f"{spelled}; exponents {' and '.join(f'{exponent:.2f}' for exponent in exponents)}"
-    return [Figure(name=name, value=max(exponents), unit="exponent", bar=MAX_EXPONENT, detail=detail)]
+    name = f"{wire}: growth with previews"
+    return Figure(name=name, value=max(exponents), unit="exponent", bar=MAX_EXPONENT, detail=detail)
 
 
 def _stream(runner: asyncio.Runner, chunks: Sequence[bytes], *, previews: bool) -> None:
@@ -103,13 +88,6 @@ async def _consume(chunks: Sequence[bytes], *, previews: bool) -> None:
                 _ = event.preview
     [observation] = events.turn.observations
     assert observation.outcome == "ok", observation.report()
-
-
-def _view_each(deltas: Sequence[str]) -> None:
-    partial_json = PartialJSON()
-    for delta in deltas:
-        partial_json.feed(delta)
-        partial_json.view(partial_json.length)
 
 
 if __name__ == "__main__":

@@ -57,9 +57,7 @@ def _wire(runner: asyncio.Runner, wire: str) -> Figure:
     assert exporter.count == 2 * (REPEATS + 1), "a span for the step and one for the response"
     added = best["on"] - best["off"]
     detail = f"{added * 1e6:.0f} µs on {best['off'] * 1e3:.2f} ms, for two spans"
-    return Figure(
-        name=f"{wire}: spans add", value=added / best["off"] * 100, unit="%", bar=MAX_PER_CENT, detail=detail
-    )
+    return Figure(name=f"{wire}: spans add", value=added / best["off"] * 100, unit="%", bar=MAX_PER_CENT, detail=detail)
 
 
 async def _consume(chunks: Sequence[bytes], observers: Sequence[Observer]) -> None:

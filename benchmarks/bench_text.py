@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import anyio.lowlevel
-
 from streamtools import parse, pipeline
 
 from .measure import Figure, best_of, show
-from .workloads import ANTHROPIC, CHAT, WIRES, Pause, body, limit, reads, source, text
+from .workloads import ANTHROPIC, CHAT, NEXT_ROUND, WIRES, Pause, body, limit, reads, source, text
 
 __all__ = ["run"]
 
@@ -41,8 +39,8 @@ def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
             "limit of reads": lambda: limit(blocks),
             "pipeline of reads": lambda: runner.run(_consume(blocks)),
             "parse": lambda: parse(chunks),
-            "waiting": lambda: runner.run(_consume(chunks, anyio.lowlevel.checkpoint)),
-            "waiting source": lambda: runner.run(_exhaust(chunks, anyio.lowlevel.checkpoint)),
+            "waiting": lambda: runner.run(_consume(chunks, NEXT_ROUND)),
+            "waiting source": lambda: runner.run(_exhaust(chunks, NEXT_ROUND)),
         },
         repeats=REPEATS,
     )

@@ -1,9 +1,9 @@
 """How the figures are taken and shown.
 
 A cost is CPU time (`time.process_time`, all threads) unless the figure says that it is wall time. Rivals take turns in
-one run, so that what else the machine does hits all of them, and each counts with its best turn. The garbage collector is
-on and left alone, as in a program that nobody tuned: a full collection before each turn would empty the processor's
-caches and the interpreter's free lists, and cost whatever allocates most a fifth (measured).
+one run, so that what else the machine does hits all of them, and each counts with its best turn. The garbage collector
+is on and left alone, as in a program that nobody tuned: a full collection before each turn would empty the processor's
+caches and the interpreter's free lists, which costs whatever allocates most a fifth (measured).
 """
 
 from __future__ import annotations

@@ -6,14 +6,29 @@ has about 325 bytes around a few characters of text, an Anthropic event about 13
 
 from __future__ import annotations
 
+import asyncio
 import random
 import string
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
 
-__all__ = ["ANTHROPIC", "CHAT", "WIRES", "Pause", "arguments", "body", "limit", "pieces", "reads", "source", "text"]
+__all__ = [
+    "ANTHROPIC",
+    "CHAT",
+    "NEXT_ROUND",
+    "WIRES",
+    "Pause",
+    "arguments",
+    "body",
+    "limit",
+    "pieces",
+    "reads",
+    "source",
+    "text",
+]
 
 CHAT = "openai.chat_completions"
 ANTHROPIC = "anthropic.messages"
@@ -22,12 +37,16 @@ WIRES = (CHAT, ANTHROPIC)
 Call = tuple[str, str]  # the tool's name, the arguments as JSON text
 Pause = Callable[[], Awaitable[object]]
 
+NEXT_ROUND: Pause = partial(asyncio.sleep, 0)
+"""Lets the event loop go round once, as waiting for a socket does."""
+
 _SEED = 1
 _LETTERS = string.ascii_letters + string.digits
-_WORDS = (
+_PROSE = (
     "a stream of words that nobody has to read but which looks like text with short and long ones in it, so that the "
     "deltas have realistic sizes; naïve “quotes”, 日本語 and → are among them"
-).split()
+)
+_WORDS = _PROSE.split()
 
 
 def limit(chunks: Iterable[bytes]) -> int:
@@ -61,11 +80,14 @@ def reads(chunks: Iterable[bytes], size: int) -> list[bytes]:
 def text(deltas: int) -> list[str]:
     """That many deltas of prose: mostly a word of up to eight characters."""
     rng = random.Random(_SEED + deltas)
-    return [" " + rng.choice(_WORDS)[:7] if rng.random() < 0.9 else rng.choice((".", ",", "\n\n", "é")) for _ in range(deltas)]
+    return [
+        " " + rng.choice(_WORDS)[:7] if rng.random() < 0.9 else rng.choice((".", ",", "\n\n", "é"))
+        for _ in range(deltas)
+    ]
 
 
 def arguments(size: int) -> str:
-    """Arguments of a call, `size` characters (at least 1,000) of JSON: half records, half one long string with escapes."""
+    """A call's arguments, `size` characters (1,000 or more) of JSON: half records, half a long string with escapes."""
     rng = random.Random(_SEED + size)
     rows: list[dict[str, Any]] = []
     used = 0
@@ -111,7 +133,9 @@ def _chat(text: Sequence[str], calls: Sequence[Call], after: Sequence[str]) -> l
     }
     out: list[bytes] = []
 
-    def chunk(delta: Mapping[str, Any] | None, finish: str | None = None, usage: Mapping[str, int] | None = None) -> None:
+    def chunk(
+        delta: Mapping[str, Any] | None, finish: str | None = None, usage: Mapping[str, int] | None = None
+    ) -> None:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         payload = {**head, "choices": [] if delta is None else [choice], "usage": usage}
         out.append(b"data: " + _json({**payload, "obfuscation": _token(rng, rng.randrange(2, 16))}).encode() + b"\n\n")
@@ -121,7 +145,13 @@ def _chat(text: Sequence[str], calls: Sequence[Call], after: Sequence[str]) -> l
         chunk({"content": delta})
     for index, (name, arguments) in enumerate(calls):
         function = {"name": name, "arguments": ""}
-        chunk({"tool_calls": [{"index": index, "id": "call_" + _token(rng, 24), "type": "function", "function": function}]})
+        chunk(
+            {
+                "tool_calls": [
+                    {"index": index, "id": "call_" + _token(rng, 24), "type": "function", "function": function}
+                ]
+            }
+        )
         for delta in pieces(arguments):
             chunk({"tool_calls": [{"index": index, "function": {"arguments": delta}}]})
     for delta in after:

@@ -64,7 +64,8 @@ def parse(
     """
     stream = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits)
     turn = TurnBuilder()
-    for item in slices(body) if isinstance(body, (bytes, bytearray, memoryview)) else body:
+    items: Iterable[Any] = (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body
+    for item in items:
         for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else slices(item):
             turn.add_all(stream.feed(part))
     turn.add_all(stream.finish())

@@ -6,6 +6,7 @@ Python string makes everything that encodes UTF-8 raise, so none leaves the libr
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -52,7 +53,10 @@ def well_formed(text: str) -> str:
 
 
 def well_formed_tree(value: Any) -> Any:
-    """A JSON value with all its strings, keys too, well-formed. As deep as the parser that made it allows."""
+    """A JSON value that every encoder takes: strings well-formed, keys too, and no NaN or infinity. The caller bounds
+    its depth."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, list):

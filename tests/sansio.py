@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-import orjson
 from anthropic.types import MessageParam
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
@@ -113,7 +112,7 @@ def check_histories(turn: Turn) -> None:
 def encode(messages: object) -> bytes:
     """As an HTTP client does it: strict JSON in UTF-8, so no NaN and no half of a surrogate pair."""
     body = json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
-    orjson.loads(body)
+    strict_json(body)
     return body
 
 
@@ -162,7 +161,7 @@ def _check_anthropic(turn: Turn, messages: list[dict[str, Any]]) -> None:
     _MESSAGES.validate_python(known)
 
 
-def strict_json(text: str) -> Any:
+def strict_json(text: str | bytes) -> Any:
     """JSON without the constants that Python's parser adds to it."""
     return json.loads(text, parse_constant=_no_constant)
 

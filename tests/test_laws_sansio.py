@@ -310,6 +310,10 @@ STREAMS: dict[str, Callable[[int], Any]] = {
     "reasoning details": lambda n: [
         chat_chunk({"reasoning_details": [{"type": "reasoning.text", "index": i % 2, "text": "x"}]}) for i in range(n)
     ],
+    "thinking in typed blocks between texts": lambda n: [
+        chat_chunk({"content": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "y"}]})
+    ]
+    * n,
     "warnings": lambda n: message(
         [block(0, {"type": "text"}, *({"type": f"new{i}", "text": "x"} for i in range(n)))]
     ),

@@ -105,11 +105,11 @@ def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, 
         if isinstance(value, str) and isinstance(inner := _value(value), dict):
             if _deeper_than(limits.max_json_depth, value):
                 return "too_deep"
-            value, steps = inner, (*steps, "double_encoded")
+            candidate, value, steps = value, inner, (*steps, "double_encoded")
         if value is None:
             return {}, (*steps, "empty_arguments")
         if isinstance(value, dict):
-            return "number_out_of_range" if _has_infinity(value, text) else (value, steps)
+            return "number_out_of_range" if _has_infinity(value, candidate) else (value, steps)
         return "non_object_arguments"
     return problem
 

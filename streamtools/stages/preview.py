@@ -285,10 +285,10 @@ class PartialJSON(Preview):
 def _decoded(run: str) -> str:
     """What a run of a string stands for. The halves of a pair are joined; one alone becomes U+FFFD."""
     try:
-        return str(orjson.loads(f'"{run}"'))
+        text: str = orjson.loads(f'"{run}"')
     except orjson.JSONDecodeError:  # it refuses halves
-        text: str = json.loads(f'"{run}"')
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        text = json.loads(f'"{run}"').encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 _IN_STRING = PartialJSON._in_string

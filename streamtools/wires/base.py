@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 
+_MAX_KEPT_DEPTH = 200  # of what goes back to the provider; orjson writes 254 levels, and the request adds some
 _MAX_WARNINGS = 64  # of different code or detail in one response; a hostile peer could invent them without end
 
 
@@ -231,7 +232,11 @@ class WireDecoder(ABC):
             return "", "too_deep"
 
     def _kept(self, value: Any) -> Any:
-        """A part of a payload that is kept as it is for the history; only halves of surrogate pairs are replaced."""
+        """A part of a payload to be kept for the history, in a form that every encoder takes; None if it is nested too
+        deep for any to write it."""
+        if _deeper_than(_MAX_KEPT_DEPTH, value):
+            self.warn("nested_too_deep")
+            return None
         return well_formed_tree(value) if self.loose else value
 
     def _bounded(self, kind: str, text: str) -> str:
@@ -266,6 +271,17 @@ _DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]] 
     "reasoning": ReasoningDelta,
     "refusal": RefusalDelta,
 }
+
+
+def _deeper_than(limit: int, value: object) -> bool:
+    waiting = [(value, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if isinstance(node, (dict, list)):
+            if depth > limit:
+                return True
+            waiting.extend((child, depth + 1) for child in (node.values() if isinstance(node, dict) else node))
+    return False
 
 
 def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> ProviderError | None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ...errors import LimitExceeded, RemoteProtocolError
 from ...events import CallKind, Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
+from ...surrogates import well_formed
 from ..base import WireDecoder, malformed, provider_error, read_text
 
 __all__ = ["CALL_BLOCKS", "NAME", "AnthropicDecoder", "recognises"]
@@ -241,9 +242,10 @@ class AnthropicDecoder(WireDecoder):
                 text, problem = block.input
             self._out.append(ToolCallFragment(_label(index), arguments=text, end=True, cut=cut, problem=problem))
         elif block.opaque:
-            if block.type and not block.foreign:
-                grown = {key: "".join(pieces) for key, pieces in block.pieces.items()}
-                self._out.append(ProviderItem(block.type, self._kept({**block.raw, **grown})))
+            grown = {key: "".join(pieces) for key, pieces in block.pieces.items()}
+            kept = self._kept({**block.raw, **grown}) if block.type and not block.foreign else None
+            if kept is not None:
+                self._out.append(ProviderItem(block.type, kept))
             elif not cut:
                 self._unknown(block.raw)
         elif index == self._current:
@@ -254,8 +256,9 @@ class AnthropicDecoder(WireDecoder):
 
     def _state_of(self, block: _Block) -> dict[str, Any] | None:
         if self._open == "reasoning":
-            return {"signature": "".join(block.signature)} if block.signature else None
-        return {"citations": self._kept(block.citations)} if block.citations else None
+            return {"signature": well_formed("".join(block.signature))} if block.signature else None
+        citations = self._kept(block.citations) if block.citations else None
+        return {"citations": citations} if citations else None
 
     # -- deltas --
 
@@ -311,6 +314,9 @@ class AnthropicDecoder(WireDecoder):
         text = delta.get("partial_json")
         if not isinstance(text, str) or not text or block is None:
             return  # a delta of no block has no name: it cannot be anybody's
+        if not block.open:
+            self.warn("delta_after_stop")
+            return
         if block.type not in CALL_BLOCKS:
             self.warn("mismatched_delta", f"input_json in a {block.type[: self.limits.max_name_bytes]} block")
             return

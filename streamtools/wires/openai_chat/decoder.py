@@ -280,7 +280,7 @@ class OpenAIChatDecoder(WireDecoder):
                 arguments,
                 "custom" if call.get("type") == "custom" or custom is not None else "function",
                 problem=problem,
-                provider_state={"extra_content": self._kept(extra)} if extra else None,
+                provider_state={"extra_content": kept} if extra and (kept := self._kept(extra)) else None,
             )
         )
 
@@ -306,10 +306,8 @@ class OpenAIChatDecoder(WireDecoder):
         if self._think:
             self._tell(*self._think.finish())
         self._end_part()
-        if self._details:
-            self._out.append(
-                ProviderItem("reasoning_details", {"reasoning_details": self._kept(self._details.joined())})
-            )
+        if self._details and (details := self._kept(self._details.joined())):
+            self._out.append(ProviderItem("reasoning_details", {"reasoning_details": details}))
         raw = self._finish_raw
         if raw is None:
             return None, False

@@ -1,0 +1,256 @@
+"""A call's text in, its arguments out: verbatim, losslessly normalised, or not at all. Through `parse`."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sansio import ANTHROPIC, CHAT, check_histories, check_turn, strict_json
+from streams import anthropic, chat, chat_chunk, sse
+
+from streamtools import Limits, ToolCall, parse
+
+
+def call_of(text: str, **options: Any) -> ToolCall:
+    turn = parse(chat(calls=[("a", "f", text)]), **options)
+    check_turn(turn)
+    check_histories(turn)
+    (call,) = turn.calls
+    assert call.arguments_text == text
+    return call
+
+
+def one_call(arguments: str) -> dict[str, Any]:
+    """A whole response in one payload."""
+    return chat_chunk({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": arguments}}]}, "tool_calls")
+
+
+# -- verbatim --------------------------------------------------------------------------------------------------------
+
+VERBATIM = [
+    "{}",
+    ' { "a" : [ 1 , 2.5e-3 , true , null , "\\u00e9\\n" ] } \n',
+    '{"a": {"b": {"c": []}}}',
+    '{"": ""}',
+    '{"a": 1, "a": 2}',
+    '{"a": "\\ud83d\\ude00"}',
+    '{"a": "\\\\ud83d"}',
+    '{"é": "\U0001f600"}',
+    '{"a": "\x7f"}',
+]
+
+
+@pytest.mark.parametrize("text", VERBATIM)
+def test_an_object_is_taken_verbatim(text: str) -> None:
+    call = call_of(text)
+    assert (call.status, call.arguments, call.normalizations) == ("ready", json.loads(text), ())
+    for wire, body in ((CHAT, chat), (ANTHROPIC, anthropic)):
+        turn = parse(body(calls=[("a", "f", text)]))
+        assert turn.messages(CHAT)[0]["tool_calls"][0]["function"]["arguments"] == text
+        assert turn.messages(ANTHROPIC)[0]["content"][0]["input"] == json.loads(text)
+        assert turn.wire == wire
+
+
+@settings(deadline=None, derandomize=True, database=None)
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+            max_leaves=8,
+        ),
+        max_size=4,
+    ),
+    st.booleans(),
+)
+def test_every_json_object_is_taken_as_it_is(value: dict[str, Any], ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    (call,) = parse([one_call(text)]).calls
+    assert call.arguments == value
+    assert call.arguments_text == text
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, 2**63, 2**64, -(2**64) - 1, 10**100 + 1])
+@pytest.mark.parametrize("as_object", [True, False])
+def test_large_integers_keep_every_digit_also_where_the_wire_sends_an_object(number: int, as_object: bool) -> None:
+    value = {"id": number, "deep": [{"id": [number]}], "text": "x"}
+    arguments: Any = value if as_object else json.dumps(value)
+    chunk = chat_chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}]})
+    block = {"type": "tool_use", "id": "a", "name": "f", "input": value if as_object else {}}
+    delta = {"type": "input_json_delta", "partial_json": arguments}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"id": "m"}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *([] if as_object else [{"type": "content_block_delta", "index": 0, "delta": delta}]),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_stop"},
+    ]
+    for payloads in ([chunk, chat_chunk({}, "tool_calls")], events):
+        frames = [b"data: " + json.dumps(payload).encode() + b"\n\n" for payload in payloads]
+        for body in (payloads, frames):
+            (call,) = parse(body).calls
+            assert call.arguments == value
+            assert str(number) in call.arguments_text
+            assert type(call.arguments["id"]) is int
+
+
+def test_of_two_objects_in_one_chunk_each_keeps_its_own_digits() -> None:
+    calls = [{"index": n, "function": {"name": "f", "arguments": {"id": 2**64 + n}}} for n in range(3)]
+    turn = parse([b"data: " + json.dumps(chat_chunk({"tool_calls": calls})).encode() + b"\n\n"])
+    assert [call.arguments for call in turn.calls] == [{"id": 2**64 + n} for n in range(3)]
+
+
+def test_of_duplicate_keys_the_last_wins() -> None:
+    assert call_of('{"a": 1, "b": 2, "a": {"c": 3, "c": 4}}').arguments == {"a": {"c": 4}, "b": 2}
+
+
+# -- losslessly normalised -------------------------------------------------------------------------------------------
+
+NORMALIZED = [
+    ("", {}, ["empty_arguments"]),
+    (" \n\t", {}, ["empty_arguments"]),
+    ("null", {}, ["empty_arguments"]),
+    (" null ", {}, ["empty_arguments"]),
+    ('"{\\"a\\": 1}"', {"a": 1}, ["double_encoded"]),
+    ('"{}"', {}, ["double_encoded"]),
+    ('```json\n{"a": 1}\n```', {"a": 1}, ["fenced_arguments"]),
+    ('```\n{"a": 1}\n```', {"a": 1}, ["fenced_arguments"]),
+    ('```{"a": 1}```', {"a": 1}, ["fenced_arguments"]),
+    (' ```JSON {"a": 1} ``` \n', {"a": 1}, ["fenced_arguments"]),
+    ('json\n{"a": 1}', {"a": 1}, ["fenced_arguments"]),
+    ('```json\n"{\\"a\\": 1}"\n```', {"a": 1}, ["fenced_arguments", "double_encoded"]),
+    ('\ufeff{"a": 1}', {"a": 1}, ["bom"]),
+    ('\ufeff```json\n{"a": 1}\n```', {"a": 1}, ["bom", "fenced_arguments"]),
+    ('{"a": "\\ud83d"}', {"a": "\ufffd"}, ["lone_surrogate"]),
+    ('{"a": "\\ude00\\ud83d"}', {"a": "\ufffd\ufffd"}, ["lone_surrogate"]),
+    ('{"a\\udc00": "\\\\ud83d\\ud83d\\ude00\\uD83Dx"}', {"a\ufffd": "\\ud83d\U0001f600\ufffdx"}, ["lone_surrogate"]),
+]
+
+
+@pytest.mark.parametrize(("text", "value", "steps"), NORMALIZED)
+def test_a_wrapping_that_loses_nothing_is_taken_off_and_named(
+    text: str, value: dict[str, Any], steps: list[str]
+) -> None:
+    call = call_of(text)
+    assert (call.status, call.arguments, list(call.normalizations)) == ("ready", value, steps)
+    turn = parse(chat(calls=[("a", "f", text)]))
+    written = turn.messages()[0]["tool_calls"][0]["function"]["arguments"]
+    assert strict_json(written) == value
+    noted = [step for step in steps if step != "empty_arguments"]
+    assert [warning.code for warning in turn.warnings] == noted
+
+
+# -- refused ---------------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "incomplete_json": [
+        *("{", '{"a"', '{"a":', '{"a": 1', '{"a": 1,', '{"a": tru', '{"a": "x\\', '{"a": [1, {"b": "c"}'),
+        *("nul", '"{', "[", "-"),
+    ],
+    "malformed_json": [
+        *("{]", "{'a': 1}", '{"a": 1,}', '{"a": 01}', "{a: 1}", "True", "x", "/* */ {}", '{"a": "\n"}', '{"a": "\\x"}'),
+        *('{"a": NaN}', '{"a": Infinity}', '{"a": -Infinity}', "NaN", '{"a": nan}'),
+        *('{"a": 1}x', '{"a": 1}\x00', '{"a": 1}```', 'json{"a": 1}', "```json\n{'a': 1}\n```", "```json\n```"),
+    ],
+    "concatenated_json": ['{"a": 1}{"a": 1}', "{} {}", "{}[]", '{"a": 1}\n{"b":', "null{}"],
+    "non_object_arguments": ["[]", "12", "true", '"x"', '"[1]"', '"12"', "[{}]", '"null"'],
+    "number_out_of_range": [
+        *('{"a": 1e999}', '{"a": [{"b": -1E+400}]}', '{"a": ' + "9" * 400 + ".5}"),
+        *('"{\\"a\\": 1e999}"', '"{\\"a\\": 1\\u0065999}"', '```{"a": 1e999}```'),
+    ],
+}
+
+
+@pytest.mark.parametrize(("problem", "text"), [(problem, text) for problem, texts in REFUSED.items() for text in texts])
+def test_a_text_that_is_no_object_never_runs(problem: str, text: str) -> None:
+    call = call_of(text)
+    assert (call.arguments, call.dispatchable, call.problem) == (None, False, problem)
+    assert call.status == ("truncated" if problem == "incomplete_json" else "invalid")
+
+
+def test_the_longest_integers_that_python_reads_are_taken() -> None:
+    assert call_of('{"a": ' + "9" * 4000 + "}").status == "ready"
+    assert call_of('{"a": ' + "9" * 5000 + "}").status == "invalid"
+
+
+@settings(deadline=None, derandomize=True, database=None)
+@given(st.text(alphabet='{}[]",:\\ \n`json123eEu0dD8\ud83d\ude00NaInfity+-.', max_size=24))
+def test_whatever_runs_is_json_of_an_object_that_can_be_written(text: str) -> None:
+    turn = parse(
+        [chat_chunk({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]}, "tool_calls")]
+    )
+    check_turn(turn)
+    check_histories(turn)
+    for call in turn.calls:
+        if call.arguments is not None:
+            json.dumps(call.arguments, allow_nan=False, ensure_ascii=False).encode()
+
+
+@settings(deadline=None, derandomize=True, database=None)
+@given(st.dictionaries(st.text(min_size=1, max_size=3), st.integers() | st.text(max_size=4), min_size=1), st.data())
+def test_no_prefix_of_an_object_is_taken_for_one(value: dict[str, Any], data: st.DataObject) -> None:
+    text = json.dumps(value)
+    cut = data.draw(st.integers(1, len(text) - 1))
+    call = call_of(text[:cut])
+    assert (call.status, call.problem) == ("truncated", "incomplete_json")
+
+
+# -- cost ------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def cpu_seconds(limit: float) -> Iterator[None]:
+    """Fails what computes for longer; a hundred times what is needed, so that the machine's load does not matter."""
+    if not hasattr(signal, "setitimer"):
+        pytest.skip("this platform cannot limit computing time")
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"computed for more than {limit} s")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+N = 100_000
+HOSTILE = {
+    "a fence that never closes": "```" + " " * N + "x",
+    "fences": "```" * N,
+    "a fence of white space": "```json" + "\n" * N + "```",
+    "a label and white space": "json" + " " * N + "x",
+    "white space and no JSON": " " * N + "x",
+    "white space within": '{"a":' + " " * N + "x",
+    "quotes": '"' * N,
+    "backslashes": '"' + "\\" * N,
+    "escaped quotes": '"' + '\\"' * N,
+    "half escapes": '{"a": "' + "\\ud83d" * N + '"}',
+    "broken escapes": '{"a": "' + "\\ud83" * N + '"}',
+    "opening brackets": "[" * N,
+    "brackets": "[]" * N,
+    "closing brackets": "}" * N,
+    "objects in a row": "{}" * N,
+    "commas": "{" + "," * N,
+    "byte order marks": "\ufeff" * N,
+    "a double-encoded text": json.dumps(json.dumps({"a": "\\" * N})),
+    "digits": '{"a":' + "1" * N + "}",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_text_takes_long_to_judge(name: str) -> None:
+    body = sse([one_call(HOSTILE[name])])
+    with cpu_seconds(3):
+        turn = parse(body, limits=Limits())
+        turn.messages(ANTHROPIC)
+    assert len(turn.calls) == 1

@@ -1,0 +1,67 @@
+"""Record what the server sends when the demo asks its question: one file per response, for the demo's replay.
+
+    python tiny_llm/capture.py                       # into streamtools/demo/captures
+    python tiny_llm/capture.py --question "Hello!" --folder somewhere
+
+Needs streamtools with its extra ``demo``. Ids and dates differ from run to run; what the model says does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from streamtools import Trajectory
+from streamtools.demo import QUESTION, converse
+from streamtools.demo.model import WIRES, Ask, Messages, asking
+from streamtools.demo.replay import CAPTURES
+from streamtools.demo.server import MODEL, ModelServer
+from streamtools.demo.show import Show
+from streamtools.demo.terminal import Terminal
+
+
+def recording(ask: Ask, folder: Path, wire: str) -> Ask:
+    """Ask, and write down what comes before it is read."""
+
+    async def ask_and_record(messages: Messages) -> AsyncIterator[bytes]:
+        number = 1 + sum(message["role"] == "assistant" for message in messages)
+        response = await ask(messages)
+        return copied(response, folder / f"{wire}.{number}.sse")
+
+    return ask_and_record
+
+
+async def copied(response: Any, path: Path) -> AsyncIterator[bytes]:
+    with path.open("wb") as file:
+        async for chunk in response.aiter_bytes():
+            file.write(chunk)
+            yield chunk
+    await response.aclose()
+
+
+async def record(question: str, wire: str, folder: Path) -> None:
+    # A server of its own for each wire: what it has cached shows in the usage.
+    with ModelServer() as server:
+        show = Show(sys.stdout, Terminal())
+        async with asking(server.url, wire, MODEL.name) as ask:
+            with show.running():
+                asked = recording(ask, folder, wire)
+                await converse(question, asked, show, wire=wire, trajectory=Trajectory(observers=[]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--question", default=QUESTION)
+    parser.add_argument("--folder", type=Path, default=CAPTURES)
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for wire in WIRES:
+        asyncio.run(record(options.question, wire, options.folder))
+
+
+if __name__ == "__main__":
+    main()
