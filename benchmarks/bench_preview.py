@@ -25,7 +25,7 @@ from .workloads import arguments, pieces
 __all__ = ["run"]
 
 SIZES = {"10 kB": 10_000, "100 kB": 100_000, "1 MB": 1_000_000}
-REPEATS = 15
+REPEATS = 9
 MAX_MICROSECONDS = 1.5
 MAX_EXPONENT = 1.1
 

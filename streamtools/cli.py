@@ -36,9 +36,9 @@ DESCRIPTION = "Async streaming middleware between an LLM's stream and the tools 
 DEMO = """\
 Starts the real llama.cpp server in this process with a tiny model of this
 project's own, asks it a question, and shows what happens: text as it comes,
-calls as they grow, tools as they run side by side, and when all of it was. The
-spans of the run go into a file for the Jaeger UI. Where the server is not
-installed, a recording of the same model is played."""
+calls as they grow, tools as they run side by side, and when each began and
+ended. The spans of the run go into a file for the Jaeger UI. Where the server
+is not installed, a recording of the same model is played."""
 
 DEMO_EXAMPLES = """\
 examples:
@@ -243,9 +243,11 @@ def _as_text(turn: Turn) -> Iterator[str]:
         ("error", [f"{turn.error.kind}: {turn.error.message}" if turn.error else None]),
         ("warnings", [f"{warning.code} {warning.detail}".rstrip() for warning in turn.warnings]),
     ):
-        for line in filter(None, lines):
-            yield f"{label:<{LABEL}}{printable(line)}"
-            label = ""
+        for line in lines:
+            if line is not None:
+                shown = printable(line).replace("\n", "\\n")
+                yield f"{label:<{LABEL}}{shown}".rstrip()
+                label = ""
 
 
 def _calls_as_text(calls: Sequence[ToolCall]) -> list[str]:
@@ -259,9 +261,8 @@ def _calls_as_text(calls: Sequence[ToolCall]) -> list[str]:
 
 def _finish_as_text(turn: Turn) -> str:
     raw = f" ({turn.finish_raw})" if turn.finish_raw not in (None, turn.finish) else ""
-    return (
-        f"{turn.finish or 'none'}{raw}, {'complete' if turn.complete else 'incomplete: its terminal marker is missing'}"
-    )
+    end = "complete" if turn.complete else "incomplete: its terminal marker is missing"
+    return f"{turn.finish or 'none'}{raw}, {end}"
 
 
 def _usage_as_text(usage: Usage | None) -> str | None:

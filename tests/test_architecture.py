@@ -33,7 +33,7 @@ LAYERS = (
 UPWARD = {
     ("streamtools.turn", "history"): "users ask a turn for its messages",
     ("streamtools.tools.tool", "exports"): "users ask a tool for its payload",
-    ("streamtools.telemetry.tracing", PACKAGE): "spans tell the library's version",
+    ("streamtools.telemetry.tracer", PACKAGE): "spans tell the library's version",
 }
 """Imports against the direction that are wanted, each inside the one function that needs it."""
 
@@ -415,7 +415,7 @@ KEPT = [
         "class T:\n    def f(self):\n        from .history import messages",
     ),
     (imports_go_down_only, "streamtools.cli", "from . import pipeline, __version__"),
-    (imports_go_down_only, "streamtools.telemetry.tracing", "def f():\n    from .. import __version__"),
+    (imports_go_down_only, "streamtools.telemetry.tracer", "def f():\n    from .. import __version__"),
     (
         strangers_meet_in_events_only,
         "streamtools.wires.anthropic",

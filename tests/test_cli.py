@@ -179,6 +179,19 @@ def test_decode_tells_of_a_response_that_broke_off(tmp_path: Path, capsys: pytes
     assert turn["calls"][0]["arguments"] is None
 
 
+def test_decode_keeps_the_lines_of_a_text_and_shows_those_of_arguments_as_escapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "add", "arguments": '{\n"a": 1}'}}
+    delta = {"content": "one\n\ntwo", "tool_calls": [call]}
+    body = json.dumps({"choices": [{"delta": delta, "finish_reason": "tool_calls"}]})
+    (tmp_path / "lines.sse").write_text(f"data: {body}\n\ndata: [DONE]\n\n", encoding="utf-8")
+    assert main(["decode", "lines.sse"]) == 0
+    out = capsys.readouterr().out
+    assert "text       one\n\n           two\n" in out
+    assert 'calls      add  ready  {\\n"a": 1}\n' in out
+
+
 def test_output_survives_a_terminal_that_lacks_the_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     body = 'data: {"choices":[{"delta":{"content":"東京"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
     (tmp_path / "tokyo.sse").write_text(body, encoding="utf-8")

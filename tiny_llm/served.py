@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamtools.demo.server import ModelServer
 from template import Params, Turn
+
+from streamtools.demo.server import ModelServer
 
 __all__ = ["WIRES", "Answer", "Served"]
 

@@ -12,12 +12,11 @@ from ..events import Observation
 from ..turn import ToolCall
 from .cells import cells, clip, pad, printable, wrap
 from .terminal import Style, Terminal
-from .timeline import interval, milliseconds
+from .timeline import TIMES, TOOK, interval, milliseconds
 
 __all__ = ["MARGIN", "Block", "CallBlock", "TextBlock", "margin"]
 
 MARGIN = 7  # cells for who speaks
-TIMES, TOOK = 13, 7  # cells of when a tool ran, and for how long
 MAX_SHOWN_CHARS = 1000  # of one argument: more fits on no screen, and would be copied at every delta
 
 
@@ -69,7 +68,7 @@ class TextBlock:
         return [self._placed(line, first=number == 0) for number, line in enumerate(lines)]
 
     def _placed(self, line: str, *, first: bool) -> str:
-        text = self._terminal.paint(self._style, line) if self._style else line
+        text = line if self._style is None else self._terminal.paint(self._style, line)
         return (margin(self._who if first else "", self._terminal) + text).rstrip()
 
 

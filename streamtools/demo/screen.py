@@ -2,7 +2,7 @@
 
 Nothing here writes, waits or looks at a clock. `Screen` returns what is to be written:
 
-    model  get_weather(city="Tokyo")   0.20 → 0.55 s   343 ms  clear, 6 degrees
+    model  get_weather(city="Tokyo")   0.20 → 0.55 s   343 ms  7 degrees
            get_weather(city="Oslo")    0.20 →           410 ms  running
            get_weather(city="Li…
 

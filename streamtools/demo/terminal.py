@@ -10,7 +10,7 @@ from typing import Literal, TextIO
 
 __all__ = ["NARROWEST", "Style", "Terminal"]
 
-NARROWEST = 72  # cells; with less than that, lines that are rewritten in place would not fit on one line each
+NARROWEST = 56  # cells; with less, a line that is rewritten in place would take more than one row
 
 Style = Literal["bold", "dim", "red", "green", "cyan"]
 

@@ -8,10 +8,13 @@ from typing import Literal
 from .cells import cells, clip, pad
 from .terminal import Style, Terminal
 
-__all__ = ["Timeline", "interval", "milliseconds"]
+__all__ = ["TIMES", "TOOK", "Timeline", "interval", "milliseconds"]
 
-_TIMES = 13  # cells of `interval`
-_TOOK = 7  # cells of `milliseconds`
+TIMES = 13
+"""Cells of an `interval`."""
+
+TOOK = 7
+"""Cells of `milliseconds`."""
 
 
 @dataclass(slots=True)
@@ -62,7 +65,7 @@ class Timeline:
             return []
         titles = [bar.name if bar.kind == "chat" else f"  {bar.name}" for bar in self._bars]
         names = min(max(map(cells, titles)), terminal.width * 7 // 20)
-        room = terminal.width - 1 - names - 2 - 2 - _TIMES - 2 - _TOOK
+        room = terminal.width - 1 - names - 2 - 2 - TIMES - 2 - TOOK
         whole = max([self.since(bar.end) for bar in self._bars if bar.end is not None], default=0.0) or 0.001
         end = f"{whole:.2f} s"
         lines = [terminal.paint("dim", " " * (names + 2) + "0 s" + end.rjust(room - 3))]
@@ -85,7 +88,7 @@ class Timeline:
         drawn = terminal.sign(bar.kind) * size
         style: Style = "cyan" if bar.kind == "chat" else "green"
         right = " " * (room - first - size)
-        times = f"{interval(start, end, terminal)}  {milliseconds(end - start):>{_TOOK}}"
+        times = f"{interval(start, end, terminal)}  {milliseconds(end - start):>{TOOK}}"
         return f"{' ' * first}{terminal.paint(style, drawn)}{right}  {terminal.paint('dim', times)}"
 
     def _saved(self) -> list[str]:

@@ -232,10 +232,11 @@ class Dispatcher:
         assert record.scope is not None
         try:
             with record.scope:
-                if self._slots is None:
-                    self._slots = CapacityLimiter(self._limits.max_concurrency)
-                async with self._slots:
+                await self._take_slot(record)
+                try:
                     await self._run_tool(record)
+                finally:
+                    self._slots_of_calls().release_on_behalf_of(record)
         finally:
             record.scope = None
             # Also reached when the call was cancelled while it waited; a call that has its observation keeps it.
@@ -243,6 +244,19 @@ class Dispatcher:
             self._running -= 1
             if self._idle is not None and not self._running:
                 self._idle.set()
+
+    def _slots_of_calls(self) -> CapacityLimiter:
+        if self._slots is None:
+            self._slots = CapacityLimiter(self._limits.max_concurrency)
+        return self._slots
+
+    async def _take_slot(self, record: _Record) -> None:
+        """Wait for one of the places to run. If there is one, do not even let others run first: a call that may start
+        should not have to wait for a source that never pauses."""
+        try:
+            self._slots_of_calls().acquire_on_behalf_of_nowait(record)
+        except anyio.WouldBlock:
+            await self._slots_of_calls().acquire_on_behalf_of(record)
 
     async def _run_tool(self, record: _Record) -> None:
         tool, bound = record.tool, record.bound

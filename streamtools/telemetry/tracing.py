@@ -55,6 +55,7 @@ from ..observers import Observer
 from ..turn import ToolCall
 from .attributes import FAILED, AttributeWriter, StreamOutcome, stream_outcome
 from .names import PROFILES, Names
+from .tracer import tracer_of
 
 __all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing", "default_observers"]
 
@@ -94,8 +95,6 @@ class Tracing:
         spans: Mapping[str, bool] | None = None,
         max_attribute_chars: int = MAX_ATTRIBUTE_CHARS,
     ) -> None:
-        from .. import __version__  # not at import: the package's root imports this module
-
         if capture_content is None:
             capture_content = os.environ.get(CAPTURE_CONTENT, "").strip().lower() in _CAPTURING
         if isinstance(names, str):
@@ -108,7 +107,7 @@ class Tracing:
         self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
         self._names = names
         self._writer = AttributeWriter(names, capture_content, max_attribute_chars)
-        self._tracer = trace.get_tracer("streamtools", __version__, tracer_provider, names.schema_url)
+        self._tracer = tracer_of(tracer_provider, names.schema_url)
         self._step: _Step | None = None
         self._observed: dict[int, SpanContext] = {}  # of the step before: seq of the observation -> its tool span
 
@@ -334,7 +333,7 @@ def default_observers() -> list[Observer]:
     provider = trace.get_tracer_provider()
     if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
         return []
-    return [Tracing()]
+    return [Tracing(provider)]
 
 
 def _epoch_offset_ns() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamtools.demo.cells import cells
-from streamtools.demo.terminal import Terminal
+from streamtools.demo.terminal import NARROWEST, Terminal
 from streamtools.demo.timeline import Timeline
 
 
@@ -41,7 +41,7 @@ def test_without_unicode_the_bars_are_ascii_and_still_differ() -> None:
     assert "#####" in page
 
 
-@pytest.mark.parametrize("width", [72, 80, 120, 200])
+@pytest.mark.parametrize("width", [NARROWEST, 80, 120, 200])
 def test_every_line_fits_and_the_times_stand_in_one_column(width: int) -> None:
     lines = two_tools_at_once().lines(Terminal(width=width))
     assert max(map(cells, lines)) <= width - 1
