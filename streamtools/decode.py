@@ -64,8 +64,7 @@ def parse(
     """
     stream = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits)
     turn = TurnBuilder()
-    items: Iterable[Any] = (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body
-    for item in items:
+    for item in cast("Iterable[Any]", (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body):
         for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else slices(item):
             turn.add_all(stream.feed(part))
     turn.add_all(stream.finish())
@@ -276,7 +275,7 @@ class StreamDecoder:
             if wire is None:
                 return
         wire.raw = raw
-        if self._loose:
+        if self._loose and not wire.loose:
             wire.be_loose()
         self._pass_on(wire, wire.feed(payload), out)
 
@@ -298,11 +297,11 @@ class StreamDecoder:
 
     def _pass_on(self, wire: WireDecoder, events: list[Event], out: list[Event]) -> None:
         """Send what the wire made of a payload through the stages."""
-        for event in events:
-            out.extend(self._chain.feed(event))
-        self.done = wire.done
-        plain = not wire.done and self._chain.passes(TextDelta)
-        self._text_delta = wire.text_delta if plain else None
+        self._chain.feed_all(events, out)
+        if wire.done:
+            self.done, self._text_delta = True, None
+        elif self._text_delta is None and self._chain.passes(TextDelta):
+            self._text_delta = wire.text_delta
 
     def _flush(self, out: list[Event]) -> None:
         """At a clean end of the body a last block counts although its blank line is missing, if it is whole."""

@@ -203,6 +203,8 @@ class ToolCallFragment(Event):
     arguments: str = field(default="", repr=False)
     """More of the arguments' text."""
     kind: CallKind = "function"
+    start: bool = False
+    """The wire's own marker said that a call begins here, whatever its id and label look like."""
     end: bool = False
     """The wire's own marker said that this call has ended."""
     cut: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from .events import Event
 
@@ -53,12 +54,18 @@ class Outbox:
             self.room_awaited = None
 
     def discard(self) -> None:
-        """Nobody takes events any more: drop those that wait, keep none, let nobody wait."""
+        """Nobody takes events any more: drop those that wait, and keep none.
+
+        There is no room from now on, so that the pump pauses wherever it is; it is to be cancelled first.
+        """
         self.close()
         self.queue.clear()
+        self.size = 0
 
     async def wait_for_room(self) -> None:
         """Wait until the consumer has taken enough, or the outbox was closed."""
+        if self.closed:
+            await checkpoint()
         while len(self.queue) >= self.size and not self.closed:
             if self.room_awaited is None:
                 self.room_awaited = anyio.Event()

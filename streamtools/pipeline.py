@@ -139,7 +139,7 @@ class Pipeline:
         self._pump_scope: CancelScope | None = None
         self._pump_done: anyio.Event | None = None
         self._launched = False  # a call was started since the pump last let others run
-        self._source_error: BaseException | None = None  # what the source itself raised
+        self._raised: Exception | None = None  # what the source, a transform or a stage raised
         self._error: BaseException | None = None  # to be raised at `async for`, once
         self._end: StreamEnd | None = None
 
@@ -180,9 +180,10 @@ class Pipeline:
         assert self._pump_scope is not None, "set when the block was entered"
         assert self._pump_done is not None, "set when the block was entered"
         self._error = None
-        self._outbox.discard()
+        self._dispatcher.stop()
         self._pump_scope.cancel()
         self._dispatcher.cancel()
+        self._outbox.discard()
         await self._pump_done.wait()
         await self._dispatcher.wait_idle()
         self._settle("abandoned")
@@ -193,12 +194,12 @@ class Pipeline:
         if self._state != "new":
             raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
         self._state = "open"
-        self._group = create_task_group()
-        await self._group.__aenter__()
         self._pump_scope, self._pump_done = CancelScope(), anyio.Event()
         self._step.listen([StreamEnd], self._stream_ended)
         self._step.listen(Dispatcher.listens_to, self._dispatcher.on_event)
         self._step.begin()
+        self._group = create_task_group()
+        await self._group.__aenter__()
         self._group.start_soon(self._pump)
         return self
 
@@ -207,8 +208,9 @@ class Pipeline:
     ) -> None:
         assert self._group is not None, "set when the block was entered"
         self._state = "left"
+        self._dispatcher.stop()
+        self._group.cancel_scope.cancel()  # before the outbox is closed: what waits for room must not go on
         self._outbox.discard()
-        self._group.cancel_scope.cancel()
         try:
             # The body's own exception is not given to the group, which would wrap it; it leaves the block as it is.
             await self._group.__aexit__(None, None, None)
@@ -235,18 +237,35 @@ class Pipeline:
         assert self._pump_done is not None, "set when the block was entered"
         try:
             with self._pump_scope:
-                await self._read()
-                if self._end is not None and self._end.error is not None and not self._drain:
+                try:
+                    await self._read()
+                except Exception as error:  # a transform or a stage raised
+                    self._raised = self._raised or error
+                except anyio.get_cancelled_exc_class() as error:
+                    self._raised = self._raised or _stray(error)
+                if self._failed() and not self._drain:
                     self._dispatcher.cancel()
                 await self._dispatcher.wait_idle()
                 self._settle(self._outcome())
-                self._error = self._source_error or (self._end.error if self._end else None)
+                self._error = self._raised or (self._end.error if self._end else None)
                 self._outbox.close()
         finally:
             self._pump_done.set()
 
     async def _read(self) -> None:
-        """Emit everything that comes of the source, no faster than it is consumed."""
+        """Emit everything that comes of the source, no faster than it is consumed; then close it."""
+        # Entered before the source is opened, so that what it opens (scopes, task groups) is closed inside.
+        with CancelScope() as closing:
+            try:
+                await self._read_to_the_end()
+            finally:  # also when cancelled, within `cancel_grace` seconds
+                closing.shield = True
+                closing.deadline = anyio.current_time() + self._limits.cancel_grace
+                await self._close_source()
+        if closing.cancelled_caught:
+            self._step.emit(Warning("source_unresponsive", f"closing took over {self._limits.cancel_grace:g} s"))
+
+    async def _read_to_the_end(self) -> None:
         async with AsyncExitStack() as stack:
             batches = await stack.enter_async_context(aclosing(self._batches()))
             if not self._transforms:
@@ -274,51 +293,38 @@ class Pipeline:
         await self._outbox.wait_for_room()
 
     async def _batches(self) -> AsyncGenerator[list[Event], None]:
-        """The events of each item of the source, and at last those of its end. Closes the source.
+        """The events of each item of the source, and at last those of its end.
 
         Without transforms nobody has to see the events before they are emitted: they are emitted here, and only those
         of the end are yielded. That saves a hop, 0.1 µs an event.
         """
-        decoder, step = self._decoder, self._step
-        queue, room, direct = self._outbox.queue, self._outbox.size, not self._transforms
-        error: StreamError | None = None
+        decoder, step, outbox, direct = self._decoder, self._step, self._outbox, not self._transforms
         try:
-            try:
-                async for item in await self._source.items():
-                    for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else _parts(item):
-                        events = decoder.feed(part)
-                        if not direct:
-                            yield events
-                            continue
-                        step.emit_all(events)
-                        if self._launched or len(queue) >= room:
-                            await self._pause()
-                    if decoder.done:
-                        break
-            except Exception as raised:
-                self._source_error = raised
-            except anyio.get_cancelled_exc_class() as raised:
-                if current_effective_deadline() == -math.inf:
-                    raise
-                # Nobody cancelled the pump: the source let out a cancellation of its own (a task that it awaited).
-                self._source_error = TruncatedStream("the source was cancelled from within")
-                self._source_error.__cause__ = raised
-            if self._source_error is not None:
-                error = TruncatedStream(f"the source raised {type(self._source_error).__name__}")
-                error.__cause__ = self._source_error
-            yield decoder.finish(error)
-        finally:
-            await self._close_source()
+            async for item in await self._source.items():
+                for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else _parts(item):
+                    events = decoder.feed(part)
+                    if not direct:
+                        yield events
+                        continue
+                    step.emit_all(events)
+                    if self._launched or len(outbox.queue) >= outbox.size:
+                        await self._pause()
+                if decoder.done:
+                    break
+        except Exception as error:
+            self._raised = error
+        except anyio.get_cancelled_exc_class() as error:
+            self._raised = _stray(error)
+        yield decoder.finish(self._as_stream_error())
 
     async def _close_source(self) -> None:
-        """Close what was read, also when cancelled, within `cancel_grace` seconds."""
-        with anyio.move_on_after(self._limits.cancel_grace, shield=True) as grace:
-            try:
-                await self._source.aclose()
-            except Exception as error:
-                self._step.emit(Warning("source_close_failed", type(error).__name__))
-        if grace.cancelled_caught:
-            self._step.emit(Warning("source_unresponsive", f"closing took over {self._limits.cancel_grace:g} s"))
+        try:
+            await self._source.aclose()
+        except Exception as error:
+            self._step.emit(Warning("source_close_failed", type(error).__name__))
+        except anyio.get_cancelled_exc_class() as error:
+            _stray(error)
+            self._step.emit(Warning("source_close_failed", type(error).__name__))
 
     def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None, "calls start inside the block"
@@ -331,11 +337,22 @@ class Pipeline:
         assert isinstance(event, StreamEnd), "that is what it listens to"
         self._end = event
 
+    def _failed(self) -> bool:
+        return self._raised is not None or (self._end is not None and self._end.error is not None)
+
     def _outcome(self) -> Literal["complete", "truncated", "error"]:
         error = self._end.error if self._end else None
-        if error is None:
-            return "complete"
-        return "truncated" if isinstance(error, TruncatedStream) else "error"
+        if isinstance(error, TruncatedStream):
+            return "truncated"
+        return "error" if self._failed() else "complete"
+
+    def _as_stream_error(self) -> StreamError | None:
+        """What the source raised, as the turn tells it."""
+        if self._raised is None or isinstance(self._raised, StreamError):
+            return self._raised
+        error = TruncatedStream(f"the source raised {type(self._raised).__name__}")
+        error.__cause__ = self._raised
+        return error
 
     def _settle(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
         """Say what is left to say: no task runs any more. Idempotent."""
@@ -343,9 +360,23 @@ class Pipeline:
             return
         self._dispatcher.stop()
         if self._end is None:
-            self._step.emit_all(self._decoder.finish(abandoned=True))
+            try:
+                self._step.emit_all(self._decoder.finish(self._as_stream_error(), abandoned=self._raised is None))
+            except Exception as error:  # a stage of the user's raised
+                self._step.emit(Warning("stage_failed", type(error).__name__))
+        if self._end is None:  # a transform or a stage swallowed it
+            self._step.emit(StreamEnd(error=self._as_stream_error()))
         self._dispatcher.settle()
         self._step.end(outcome)
+
+
+def _stray(error: BaseException) -> TruncatedStream:
+    """A cancellation that nobody asked for (of a task that was awaited), as an error; any other is raised."""
+    if current_effective_deadline() == -math.inf:
+        raise error
+    found = TruncatedStream("the source was cancelled from within")
+    found.__cause__ = error
+    return found
 
 
 def _parts(item: Any) -> Iterable[bytes | Mapping[str, Any]]:

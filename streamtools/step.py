@@ -84,7 +84,7 @@ class Step:
         """`emit` each. Text deltas, of which there are the most, take a path without calls."""
         run, outbox, builder, step = self._trajectory, self._outbox, self._builder, self.number
         for event in events:
-            if self._plain_text and type(event) is TextDelta:
+            if self._plain_text and not outbox.closed and type(event) is TextDelta:
                 seq = run.next_seq
                 run.next_seq = seq + 1
                 event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
@@ -130,11 +130,14 @@ class Step:
         return managers
 
     def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
-        callbacks: list[Callback] = [
-            _guarded(observer, self._drop)
-            for observer in self._observers
-            if (wanted := observer.event_types) is None or kind in wanted
-        ]
+        callbacks: list[Callback] = []
+        for observer in tuple(self._observers):
+            try:
+                wanted = observer.event_types
+                if wanted is None or kind in wanted:
+                    callbacks.append(_guarded(observer, self._drop))
+            except Exception as error:
+                self._drop(observer, error)
         callbacks.extend(callback for kinds, callback in self._listeners if kind in kinds)
         route = self._routes[kind] = tuple(callbacks)
         if kind is TextDelta:

@@ -155,7 +155,7 @@ def _check_anthropic(turn: Turn, messages: list[dict[str, Any]]) -> None:
     if turn.finish != "pause":
         assert blocks[-1]["type"] not in ("thinking", "redacted_thinking"), "refused as the final block"
         asked = [block["type"] in ("server_tool_use", "mcp_tool_use") for block in blocks]
-        answered = [block["type"].endswith("_tool_result") for block in blocks]  # recordings may redact their ids
+        answered = [isinstance(block.get("tool_use_id"), str) for block in blocks]  # recordings may redact the ids
         assert sum(asked) <= sum(answered), "a server's tool is refused without its result"
     known = [m | {"content": [b for b in m["content"] if b["type"] in _OWN_BLOCKS]} for m in messages]
     _MESSAGES.validate_python(known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -37,7 +38,7 @@ any_wire = st.sampled_from([*WIRES, None])
 
 def pieces(body: bytes, cuts: list[int]) -> list[bytes]:
     bounds = [0, *sorted(cut % (len(body) + 1) for cut in cuts), len(body)]
-    return [body[start:end] for start, end in zip(bounds, bounds[1:])]
+    return [body[start:end] for start, end in pairwise(bounds)]
 
 
 @quickly
@@ -139,7 +140,8 @@ _BLOCK = st.one_of(
     some({"type": st.just("text")}, text=mostly(_TEXT), citations=_JUNK),
     some({"type": st.just("thinking")}, thinking=mostly(_TEXT), signature=mostly(_TEXT)),
     some({"type": a("tool_use", "server_tool_use"), "id": _ID, "name": a("f", "")}, input=_JUNK),
-    some({"type": a("redacted_thinking", "web_search_tool_result", "new_block")}, data=_JUNK, tool_use_id=_ID),
+    some({"type": a("redacted_thinking", "new_block")}, data=_JUNK),
+    some({"type": st.just("web_search_tool_result"), "tool_use_id": _ID}, content=_JUNK),
 )
 _BLOCK_DELTA = st.one_of(
     some({"type": st.just("text_delta"), "text": mostly(_TEXT)}),

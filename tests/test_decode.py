@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from sansio import CHAT, WIRES, byte_by_byte, check_turn, snapshot
+from sansio import CHAT, WIRES, byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, chat_chunk, sse
 
 from streamtools import (
@@ -79,6 +79,48 @@ def test_a_body_may_be_its_parsed_payloads(wire: str) -> None:
 def test_payloads_need_no_end_of_stream_line() -> None:
     assert "missing_done" not in codes(parse(payloads(BODY)))
     assert codes(parse(BODY.removesuffix(b"data: [DONE]\n\n"))) == ["missing_done"]
+
+
+def test_an_item_may_be_anything_that_holds_bytes() -> None:
+    class Chunk(bytes):
+        pass
+
+    for kind in (Chunk, bytearray, memoryview):
+        decoder = StreamDecoder()
+        events = [event for item in HELLO for event in decoder.feed(kind(item))]  # type: ignore[arg-type]
+        assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Hello"
+
+
+def test_a_payload_that_is_nested_without_end_is_an_error_of_the_stream() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"content": deep}
+    loose = b'data: {"choices":[{"delta":{"content":"\\ud83d"}}]}\n\n'
+    nested = b'{"a":' * 1000 + b"1" + b"}" * 1000
+    call = b'{"index":0,"id":"a","function":{"name":"f","arguments":"{}"},"extra_content":' + nested + b"}"
+    frame = b'data: {"choices":[{"delta":{"tool_calls":[' + call + b"]}}]}\n\n"
+    bodies: list[Any] = [
+        [deep],
+        [chat_chunk(deep)],
+        [chat_chunk({}), {"error": {"message": deep}}],
+        [frame],
+        [loose, frame],
+    ]
+    bodies += [[{"type": "content_block_start", "index": 0, "content_block": {"type": "x"} | deep}]]
+    for body in bodies:
+        for wire in WIRES:
+            turn = parse(body, wire=wire)
+            check_turn(turn)
+            check_histories(turn)
+
+
+def test_what_is_kept_for_the_history_can_be_written_even_if_it_was_no_json() -> None:
+    call = b'{"index":0,"id":"a","function":{"name":"f","arguments":"{}"},"extra_content":{"a":[NaN,1e999,-Infinity]}}'
+    turn = parse(
+        b'data: {"choices":[{"delta":{"tool_calls":[' + call + b'],"content":"x"},"finish_reason":"stop"}]}\n\n'
+    )
+    check_histories(turn)
+    assert (turn.text, turn.complete) == ("x", True)
 
 
 @pytest.mark.parametrize("item", [None, 1, ["data: x"], object()])

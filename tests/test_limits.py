@@ -179,6 +179,19 @@ def test_payloads_that_somebody_else_parsed_are_bounded_alike(name: str) -> None
         assert (getattr(error, "setting", None) == stream.setting) is exceeded
 
 
+def test_payloads_that_somebody_else_parsed_are_bounded_in_size() -> None:
+    small, large = chat_chunk({"content": "x"}), chat_chunk({"content": "x" * 2000})
+    turns = {
+        "max_event_bytes": parse([small, large, small], limits=Limits(max_event_bytes=1000)),
+        "max_stream_bytes": parse([small] * 50, limits=Limits(max_stream_bytes=1000)),
+    }
+    for setting, turn in turns.items():
+        assert isinstance(turn.error, LimitExceeded)
+        assert turn.error.setting == setting
+        assert turn.text.startswith("x")
+        assert len(turn.text) < 20
+
+
 def test_what_was_said_before_the_limit_stays_however_the_stream_is_cut() -> None:
     body = b"".join(chat(["Hello", " you"], [("a", "f", '{"a":1}')]))
     for setting, limit in (("max_stream_bytes", 600), ("max_text_bytes", 7), ("max_event_bytes", 170)):

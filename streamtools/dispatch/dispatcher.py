@@ -10,6 +10,7 @@ and it does so once per call; `settle`, called last, observes what is left.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack
@@ -18,6 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import anyio
 from anyio import CancelScope, CapacityLimiter, from_thread
+from anyio.lowlevel import checkpoint, current_token
 
 from ..errors import (
     CallCancelled,
@@ -154,7 +156,8 @@ class Dispatcher:
     async def wait_idle(self) -> None:
         """Wait until no call runs."""
         while self._running:
-            self._idle = anyio.Event()
+            if self._idle is None or self._idle.is_set():
+                self._idle = anyio.Event()
             await self._idle.wait()
 
     def settle(self) -> None:
@@ -237,6 +240,8 @@ class Dispatcher:
                     await self._run_tool(record)
                 finally:
                     self._slots_of_calls().release_on_behalf_of(record)
+        except Exception as error:  # what a tool's own task group made of its cancellation
+            self._failed(record, error)
         finally:
             record.scope = None
             # Also reached when the call was cancelled while it waited; a call that has its observation keeps it.
@@ -252,7 +257,9 @@ class Dispatcher:
 
     async def _take_slot(self, record: _Record) -> None:
         """Wait for one of the places to run. If there is one, do not even let others run first: a call that may start
-        should not have to wait for a source that never pauses."""
+        should not have to wait for a source that never pauses. A call that was cancelled meanwhile does not start."""
+        if anyio.current_effective_deadline() == -math.inf:
+            await checkpoint()
         try:
             self._slots_of_calls().acquire_on_behalf_of_nowait(record)
         except anyio.WouldBlock:
@@ -274,17 +281,19 @@ class Dispatcher:
             try:
                 value = await self._body(record, tool, bound)
             except Exception as error:
-                self._failed(record, tool, error)
-                return
+                self._failed(record, error)
             except anyio.get_cancelled_exc_class() as error:
-                if anyio.current_effective_deadline() == -math.inf or deadline.cancel_called:
+                if anyio.current_effective_deadline() == -math.inf:
                     raise
                 # Nobody cancelled this call: the tool itself let a cancellation out (a cancelled task it awaited).
-                self._failed(record, tool, error)
-                return
-            self._succeeded(record, value)
-        if deadline.cancelled_caught:
-            assert timeout is not None
+                self._failed(record, error)
+            except BaseExceptionGroup:  # of cancellations and what was raised on their way out
+                if deadline.cancel_called and timeout is not None:
+                    self._observe(record, "timed_out", ToolTimeout(timeout))
+                raise
+            else:
+                self._succeeded(record, value)
+        if deadline.cancelled_caught and timeout is not None:
             self._observe(record, "timed_out", ToolTimeout(timeout))
 
     def _held_by_effect(self, tool: Tool) -> bool:
@@ -303,21 +312,29 @@ class Dispatcher:
             return await record.thread.run(partial(tool.fn, *args, **kwargs), self._threads)
 
     def _context(self, record: _Record, tool: Tool) -> ToolContext:
+        loop_thread, token = threading.get_ident(), current_token()
+
         def progress(value: Any) -> None:
             if not record.observed:
                 self._host.emit(ToolProgress(record.call.call_id, tool.name, value))
 
-        def progress_from_thread(value: Any) -> None:
-            if not (record.thread and record.thread.abandoned):
-                from_thread.run_sync(progress, value)
+        def report(value: Any) -> None:
+            """From any thread: of the loop, of a sync tool, or one that the tool itself has started."""
+            if threading.get_ident() == loop_thread:
+                progress(value)
+            elif not record.observed:
+                try:
+                    from_thread.run_sync(progress, value, token=token)
+                except anyio.RunFinishedError:
+                    return  # the loop is over, and with it whoever wanted to know
 
         return ToolContext(
             call_id=record.call.call_id,
             tool_name=tool.name,
             run_id=self._host.run_id,
             step=self._host.number,
-            report=progress if tool.is_async else progress_from_thread,
-            is_cancelled=lambda: record.observed or bool(record.thread and record.thread.abandoned),
+            report=report,
+            is_cancelled=lambda: record.observed,
         )
 
     def _succeeded(self, record: _Record, value: Any) -> None:
@@ -328,12 +345,12 @@ class Dispatcher:
         else:
             self._observe(record, "ok", None, value=value, model_content=content)
 
-    def _failed(self, record: _Record, tool: Tool, error: BaseException) -> None:
+    def _failed(self, record: _Record, error: BaseException) -> None:
         """A tool's own `ToolError` speaks to the model; of any other exception only the type is told."""
         if isinstance(error, ToolError):
             self._observe(record, "failed", error)
             return
-        failure = ToolFailed(f"the tool {tool.name} raised {type(error).__name__}")
+        failure = ToolFailed(f"the tool {record.call.name} raised {type(error).__name__}")
         failure.__cause__ = error
         self._observe(record, "failed", failure)
 

@@ -10,7 +10,7 @@ from ..errors import ExportError
 from ..limits import Limits
 from ..stages.finalize import arguments_of
 from ..turn import ToolCall, Turn
-from ..wires import Answer, render
+from ..wires import WIRES, Answer, render
 from ..wires.base import Result
 from .ids import with_valid_ids
 
@@ -43,6 +43,8 @@ def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
         return []
     if wire is None:
         raise ExportError("the turn's wire was never found; say which messages you want: messages(target)")
+    if wire not in WIRES:
+        raise ExportError(f"cannot write messages for {wire!r}; known: {', '.join(WIRES)}")
     observed = {observation.call_id: observation for observation in turn.observations}
     results = []
     for call in turn.calls:

@@ -40,35 +40,51 @@ class Chain:
 
     def __init__(self, stages: Iterable[Stage]) -> None:
         self._stages = tuple(stages)
-        self._first: dict[type[Event], int] = {}
+        # For each position, the next stage that wants events of a type; filled as types are met.
+        self._next: list[dict[type[Event], int]] = [{} for _ in range(len(self._stages) + 1)]
 
     def passes(self, kind: type[Event]) -> bool:
         """Whether events of this type go through untouched, so that they need not be fed."""
-        return self._first_for(kind) == len(self._stages)
+        return self._find_next(kind, 0) == len(self._stages)
 
     def feed(self, event: Event) -> list[Event]:
         """Take one event; return what comes out at the end."""
-        return self._run([event], self._first_for(type(event)))
+        out: list[Event] = []
+        self._push(event, 0, out)
+        return out
 
-    def _first_for(self, kind: type[Event]) -> int:
-        """Position of the first stage that wants events of this type; the number of stages if none does."""
-        first = self._first.get(kind)
-        if first is None:
-            wanted_by = (n for n, stage in enumerate(self._stages) if _wants(stage, kind))
-            first = self._first[kind] = next(wanted_by, len(self._stages))
-        return first
+    def feed_all(self, events: Iterable[Event], out: list[Event]) -> None:
+        """Take events; what comes of them is appended to `out`."""
+        for event in events:
+            self._push(event, 0, out)
 
     def finish(self) -> list[Event]:
         """Finish each stage in turn; what it returns goes through those after it."""
         out: list[Event] = []
         for position, stage in enumerate(self._stages):
-            out.extend(self._run(list(stage.finish()), position + 1))
+            for event in stage.finish():
+                self._push(event, position + 1, out)
         return out
 
-    def _run(self, events: list[Event], position: int) -> list[Event]:
-        for stage in self._stages[position:]:
-            events = [out for e in events for out in (stage.feed(e) if _wants(stage, type(e)) else (e,))]
-        return events
+    def _push(self, event: Event, position: int, out: list[Event]) -> None:
+        """Send an event through the stages from `position` on. Goes as deep as there are stages."""
+        kind = type(event)
+        wanted_by = self._next[position].get(kind)
+        if wanted_by is None:
+            wanted_by = self._find_next(kind, position)
+        if wanted_by == len(self._stages):
+            out.append(event)
+        else:
+            for made in self._stages[wanted_by].feed(event):
+                self._push(made, wanted_by + 1, out)
+
+    def _find_next(self, kind: type[Event], position: int) -> int:
+        """The first stage from `position` on that wants events of this type; the number of stages if none does."""
+        known = self._next[position]
+        if kind not in known:
+            wanted_by = (n for n in range(position, len(self._stages)) if _wants(self._stages[n], kind))
+            known[kind] = next(wanted_by, len(self._stages))
+        return known[kind]
 
 
 def _wants(stage: Stage, kind: type[Event]) -> bool:

@@ -106,10 +106,22 @@ class Accumulate:
 
     def _slot_for(self, fragment: ToolCallFragment) -> _Slot:
         id_ = fragment.id
-        slot = self._by_id_or_new(fragment, id_) if id_ else self._by_index_or_new(fragment)
+        if fragment.start:
+            slot = self._begin(fragment)
+        else:
+            slot = self._by_id_or_new(fragment, id_) if id_ else self._by_index_or_new(fragment)
         if fragment.index is not None:
             self._by_index[fragment.index] = slot
         return slot
+
+    def _begin(self, fragment: ToolCallFragment) -> _Slot:
+        """A call of a wire that says where calls begin."""
+        there = self._by_index.get(fragment.index) if fragment.index is not None else None
+        if there is not None and not there.ended:
+            self._warn("index_reused")
+        if fragment.id and fragment.id in self._by_id:
+            self._warn("duplicate_id")
+        return self._open(fragment, fragment.id)
 
     def _by_id_or_new(self, fragment: ToolCallFragment, id_: str) -> _Slot:
         name, index = fragment.name, fragment.index

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import ExportError
 from ..limits import Limits
 from . import anthropic, openai_chat
 from .base import Answer, WireDecoder
@@ -51,11 +50,5 @@ def detect(payload: Mapping[str, Any]) -> str | None:
 
 
 def render(target: str, answer: Answer) -> list[dict[str, Any]]:
-    """A turn and its results as `target`'s own messages.
-
-    Raises:
-        ExportError: no such target.
-    """
-    if target not in _RENDERERS:
-        raise ExportError(f"cannot write messages for {target!r}; known: {', '.join(WIRES)}")
+    """A turn and its results as the messages of `target`, which is one of `WIRES`."""
     return _RENDERERS[target](answer)

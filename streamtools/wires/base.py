@@ -143,7 +143,9 @@ class WireDecoder(ABC):
             finish = finish if isinstance(self.error, TruncatedStream) else "error"
         usage = Usage(**self._counts) if self._counts else None
         self._out.append(
-            StreamEnd(finish=finish, finish_raw=self._finish_raw, complete=complete, error=self.error, usage=usage)
+            StreamEnd(
+                finish=finish, finish_raw=read_text(self._finish_raw), complete=complete, error=self.error, usage=usage
+            )
         )
         self.done = True
         return self._out
@@ -163,7 +165,7 @@ class WireDecoder(ABC):
         """Report a tolerated deviation, once; and no more than so many different ones."""
         if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned.add((code, detail))
-            self._out.append(Warning(code, detail))
+            self._out.append(Warning(code, well_formed(detail)))
 
     # -- for the wires --
 
@@ -293,7 +295,7 @@ def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> 
     if isinstance(error, Mapping):
         body: Mapping[str, Any] = error
     elif isinstance(error, str) and error:
-        return ProviderError(error, code=_code(payload.get("code")))
+        return ProviderError(well_formed(error), code=_code(payload.get("code")))
     elif named_error or payload.get("object") == "error" or payload.get("type") == "error":
         body = payload
     elif error:
@@ -302,7 +304,7 @@ def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> 
         return None
     message = body.get("message") or body.get("detail") or body.get("type")
     return ProviderError(
-        message if isinstance(message, str) else "the provider sent an error without a message",
+        well_formed(message) if isinstance(message, str) else "the provider sent an error without a message",
         code=_code(body.get("code")),
         type=read_text(body.get("type")),
     )
@@ -333,7 +335,9 @@ def malformed(what: str) -> RemoteProtocolError:
 
 
 def _code(code: object) -> str | int | None:
-    return code if isinstance(code, (str, int)) and not isinstance(code, bool) else None
+    if isinstance(code, str):
+        return well_formed(code)
+    return code if isinstance(code, int) and not isinstance(code, bool) else None
 
 
 def read_text(value: object) -> str | None:

@@ -101,6 +101,54 @@ def test_large_integers_keep_every_digit_also_where_the_wire_sends_an_object(num
             assert type(call.arguments["id"]) is int
 
 
+def argument_objects(value: Any) -> Iterator[tuple[str, Any]]:
+    """A response of each wire whose one call's arguments are an object: as its payloads, and as bytes."""
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": value}}
+    block = {"type": "tool_use", "id": "a", "name": "f", "input": value}
+    streams: dict[str, list[dict[str, Any]]] = {
+        CHAT: [chat_chunk({"tool_calls": [call]}, "tool_calls")],
+        ANTHROPIC: [
+            {"type": "message_start", "message": {"id": "m"}},
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+            {"type": "message_stop"},
+        ],
+    }
+    for wire, payloads in streams.items():
+        yield wire, payloads
+        try:
+            yield wire, [b"data: " + json.dumps(payload).encode() + b"\n\n" for payload in payloads]
+        except RecursionError:  # deeper than Python writes
+            continue
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_an_object_with_a_number_that_json_does_not_have_never_runs(number: float) -> None:
+    for wire, body in argument_objects({"a": [number]}):
+        turn = parse(body, wire=wire)
+        check_turn(turn)
+        check_histories(turn)
+        assert [(call.status, call.dispatchable, call.arguments) for call in turn.calls] == [("invalid", False, None)]
+
+
+@pytest.mark.parametrize("depth", [60, 64, 65, 190, 300, 900, 5000])
+def test_an_object_may_be_nested_as_deep_as_the_limit_and_no_deeper(depth: int) -> None:
+    value: dict[str, Any] = {}
+    for _ in range(depth - 1):
+        value = {"a": value}
+    for limit in (64, 10_000):
+        for wire, body in argument_objects(value):
+            turn = parse(body, wire=wire, limits=Limits(max_json_depth=limit))
+            check_turn(turn)
+            check_histories(turn)
+            if depth <= min(limit, 190):
+                assert [call.dispatchable for call in turn.calls] == [True]
+            else:
+                assert not any(call.dispatchable for call in turn.calls)
+                assert turn.error is not None or [call.status for call in turn.calls] == ["invalid"]
+
+
 def test_of_two_objects_in_one_chunk_each_keeps_its_own_digits() -> None:
     calls = [{"index": n, "function": {"name": "f", "arguments": {"id": 2**64 + n}}} for n in range(3)]
     turn = parse([b"data: " + json.dumps(chat_chunk({"tool_calls": calls})).encode() + b"\n\n"])

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from sansio import ANTHROPIC, check_turn
+from sansio import ANTHROPIC, check_histories, check_turn
 from streams import anthropic, sse
 
 from streamtools import (
@@ -196,6 +196,21 @@ def test_a_server_side_call_is_reported_and_never_ours_to_run() -> None:
         (call,) = turn.calls
         assert (call.kind, call.arguments, call.dispatchable) == ("server", {"query": "x"}, False)
         assert turn.finish == "stop", "a server's call is no reason to answer"
+
+
+@pytest.mark.parametrize("stops", [True, False])
+@pytest.mark.parametrize("name", ["f", ""])
+@pytest.mark.parametrize("kind", ["tool_use", "server_tool_use"])
+def test_every_block_of_a_call_is_a_call_of_its_own(stops: bool, name: str, kind: str) -> None:
+    first = {"type": kind, "id": "a", "name": "g", "input": {}}
+    turn = read(
+        begin(0, first), *([stop(0)] if stops else []), begin(1, {"type": "tool_use", "id": "a", "name": name}), stop(1)
+    )
+    assert [(call.name, call.kind) for call in turn.calls] == [
+        ("g", "function" if kind == "tool_use" else "server"),
+        (name, "function"),
+    ]
+    check_histories(turn)
 
 
 # -- ends --------------------------------------------------------------------------------------------------------------

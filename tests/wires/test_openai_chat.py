@@ -107,6 +107,8 @@ CONTENTS: dict[str, tuple[list[dict[str, Any]], str, str]] = {
         "rs",
     ),
     "encrypted details": ([{"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}], "", ""),
+    "details of another shape": ([{"reasoning_details": ["r", None, {"text": 7}]}, {"content": "a"}], "a", ""),
+    "details that are no list": ([{"reasoning_details": {"text": "r"}}, {"content": "a"}], "a", ""),
     "reasoning that is an object": ([{"reasoning": {"text": "r"}, "content": "a"}], "a", ""),
 }  # fmt: skip
 
@@ -125,6 +127,12 @@ def test_content_that_is_not_understood_is_told_and_does_not_end_the_stream(bloc
     assert any(isinstance(event, Unknown) for event in events)
     turn = read({"content": [block]}, {"content": "a"})
     assert (turn.text, turn.complete) == ("a", True)
+
+
+def test_a_call_that_says_nothing_is_one_that_cannot_run() -> None:
+    for call in ({"index": 0}, {"index": 0, "id": "a", "function": None}, {"index": 0, "function": "f"}):
+        turn = read({"tool_calls": [call]}, finish="tool_calls")
+        assert [(c.problem, c.dispatchable) for c in turn.calls] == [("missing_name", False)]
 
 
 @pytest.mark.parametrize("calls", [7, "x", [7], [None, "x"], {}, [[]]])

@@ -218,6 +218,7 @@ class AnthropicDecoder(WireDecoder):
                 read_text(block.raw.get("id")),
                 read_text(block.raw.get("name")),
                 kind=kind,
+                start=True,
                 provider_state=self._kept(
                     {key: value for key, value in block.raw.items() if key not in ("id", "name", "input")}
                 ),

@@ -152,6 +152,9 @@ class OpenAIChatDecoder(WireDecoder):
         return index == last
 
     def _delta(self, delta: dict[str, Any], position: int) -> None:
+        if len(delta) == 1 and (calls := delta.get("tool_calls")):  # what a call's arguments come in, mostly
+            self._calls(calls, position)
+            return
         for name in _REASONING_FIELDS:
             value = delta.get(name)
             if isinstance(value, str) and value:
@@ -217,6 +220,7 @@ class OpenAIChatDecoder(WireDecoder):
             self._reasoning(reasoning)
         if think and think.state == "text":
             if think.raw:
+                self._reasoning("")  # also a block that held nothing goes back
                 self._end_part()
             self._think = None
         if text:

@@ -45,17 +45,24 @@ def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
 
 def _render_reasoning(message: dict[str, Any], answer: Answer) -> None:
     """Give reasoning back in the field it came in; its owner wants it there, or ignores it."""
+    fields: dict[str, list[str]] = {}
+    blocks: list[dict[str, Any]] = []
+    inline = ""
     for part in answer.parts:
         state = part.provider_state or {}
-        if part.kind == "reasoning" and "inline" in state:
-            message["content"] = state["inline"] + (message["content"] or "")
-        elif part.kind == "reasoning" and state.get("field") == "content":
-            block = {"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}
-            content = message["content"]
-            texts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
-            at = sum(item["type"] == "thinking" for item in texts)
-            message["content"] = [*texts[:at], block, *texts[at:]]
-        elif part.kind == "reasoning" and "field" in state:
-            message[state["field"]] = message.get(state["field"], "") + part.text
-        elif part.kind == "provider" and "reasoning_details" in state:
+        if part.kind == "provider" and "reasoning_details" in state:
             message["reasoning_details"] = state["reasoning_details"]
+        elif part.kind != "reasoning":
+            continue
+        elif "inline" in state:
+            inline = state["inline"]
+        elif state.get("field") == "content":
+            blocks.append({"type": "thinking", "thinking": [{"type": "text", "text": part.text}]})
+        elif "field" in state:
+            fields.setdefault(state["field"], []).append(part.text)
+    message.update({name: "".join(texts) for name, texts in fields.items()})
+    text = inline + (message["content"] or "")
+    if blocks:
+        message["content"] = [*blocks, *([{"type": "text", "text": text}] if text else [])]
+    elif text:
+        message["content"] = text
