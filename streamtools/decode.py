@@ -89,6 +89,7 @@ class StreamDecoder:
         tools: tools, functions or bare names.
         stages: the steps between wire and consumer.
         limits: bounds on what is kept.
+        id_salt: makes call ids that have to be made up differ from other responses', where the response has no id.
 
     Raises:
         ValueError: `wire` is not known.
@@ -101,11 +102,12 @@ class StreamDecoder:
         tools: Iterable[Tool | Callable[..., Any] | str] | Toolset = (),
         stages: StageList = DEFAULT,
         limits: Limits = Limits(),
+        id_salt: str = "",
     ) -> None:
         self._limits = limits
         self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes, lenient=True)
         self._wire: WireDecoder | None = None if wire is None else decoder(wire, limits)
-        self._chain = stages.build(tools if isinstance(tools, Toolset) else Toolset(tools), limits)
+        self._chain = stages.build(tools if isinstance(tools, Toolset) else Toolset(tools), limits, id_salt)
         self.done = False
         """The terminal marker or an error was seen: nothing that follows changes the turn."""
         self._text_delta: Callable[[dict[str, Any]], TextDelta | None] | None = (

@@ -62,5 +62,7 @@ class Limits:
             value = getattr(self, field.name)
             if value is None and field.name == "tool_timeout":
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-                raise ValueError(f"Limits({field.name}={value!r}): must be a number greater than 0")
+            kinds = int if field.type == "int" else (int, float)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
+                what = "an integer" if kinds is int else "a number"
+                raise ValueError(f"Limits({field.name}={value!r}): must be {what} greater than 0")

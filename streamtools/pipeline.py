@@ -10,25 +10,23 @@ its end.
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import anyio
-from anyio import CancelScope, create_task_group, current_effective_deadline
+from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
-from anyio.lowlevel import checkpoint
 
-from .decode import SLICE_BYTES, StreamDecoder, slices
+from .decode import StreamDecoder
 from .dispatch import Dispatcher, DispatchPolicy
-from .errors import LocalProtocolError, StreamError, TruncatedStream
+from .errors import LocalProtocolError, TruncatedStream
 from .events import Event, StreamEnd, Warning
 from .limits import Limits
 from .observers import Observer
 from .outbox import Outbox
-from .sources import Source, as_item, open_source
+from .pump import Pump, Transform
+from .sources import open_source
 from .stages import DEFAULT, StageList
 from .step import Step
 from .tools import Tool, Toolset
@@ -36,9 +34,6 @@ from .trajectory import Trajectory
 from .turn import Turn
 
 __all__ = ["Pipeline", "Transform", "pipeline"]
-
-Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
-"""An async stage: an async generator function that takes the events and yields what goes on."""
 
 _POLICIES = ("auto", "early", "turn_end")
 
@@ -126,22 +121,20 @@ class Pipeline:
             raise ValueError(f"unknown dispatch {dispatch!r}; known: {', '.join(_POLICIES)}")
         if on_source_error not in ("cancel", "drain"):
             raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
-        self._source: Source = open_source(stream)
-        self._decoder = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits)
+        salt = trajectory.new_salt()
+        decoder = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits, id_salt=salt)
+        self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
-        self._step = Step(trajectory, self._outbox)
+        self._step = Step(trajectory, self._outbox, wire=wire)
+        self._pump = Pump(open_source(stream), decoder, self._step, self._outbox, transforms, limits.cancel_grace)
         self._dispatcher = Dispatcher(tools, limits, dispatch, self._step, self._start_call)
-        self._transforms = transforms
-        self._limits = limits
         self._drain = on_source_error == "drain"
         self._state: Literal["new", "open", "left"] = "new"
         self._group: TaskGroup | None = None
         self._pump_scope: CancelScope | None = None
         self._pump_done: anyio.Event | None = None
-        self._launched = False  # a call was started since the pump last let others run
-        self._raised: Exception | None = None  # what the source, a transform or a stage raised
         self._error: BaseException | None = None  # to be raised at `async for`, once
-        self._end: StreamEnd | None = None
+        self._end: StreamEnd | None = None  # the one that was emitted
 
     # -- for the consumer ----------------------------------------------------------------------------------------
 
@@ -200,7 +193,7 @@ class Pipeline:
         self._step.begin()
         self._group = create_task_group()
         await self._group.__aenter__()
-        self._group.start_soon(self._pump)
+        self._group.start_soon(self._run)
         return self
 
     async def __aexit__(
@@ -208,6 +201,7 @@ class Pipeline:
     ) -> None:
         assert self._group is not None, "set when the block was entered"
         self._state = "left"
+        broken = self._group.cancel_scope.cancel_called  # a task died of what nobody had foreseen
         self._dispatcher.stop()
         self._group.cancel_scope.cancel()  # before the outbox is closed: what waits for room must not go on
         self._outbox.discard()
@@ -215,7 +209,11 @@ class Pipeline:
             # The body's own exception is not given to the group, which would wrap it; it leaves the block as it is.
             await self._group.__aexit__(None, None, None)
         except BaseExceptionGroup as group:
-            raise _unwrapped(group) from None
+            fatal = group if broken else group.split(Exception)[1]
+            if fatal is not None:
+                raise _unwrapped(fatal) from None
+            # The consumer has left: what a source made of its cancellation is told, not raised into other code.
+            self._step.emit(Warning("source_close_failed", type(_unwrapped(group)).__name__))
         finally:
             cancelled = kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
             self._settle("cancelled" if cancelled else "abandoned")
@@ -231,104 +229,29 @@ class Pipeline:
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 
-    async def _pump(self) -> None:
+    async def _run(self) -> None:
         """Read the source to its end, let the calls finish, end the step."""
         assert self._pump_scope is not None, "set when the block was entered"
         assert self._pump_done is not None, "set when the block was entered"
         try:
             with self._pump_scope:
-                try:
-                    await self._read()
-                except Exception as error:  # a transform or a stage raised
-                    self._raised = self._raised or error
-                except anyio.get_cancelled_exc_class() as error:
-                    self._raised = self._raised or _stray(error)
+                await self._pump.run()
+                if self._end is None and self._pump.end is not None:  # a transform kept it to itself
+                    self._step.emit(self._pump.end)
                 if self._failed() and not self._drain:
                     self._dispatcher.cancel()
                 await self._dispatcher.wait_idle()
                 self._settle(self._outcome())
-                self._error = self._raised or (self._end.error if self._end else None)
+                self._error = self._pump.raised or (self._end.error if self._end else None)
                 self._outbox.close()
+        except Exception as error:  # a group of what was raised on the way out of a cancellation, after `aclose`
+            self._step.emit(Warning("source_close_failed", type(error).__name__))
         finally:
             self._pump_done.set()
 
-    async def _read(self) -> None:
-        """Emit everything that comes of the source, no faster than it is consumed; then close it."""
-        # Entered before the source is opened, so that what it opens (scopes, task groups) is closed inside.
-        with CancelScope() as closing:
-            try:
-                await self._read_to_the_end()
-            finally:  # also when cancelled, within `cancel_grace` seconds
-                closing.shield = True
-                closing.deadline = anyio.current_time() + self._limits.cancel_grace
-                await self._close_source()
-        if closing.cancelled_caught:
-            self._step.emit(Warning("source_unresponsive", f"closing took over {self._limits.cancel_grace:g} s"))
-
-    async def _read_to_the_end(self) -> None:
-        async with AsyncExitStack() as stack:
-            batches = await stack.enter_async_context(aclosing(self._batches()))
-            if not self._transforms:
-                async for events in batches:
-                    self._step.emit_all(events)
-                return
-            stream: AsyncIterator[Event] = await stack.enter_async_context(aclosing(_flat(batches)))
-            for transform in self._transforms:
-                stream = transform(stream)
-                if isinstance(stream, AsyncGenerator):
-                    await stack.enter_async_context(aclosing(stream))
-            async for event in stream:
-                self._step.emit(event)
-                if self._must_pause():
-                    await self._pause()
-
-    def _must_pause(self) -> bool:
-        return self._launched or len(self._outbox.queue) >= self._outbox.size
-
-    async def _pause(self) -> None:
-        """Let others run: calls that were launched, and a consumer who is behind."""
-        if self._launched:  # a call that may start now does start now, however fast the source is
-            self._launched = False
-            await checkpoint()
-        await self._outbox.wait_for_room()
-
-    async def _batches(self) -> AsyncGenerator[list[Event], None]:
-        """The events of each item of the source, and at last those of its end.
-
-        Without transforms nobody has to see the events before they are emitted: they are emitted here, and only those
-        of the end are yielded. That saves a hop, 0.1 µs an event.
-        """
-        decoder, step, outbox, direct = self._decoder, self._step, self._outbox, not self._transforms
-        try:
-            async for item in await self._source.items():
-                for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else _parts(item):
-                    events = decoder.feed(part)
-                    if not direct:
-                        yield events
-                        continue
-                    step.emit_all(events)
-                    if self._launched or len(outbox.queue) >= outbox.size:
-                        await self._pause()
-                if decoder.done:
-                    break
-        except Exception as error:
-            self._raised = error
-        except anyio.get_cancelled_exc_class() as error:
-            self._raised = _stray(error)
-        yield decoder.finish(self._as_stream_error())
-
-    async def _close_source(self) -> None:
-        try:
-            await self._source.aclose()
-        except Exception as error:
-            self._step.emit(Warning("source_close_failed", type(error).__name__))
-        except anyio.get_cancelled_exc_class() as error:
-            _stray(error)
-            self._step.emit(Warning("source_close_failed", type(error).__name__))
-
     def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None, "calls start inside the block"
-        self._launched = True
+        self._pump.must_pause = True
         self._group.start_soon(run)
 
     # -- the end -------------------------------------------------------------------------------------------------
@@ -338,57 +261,31 @@ class Pipeline:
         self._end = event
 
     def _failed(self) -> bool:
-        return self._raised is not None or (self._end is not None and self._end.error is not None)
+        return self._pump.raised is not None or (self._end is not None and self._end.error is not None)
 
-    def _outcome(self) -> Literal["complete", "truncated", "error"]:
-        error = self._end.error if self._end else None
-        if isinstance(error, TruncatedStream):
+    def _outcome(self) -> Literal["complete", "truncated", "error", "abandoned"]:
+        end = self._end
+        if end is not None and isinstance(end.error, TruncatedStream):
             return "truncated"
-        return "error" if self._failed() else "complete"
-
-    def _as_stream_error(self) -> StreamError | None:
-        """What the source raised, as the turn tells it."""
-        if self._raised is None or isinstance(self._raised, StreamError):
-            return self._raised
-        error = TruncatedStream(f"the source raised {type(self._raised).__name__}")
-        error.__cause__ = self._raised
-        return error
+        if self._failed():
+            return "error"
+        return "complete" if end is not None and end.complete else "abandoned"
 
     def _settle(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
         """Say what is left to say: no task runs any more. Idempotent."""
         if self._step.ended:
             return
         self._dispatcher.stop()
+        error = self._pump.stream_error()
         if self._end is None:
             try:
-                self._step.emit_all(self._decoder.finish(self._as_stream_error(), abandoned=self._raised is None))
-            except Exception as error:  # a stage of the user's raised
-                self._step.emit(Warning("stage_failed", type(error).__name__))
-        if self._end is None:  # a transform or a stage swallowed it
-            self._step.emit(StreamEnd(error=self._as_stream_error()))
+                self._step.emit_all(self._decoder.finish(error, abandoned=error is None))
+            except Exception as raised:  # a stage of the user's
+                self._step.emit(Warning("stage_failed", type(raised).__name__))
+        if self._end is None:
+            self._step.emit(StreamEnd(error=error))
         self._dispatcher.settle()
         self._step.end(outcome)
-
-
-def _stray(error: BaseException) -> TruncatedStream:
-    """A cancellation that nobody asked for (of a task that was awaited), as an error; any other is raised."""
-    if current_effective_deadline() == -math.inf:
-        raise error
-    found = TruncatedStream("the source was cancelled from within")
-    found.__cause__ = error
-    return found
-
-
-def _parts(item: Any) -> Iterable[bytes | Mapping[str, Any]]:
-    """What a source yielded, in pieces that the decoder takes."""
-    payload = as_item(item)
-    return () if payload is None else slices(payload)
-
-
-async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, None]:
-    async for events in batches:
-        for event in events:
-            yield event
 
 
 def _unwrapped(group: BaseExceptionGroup[BaseException]) -> BaseException:

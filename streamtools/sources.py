@@ -13,8 +13,8 @@ Streams are told apart by what they can do, never by their class, so that no SDK
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 __all__ = ["Item", "Source", "as_item", "open_source"]
@@ -37,24 +37,37 @@ class Source:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._stack = AsyncExitStack()
+        self._closers: list[Callable[[], Any]] = []  # called last to first
         self._items: AsyncIterator[Any] | None = None
 
     async def items(self) -> AsyncIterator[Any]:
         """Begin to read; what comes is for `as_item`. Call it in the task that iterates."""
         stream = self._stream
-        while _is_manager(stream):
-            stream = await self._stack.enter_async_context(stream)
+        if _is_manager(stream):
+            stream = await stream.__aenter__()
+            self._closers.append(partial(self._stream.__aexit__, None, None, None))
+            _check(stream)
+            if _is_manager(stream):
+                raise TypeError(f"cannot stream from {type(stream).__name__}, which a context manager opened")
         self._items = self._read(stream)
         return self._items
 
     async def aclose(self) -> None:
         """Close the stream, and what was entered to open it. Idempotent."""
         items, self._items = self._items, None
-        async with self._stack:
-            close_items = getattr(items, "aclose", None)
-            if close_items is not None:
-                await close_items()
+        closers, self._closers = self._closers, []
+        if (close_items := getattr(items, "aclose", None)) is not None:
+            closers.append(close_items)
+        failed: Exception | None = None
+        for close in reversed(closers):  # what fails to close must not keep the others open
+            try:
+                result = close()
+                if inspect.isawaitable(result):
+                    await result
+            except Exception as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def _read(self, stream: Any) -> AsyncIterator[Any]:
         if isinstance(stream, (bytes, bytearray, str)):
@@ -73,7 +86,7 @@ class Source:
         for name in ("aclose", "close"):
             close = getattr(stream, name, None)
             if callable(close):
-                self._stack.push_async_callback(_call, close)
+                self._closers.append(close)
                 return
 
 
@@ -83,15 +96,20 @@ def open_source(stream: Any) -> Source:
     Raises:
         TypeError: it is nothing that can be streamed; the message says what to pass instead.
     """
+    _check(stream)
+    return Source(stream)
+
+
+def _check(stream: Any) -> None:
     kind = type(stream).__name__
     if inspect.isawaitable(stream):
         raise TypeError(f"the stream is a {kind} that was not awaited; write pipeline(await ...)")
     if isinstance(stream, Mapping):
         raise TypeError("the stream is one mapping; pass an iterable of payloads, or ask for stream=True")
     if isinstance(stream, (bytes, bytearray, str, list, tuple)) or _is_manager(stream):
-        return Source(stream)
+        return
     if hasattr(stream, "__aiter__") or _response_of(stream) is not None:
-        return Source(stream)
+        return
     if hasattr(stream, "__iter__") or hasattr(stream, "iter_bytes"):
         raise TypeError(f"the stream ({kind}) is synchronous and would block the event loop; use the async client")
     raise TypeError(f"cannot stream from {kind}; pass an SDK's stream, an httpx response, or an async iterable")
@@ -141,9 +159,3 @@ def as_item(item: Any) -> Item | None:
     if not isinstance(payload, Mapping):
         raise TypeError(f"{type(item).__name__}.to_dict() gave no mapping")
     return payload
-
-
-async def _call(close: Any) -> None:
-    result = close()
-    if inspect.isawaitable(result):
-        await result

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
+from types import TracebackType
 from typing import Literal
 
 from .causality import Causality
@@ -38,19 +40,21 @@ class Step:
     Args:
         trajectory: the run; its observers see every event.
         outbox: takes the events for the consumer.
+        wire: the wire, where it was given.
     """
 
-    def __init__(self, trajectory: Trajectory, outbox: Outbox) -> None:
+    def __init__(self, trajectory: Trajectory, outbox: Outbox, *, wire: str | None = None) -> None:
         self.run_id = trajectory.run_id
         self.number = 0
         self.ended = False
         """`StepEnd` has been emitted: nothing more will come."""
         self._trajectory = trajectory
         self._outbox = outbox
-        self._builder = TurnBuilder()
+        self._builder = TurnBuilder(wire)
         self._causality = Causality()
         self._observers: list[Observer] = []
         self._listeners: list[tuple[frozenset[type[Event]], Callback]] = []
+        self._failures: list[tuple[Observer, Exception]] = []
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
         self._plain_text = False  # nobody but the turn and the consumer wants text deltas
         self._turn: Turn | None = None  # the final one, once it was asked for
@@ -68,8 +72,8 @@ class Step:
     def end(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
         """End: the last event. Idempotent."""
         if not self.ended:
-            self.emit(StepEnd(outcome))
             self.ended = True
+            self.emit(StepEnd(outcome))
 
     def turn(self) -> Turn:
         """The turn so far; computed once when the step has ended."""
@@ -115,18 +119,21 @@ class Step:
             route = self._route(kind)
         for callback in route:
             callback(event)
+        if self._failures:
+            self._drop_failed()
 
     def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
         """What the observers want held while a tool's body runs."""
-        managers = []
+        managers: list[AbstractContextManager[object]] = []
         for observer in tuple(self._observers):
             try:
                 manager = observer.around_tool(call_id)
             except Exception as error:
-                self._drop(observer, error)
+                self._failures.append((observer, error))
                 continue
             if manager is not None:
-                managers.append(manager)
+                managers.append(_Around(manager, partial(self._fails, observer)))
+        self._drop_failed()
         return managers
 
     def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
@@ -135,29 +142,62 @@ class Step:
             try:
                 wanted = observer.event_types
                 if wanted is None or kind in wanted:
-                    callbacks.append(_guarded(observer, self._drop))
+                    callbacks.append(_guarded(observer, self._failures))
             except Exception as error:
-                self._drop(observer, error)
+                self._failures.append((observer, error))
         callbacks.extend(callback for kinds, callback in self._listeners if kind in kinds)
         route = self._routes[kind] = tuple(callbacks)
         if kind is TextDelta:
             self._plain_text = not route
         return route
 
-    def _drop(self, observer: Observer, error: Exception) -> None:
+    def _fails(self, observer: Observer, error: Exception) -> None:
+        self._failures.append((observer, error))
+        self._drop_failed()
+
+    def _drop_failed(self) -> None:
         """An observer that raises must not break the stream; it is told no more, and the consumer is told so."""
-        if observer in self._observers:
-            self._observers.remove(observer)
-            self._routes.clear()
-            self._plain_text = False
-            self.emit(Warning("observer_failed", f"{type(observer).__name__} raised {type(error).__name__}"))
+        failures, self._failures[:] = list(self._failures), []
+        for observer, error in failures:
+            if any(known is observer for known in self._observers):
+                self._observers = [known for known in self._observers if known is not observer]
+                self._routes.clear()
+                self._plain_text = False
+                if not self.ended:
+                    self.emit(Warning("observer_failed", f"{type(observer).__name__} raised {type(error).__name__}"))
 
 
-def _guarded(observer: Observer, drop: Callable[[Observer, Exception], None]) -> Callback:
+def _guarded(observer: Observer, failures: list[tuple[Observer, Exception]]) -> Callback:
     def call(event: Event) -> None:
         try:
             observer.on_event(event)
         except Exception as error:
-            drop(observer, error)
+            failures.append((observer, error))
 
     return call
+
+
+class _Around:
+    """An observer's context manager that cannot change what happens to the tool inside it."""
+
+    def __init__(self, manager: AbstractContextManager[object], fails: Callable[[Exception], None]) -> None:
+        self._manager: AbstractContextManager[object] | None = manager
+        self._fails = fails
+
+    def __enter__(self) -> None:
+        assert self._manager is not None, "entered once"
+        try:
+            self._manager.__enter__()
+        except Exception as error:
+            self._manager = None
+            self._fails(error)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._manager is not None:
+            try:
+                self._manager.__exit__(kind, error, trace)
+            except Exception as raised:
+                if raised is not error:
+                    self._fails(raised)

@@ -36,6 +36,12 @@ class Trajectory:
         self.next_seq = 0
         """The number of the next event."""
         self._latest = Causality()
+        self._salts = 0
+
+    def new_salt(self) -> str:
+        """A text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""
+        self._salts += 1
+        return f"{self.run_id}:{self._salts}"
 
     def begin_step(self) -> tuple[int, Causality]:
         """Begin the next step; returns its number and what stamps its events. `pipeline` calls this."""

@@ -155,8 +155,8 @@ class Turn:
 class TurnBuilder:
     """Collects events into a `Turn`. Costs one list append per delta; the text is joined once."""
 
-    def __init__(self) -> None:
-        self.wire: str | None = None
+    def __init__(self, wire: str | None = None) -> None:
+        self.wire = wire
         self._start: StreamStart | None = None
         self._end: StreamEnd | None = None
         self._parts: list[Part | _OpenPart] = []
@@ -254,6 +254,8 @@ class TurnBuilder:
         self._parts.append(Part(kind="provider", provider_state=event.raw))
 
     def _call_start(self, event: ToolCallStart) -> None:
+        if event.call_id in self._calls:
+            return
         self._parts.append(Part(kind="call", call_id=event.call_id))
         self._calls[event.call_id] = ToolCall(
             call_id=event.call_id,

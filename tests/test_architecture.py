@@ -24,7 +24,7 @@ LAYERS = (
     ("framing", "wires", "stages", "tools"),
     ("exports", "history", "decode"),
     ("dispatch", "telemetry"),
-    ("sources", "outbox", "causality", "trajectory", "step", "pipeline"),
+    ("sources", "outbox", "causality", "trajectory", "step", "pump", "pipeline"),
     (PACKAGE,),  # the root: the public names
     ("testing", "demo", "cli", "__main__"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import to_json
 
 from ..errors import ToolError, ToolFailed
 
@@ -17,20 +17,24 @@ def value_content(value: Any, max_bytes: int) -> str:
     Raises:
         ToolFailed: the value cannot be written as JSON.
     """
-    if isinstance(value, str):
-        encoded = value.encode("utf-8", "replace")
-    else:
-        try:
+    try:
+        if isinstance(value, str):
+            encoded = str.encode(value, "utf-8", "replace")
+        else:
             encoded = to_json(value, bytes_mode="base64", inf_nan_mode="null")
-        except (PydanticSerializationError, ValueError, RecursionError) as error:
-            message = f"the tool returned a {type(value).__name__}, which cannot be written as JSON"
-            raise ToolFailed(message) from error
+    except Exception as error:  # the value's own code runs here: serialisers, properties, generators
+        message = f"the tool returned a {type(value).__name__}, which cannot be written as JSON"
+        raise ToolFailed(message) from error
     if len(encoded) <= max_bytes:
         return encoded.decode()
     shown = encoded[:max_bytes].decode("utf-8", "ignore")
     return f"{shown}\n[cut: the first {max_bytes} of {len(encoded)} bytes]"
 
 
-def error_content(error: ToolError) -> str:
+def error_content(error: ToolError, max_bytes: int) -> str:
     """A failure as text. A tool that wants to tell the model more raises a `ToolError` of its own wording."""
-    return f"Error: {error}"
+    try:
+        text = str(error)
+    except Exception:  # a subclass of the user's; that it failed is what there is to tell
+        text = f"the tool raised {type(error).__name__}"
+    return value_content(f"Error: {text}", max_bytes)

@@ -9,10 +9,11 @@ and it does so once per call; `settle`, called last, observes what is left.
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
@@ -33,7 +34,6 @@ from ..errors import (
 )
 from ..events import (
     Event,
-    Observation,
     Outcome,
     StreamEnd,
     ToolCallEnd,
@@ -46,6 +46,7 @@ from ..limits import Limits
 from ..tools import Bound, Tool, ToolContext, Toolset
 from ..turn import WELL_ENDED, ToolCall
 from .content import error_content, value_content
+from .record import Record
 from .threads import ThreadCall, abandoned_threads
 
 __all__ = ["DispatchPolicy", "Dispatcher", "Host"]
@@ -81,23 +82,6 @@ Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """Runs a coroutine function in a task of its own."""
 
 
-class _Record:
-    """What is known of one call."""
-
-    __slots__ = ("bound", "call", "error", "held", "observed", "scope", "started_at", "thread", "tool")
-
-    def __init__(self, call: ToolCall) -> None:
-        self.call = call
-        self.tool: Tool | None = None
-        self.bound: Bound | None = None
-        self.error: ToolError | None = None
-        self.held = False  # ready, and waiting for the end of the turn
-        self.observed = False
-        self.scope: CancelScope | None = None  # there while its task exists
-        self.started_at: float | None = None
-        self.thread: ThreadCall | None = None
-
-
 class Dispatcher:
     """Runs the calls of one turn.
 
@@ -117,7 +101,7 @@ class Dispatcher:
         self._policy = policy
         self._host = host
         self._start = start
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, Record] = {}
         self._running = 0
         self._idle: anyio.Event | None = None
         self._slots: CapacityLimiter | None = None  # made in the event loop, when first needed
@@ -135,7 +119,7 @@ class Dispatcher:
         if isinstance(event, ToolCallStart):
             if event.kind != "server":
                 call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
-                self._records[event.call_id] = _Record(call)
+                self._records.setdefault(event.call_id, Record(call))  # a transform may say it twice
         elif isinstance(event, ToolCallEnd):
             self._ended(event)
         elif isinstance(event, ToolCallReady):
@@ -163,7 +147,7 @@ class Dispatcher:
     def settle(self) -> None:
         """Observe every call that has no observation yet. Called last, when no task is left."""
         for record in self._records.values():
-            if record.held:
+            if record.held or (record.bound is None and record.call.status == "ready"):
                 self._skip(record)
             elif record.bound is not None:
                 self._observe(record, "cancelled", CallCancelled("the call was cancelled before it started"))
@@ -212,7 +196,7 @@ class Dispatcher:
         end = self._end
         return not self._stopped and end is not None and end.complete and end.error is None and end.finish in WELL_ENDED
 
-    def _skip(self, record: _Record) -> None:
+    def _skip(self, record: Record) -> None:
         end = self._end
         if end is None or self._stopped:
             reason = "the stream was left"
@@ -224,13 +208,13 @@ class Dispatcher:
 
     # -- running --
 
-    def _launch(self, record: _Record) -> None:
+    def _launch(self, record: Record) -> None:
         record.held = False
         record.scope = CancelScope()
         self._running += 1
         self._start(partial(self._run, record))
 
-    async def _run(self, record: _Record) -> None:
+    async def _run(self, record: Record) -> None:
         """The task of one call."""
         assert record.scope is not None
         try:
@@ -255,7 +239,7 @@ class Dispatcher:
             self._slots = CapacityLimiter(self._limits.max_concurrency)
         return self._slots
 
-    async def _take_slot(self, record: _Record) -> None:
+    async def _take_slot(self, record: Record) -> None:
         """Wait for one of the places to run. If there is one, do not even let others run first: a call that may start
         should not have to wait for a source that never pauses. A call that was cancelled meanwhile does not start."""
         if anyio.current_effective_deadline() == -math.inf:
@@ -265,14 +249,23 @@ class Dispatcher:
         except anyio.WouldBlock:
             await self._slots_of_calls().acquire_on_behalf_of(record)
 
-    async def _run_tool(self, record: _Record) -> None:
+    async def _run_tool(self, record: Record) -> None:
         tool, bound = record.tool, record.bound
         assert tool is not None, "only a ready call is launched"
         assert bound is not None, "only a ready call is launched"
-        if not tool.is_async and abandoned_threads() >= self._limits.max_abandoned_threads:
+        if tool.is_async:
+            await self._run_now(record, tool, bound)
+            return
+        if abandoned_threads() >= self._limits.max_abandoned_threads:
             text = f"not run: {abandoned_threads()} threads are still busy with sync tools that were given up"
             self._observe(record, "failed", ToolFailed(f"{text} (max_abandoned_threads)"))
             return
+        if self._threads is None:
+            self._threads = CapacityLimiter(self._limits.max_threads)
+        async with self._threads:  # waiting for a thread is not the tool's time
+            await self._run_now(record, tool, bound)
+
+    async def _run_now(self, record: Record, tool: Tool, bound: Bound) -> None:
         causes = (self._end.seq,) if self._end is not None and self._held_by_effect(tool) else ()
         record.started_at = time.monotonic()
         self._host.emit(ToolStarted(record.call.call_id, tool.name, causes=causes))
@@ -299,19 +292,18 @@ class Dispatcher:
     def _held_by_effect(self, tool: Tool) -> bool:
         return self._policy == "turn_end" or (self._policy == "auto" and tool.effect == "once")
 
-    async def _body(self, record: _Record, tool: Tool, bound: Bound) -> Any:
+    async def _body(self, record: Record, tool: Tool, bound: Bound) -> Any:
         args, kwargs = tool.complete(bound, self._context(record, tool))
         with ExitStack() as stack:
             for manager in self._host.around_tool(record.call.call_id):
                 stack.enter_context(manager)
             if tool.is_async:
                 return await tool.fn(*args, **kwargs)
-            if self._threads is None:
-                self._threads = CapacityLimiter(self._limits.max_threads)
             record.thread = ThreadCall()
-            return await record.thread.run(partial(tool.fn, *args, **kwargs), self._threads)
+            value = await record.thread.run(partial(tool.fn, *args, **kwargs))
+            return await value if inspect.isawaitable(value) else value  # an async function behind a plain wrapper
 
-    def _context(self, record: _Record, tool: Tool) -> ToolContext:
+    def _context(self, record: Record, tool: Tool) -> ToolContext:
         loop_thread, token = threading.get_ident(), current_token()
 
         def progress(value: Any) -> None:
@@ -337,7 +329,7 @@ class Dispatcher:
             is_cancelled=lambda: record.observed,
         )
 
-    def _succeeded(self, record: _Record, value: Any) -> None:
+    def _succeeded(self, record: Record, value: Any) -> None:
         try:
             content = value_content(value, self._limits.max_result_bytes)
         except ToolFailed as error:
@@ -345,7 +337,7 @@ class Dispatcher:
         else:
             self._observe(record, "ok", None, value=value, model_content=content)
 
-    def _failed(self, record: _Record, error: BaseException) -> None:
+    def _failed(self, record: Record, error: BaseException) -> None:
         """A tool's own `ToolError` speaks to the model; of any other exception only the type is told."""
         if isinstance(error, ToolError):
             self._observe(record, "failed", error)
@@ -358,7 +350,7 @@ class Dispatcher:
 
     def _observe(
         self,
-        record: _Record,
+        record: Record,
         outcome: Outcome,
         error: ToolError | None,
         *,
@@ -368,34 +360,10 @@ class Dispatcher:
         """Make the call's one observation, if it has none."""
         if record.observed:
             return
+        content = model_content or ""
+        if error is not None:
+            content = error_content(error, self._limits.max_result_bytes)
         record.observed = True
         still_running = record.thread.give_up() if record.thread is not None else False
-        call, tool, bound = record.call, record.tool, record.bound
-        self._host.emit(
-            Observation(
-                call_id=call.call_id,
-                tool_name=call.name,
-                outcome=outcome,
-                value=value,
-                error=error,
-                model_content=error_content(error) if error is not None else model_content or "",
-                index=call.index,
-                schema_source=tool.schema_source if tool else None,
-                schema_present=tool is not None,
-                validated=bound is not None,
-                validation_error=str(error) if isinstance(error, InvalidArguments) else None,
-                validated_args=_by_name(bound),
-                observation_type="error" if error is not None else type(value).__name__,
-                duration=None if record.started_at is None else time.monotonic() - record.started_at,
-                attempts=0 if record.started_at is None else 1,
-                still_running=still_running,
-                causes=self._end_cause(outcome),
-            )
-        )
-
-    def _end_cause(self, outcome: Outcome) -> tuple[int, ...]:
-        return (self._end.seq,) if outcome == "skipped" and self._end is not None else ()
-
-
-def _by_name(bound: Bound | None) -> Mapping[str, Any] | None:
-    return None if bound is None else bound.by_name
+        causes = (self._end.seq,) if outcome == "skipped" and self._end is not None else ()
+        self._host.emit(record.observation(outcome, error, value, content, still_running=still_running, causes=causes))

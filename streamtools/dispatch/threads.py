@@ -32,9 +32,10 @@ class ThreadCall:
         """Nobody waits for it any more; its result and its progress go nowhere."""
         self._running = False
 
-    async def run(self, function: Callable[[], Any], limiter: CapacityLimiter) -> Any:
+    async def run(self, function: Callable[[], Any]) -> Any:
         """Run it and return its result. If this is cancelled, the thread is left to itself at once."""
-        return await to_thread.run_sync(self._body, function, abandon_on_cancel=True, limiter=limiter)
+        # How many may run is the dispatcher's business: the limiter here only keeps anyio's own from queueing them.
+        return await to_thread.run_sync(self._body, function, abandon_on_cancel=True, limiter=CapacityLimiter(1))
 
     def _body(self, function: Callable[[], Any]) -> Any:
         global _abandoned

@@ -92,7 +92,7 @@ def _wants(stage: Stage, kind: type[Event]) -> bool:
     return handles is None or kind in handles
 
 
-StageFactory: TypeAlias = "Callable[[Toolset, Limits], Stage]"
+StageFactory: TypeAlias = "Callable[[Toolset, Limits, str], Stage]"
 
 
 class StageList:
@@ -132,9 +132,9 @@ class StageList:
         at = self._position(name)
         return StageList([*self._stages[:at], *self._stages[at + 1 :]])
 
-    def build(self, tools: Toolset, limits: Limits) -> Chain:
-        """A fresh chain for one stream."""
-        return Chain(make(tools, limits) for _, make in self._stages)
+    def build(self, tools: Toolset, limits: Limits, id_salt: str = "") -> Chain:
+        """A fresh chain for one stream. `id_salt` goes into call ids that have to be made up."""
+        return Chain(make(tools, limits, id_salt) for _, make in self._stages)
 
     def __iter__(self) -> Iterator[str]:
         return (name for name, _ in self._stages)
@@ -152,18 +152,18 @@ class StageList:
 def _named(stage: Stage | Callable[[], Stage]) -> tuple[str, StageFactory]:
     if hasattr(stage, "feed") and not isinstance(stage, type):
         instance: Stage = stage  # type: ignore[assignment]  # it has `feed`, so it is a stage and no factory
-        return type(stage).__name__, lambda tools, limits: instance
+        return type(stage).__name__, lambda *_: instance
     if not callable(stage):
         raise TypeError(f"a stage has feed() and finish(), or is a callable that makes one; not {stage!r}")
     make: Callable[[], Stage] = stage
-    return getattr(stage, "__name__", type(stage).__name__), lambda tools, limits: make()
+    return getattr(stage, "__name__", type(stage).__name__), lambda *_: make()
 
 
 DEFAULT = StageList(
     [
-        ("accumulate", lambda tools, limits: Accumulate(tools.names, limits)),
-        ("finalize", lambda tools, limits: Finalize(limits)),
-        ("validate", lambda tools, limits: Validate(tools)),
+        ("accumulate", lambda tools, limits, salt: Accumulate(tools.names, limits, salt)),
+        ("finalize", lambda _, limits, __: Finalize(limits)),
+        ("validate", lambda tools, _, __: Validate(tools)),
     ]
 )
 """The stages of every stream, in order."""

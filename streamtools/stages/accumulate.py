@@ -45,6 +45,7 @@ class Accumulate:
     Args:
         names: the registered tools' names.
         limits: bounds on calls and their arguments.
+        id_salt: makes call ids that are made up differ from other responses', where the response has no id itself.
 
     Raises:
         LimitExceeded: from `feed`: too many calls, or too many arguments in all. The stream has to end.
@@ -52,7 +53,7 @@ class Accumulate:
 
     handles = frozenset({ToolCallFragment, StreamStart, StreamEnd})
 
-    def __init__(self, names: Collection[str], limits: Limits) -> None:
+    def __init__(self, names: Collection[str], limits: Limits, id_salt: str = "") -> None:
         self._names = names
         self._limits = limits
         self._slots: list[_Slot] = []
@@ -60,7 +61,7 @@ class Accumulate:
         self._by_index: dict[int | str, _Slot] = {}
         self._used_ids: set[str] = set()
         self._argument_size = 0
-        self._seed = ""
+        self._seed = self._id_salt = id_salt
         self._warned: set[str] = set()
         self._out: list[Event] = []
 
@@ -72,7 +73,7 @@ class Accumulate:
         elif isinstance(event, StreamEnd):
             self._stream_end(event)
         elif isinstance(event, StreamStart):
-            self._seed = f"{event.wire}\0{event.response_id}\0{event.model}"
+            self._seed = f"{event.wire}\0{event.response_id or self._id_salt}\0{event.model}"
             self._out.append(event)
         return self._out
 

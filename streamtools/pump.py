@@ -1,0 +1,177 @@
+"""Reads a source, drives the decoder, emits what comes of it: the body of the pipeline's one reading task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, aclosing
+from typing import Any, TypeAlias
+
+import anyio
+from anyio import CancelScope, current_effective_deadline
+from anyio.lowlevel import checkpoint
+
+from .decode import SLICE_BYTES, StreamDecoder, slices
+from .errors import StreamError, TruncatedStream
+from .events import Event, StreamEnd, Warning
+from .outbox import Outbox
+from .sources import Source, as_item
+from .step import Step
+
+__all__ = ["Pump", "Transform"]
+
+Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
+"""An async stage: an async generator function that takes the events and yields what goes on."""
+
+
+class Pump:
+    """One stream from its source to the step. Run it in a task; cancel that to stop.
+
+    Args:
+        source: read to its end, or until the decoder is done, and closed.
+        decoder: makes events of what is read.
+        step: takes the events.
+        outbox: full means that the consumer is behind, so that reading pauses.
+        transforms: what the events pass between decoder and step.
+        cancel_grace_s: how long closing the source may take.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        decoder: StreamDecoder,
+        step: Step,
+        outbox: Outbox,
+        transforms: tuple[Transform, ...],
+        cancel_grace_s: float,
+    ) -> None:
+        self.raised: Exception | None = None
+        """What the source, a transform or a stage raised."""
+        self.must_pause = False
+        """A call was started: let it begin before more is read."""
+        self.end: StreamEnd | None = None
+        """The decoder's own `StreamEnd`, once it has made it; a transform may have kept it from being emitted."""
+        self._source = source
+        self._decoder = decoder
+        self._step = step
+        self._outbox = outbox
+        self._transforms = transforms
+        self._cancel_grace_s = cancel_grace_s
+
+    async def run(self) -> None:
+        """Emit everything that comes of the source, no faster than it is consumed; then close it."""
+        # Entered before the source is opened, so that what it opens (scopes, task groups) is closed inside.
+        with CancelScope() as closing:
+            try:
+                await self._read()
+            except Exception as error:  # a transform or a stage raised
+                self.raised = self.raised or error
+            except anyio.get_cancelled_exc_class() as error:
+                self.raised = self.raised or stray(error)
+            finally:  # also when cancelled, within the grace
+                closing.shield = True
+                closing.deadline = anyio.current_time() + self._cancel_grace_s
+                await self._close_source()
+        if closing.cancelled_caught:
+            self._step.emit(Warning("source_unresponsive", f"closing took over {self._cancel_grace_s:g} s"))
+
+    def stream_error(self) -> StreamError | None:
+        """What was raised, as the turn tells it."""
+        if self.raised is None or isinstance(self.raised, StreamError):
+            return self.raised
+        error = TruncatedStream(f"the source raised {type(self.raised).__name__}")
+        error.__cause__ = self.raised
+        return error
+
+    async def _read(self) -> None:
+        async with aclosing(self._batches()) as batches:
+            if self._transforms:
+                await self._transform(batches)
+                return
+            async for events in batches:
+                self._step.emit_all(events)
+
+    async def _transform(self, batches: AsyncIterator[list[Event]]) -> None:
+        async with AsyncExitStack() as stack:
+            stream: Any = await stack.enter_async_context(aclosing(_flat(batches)))
+            for transform in self._transforms:
+                stream = transform(stream)
+                if hasattr(stream, "aclose"):
+                    await stack.enter_async_context(aclosing(stream))
+            async for event in stream:
+                if not isinstance(event, Event):
+                    raise TypeError(f"a transform yields events, not {type(event).__name__}")
+                self._step.emit(event)
+                if self.must_pause or len(self._outbox.queue) >= self._outbox.size:
+                    await self._pause()
+
+    async def _batches(self) -> AsyncGenerator[list[Event], None]:
+        """The events of each item of the source, and at last those of its end.
+
+        Without transforms nobody has to see the events before they are emitted: they are emitted here, and only those
+        of the end are yielded. That saves a hop, 0.1 µs an event.
+        """
+        decoder, step, outbox, direct = self._decoder, self._step, self._outbox, not self._transforms
+        try:
+            async for item in await self._source.items():
+                for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else _parts(item):
+                    events = decoder.feed(part)
+                    if not direct:
+                        yield events
+                        continue
+                    step.emit_all(events)
+                    if self.must_pause or len(outbox.queue) >= outbox.size:
+                        await self._pause()
+                if decoder.done:
+                    break
+        except Exception as error:
+            if _is_cancelled():  # what came of the source's being cancelled is no error of the stream
+                step.emit(Warning("source_close_failed", type(error).__name__))
+                await checkpoint()
+            self.raised = error
+        except anyio.get_cancelled_exc_class() as error:
+            self.raised = stray(error)
+        last = decoder.finish(self.stream_error())
+        self.end = next((event for event in last if isinstance(event, StreamEnd)), None)
+        yield last
+
+    async def _pause(self) -> None:
+        """Let others run: calls that were launched, and a consumer who is behind."""
+        if self.must_pause:  # a call that may start now does start now, however fast the source is
+            self.must_pause = False
+            await checkpoint()
+        await self._outbox.wait_for_room()
+
+    async def _close_source(self) -> None:
+        try:
+            await self._source.aclose()
+        except Exception as error:
+            self._step.emit(Warning("source_close_failed", type(error).__name__))
+        except anyio.get_cancelled_exc_class() as error:
+            stray(error)
+            self._step.emit(Warning("source_close_failed", type(error).__name__))
+
+
+def stray(error: BaseException) -> TruncatedStream:
+    """A cancellation that nobody asked for (of a task that was awaited), as an error; any other is raised again."""
+    if _is_cancelled():
+        raise error
+    found = TruncatedStream("the source was cancelled from within")
+    found.__cause__ = error
+    return found
+
+
+def _is_cancelled() -> bool:
+    return current_effective_deadline() == -math.inf
+
+
+def _parts(item: Any) -> Iterable[bytes | Mapping[str, Any]]:
+    """What a source yielded, in pieces that the decoder takes."""
+    payload = as_item(item)
+    return () if payload is None else slices(payload)
+
+
+async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, None]:
+    async for events in batches:
+        for event in events:
+            yield event
