@@ -236,7 +236,8 @@ class Pipeline:
         try:
             with self._pump_scope:
                 await self._pump.run()
-                if self._end is None and self._pump.end is not None:  # a transform kept it to itself
+                if self._end is None and self._pump.raised is None and self._pump.end is not None:
+                    # A transform kept it to itself.
                     self._step.emit(self._pump.end)
                 if self._failed() and not self._drain:
                     self._dispatcher.cancel()

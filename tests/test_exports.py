@@ -20,7 +20,8 @@ NAMES = """
     Event StepStart StreamStart TextStart TextDelta TextEnd ReasoningStart ReasoningDelta ReasoningEnd RefusalDelta
     ProviderItem ToolCallStart ToolCallDelta ToolCallEnd ToolCallReady ToolStarted ToolProgress Observation
     StreamEnd StepEnd Warning Unknown
-    StreamToolsError StreamError RemoteProtocolError TruncatedStream LimitExceeded ProviderError ToolDefinitionError ToolError
+    StreamToolsError StreamError RemoteProtocolError TruncatedStream LimitExceeded ProviderError
+    ToolDefinitionError ToolError
 """
 PUBLIC = NAMES.split()
 

@@ -147,8 +147,10 @@ class Dispatcher:
     def settle(self) -> None:
         """Observe every call that has no observation yet. Called last, when no task is left."""
         for record in self._records.values():
-            if record.held or (record.bound is None and record.call.status == "ready"):
+            if record.held:
                 self._skip(record)
+            elif record.bound is None and record.call.status == "ready":
+                self._observe(record, "skipped", CallSkipped("the call was not run: it was held back on its way"))
             elif record.bound is not None:
                 self._observe(record, "cancelled", CallCancelled("the call was cancelled before it started"))
             else:

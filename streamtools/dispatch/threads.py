@@ -35,16 +35,18 @@ class ThreadCall:
     async def run(self, function: Callable[[], Any]) -> Any:
         """Run it and return its result. If this is cancelled, the thread is left to itself at once."""
         # How many may run is the dispatcher's business: the limiter here only keeps anyio's own from queueing them.
-        return await to_thread.run_sync(self._body, function, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        boxed = await to_thread.run_sync(self._body, function, abandon_on_cancel=True, limiter=CapacityLimiter(1))
+        return boxed[0] if boxed else None
 
-    def _body(self, function: Callable[[], Any]) -> Any:
+    def _body(self, function: Callable[[], Any]) -> tuple[Any, ...]:
+        """The result in a tuple: trio refuses a bare coroutine, which is for the dispatcher to await."""
         global _abandoned
         with _lock:
             if self.abandoned:  # given up before the thread came to it
-                return None
+                return ()
             self._running = True
         try:
-            return function()
+            return (function(),)
         finally:
             with _lock:
                 self._running = False

@@ -132,7 +132,7 @@ class WireDecoder(ABC):
         """
         self._out = []
         self.error = self.error or error
-        finish, complete = self._close(framed=framed)
+        finish, complete = self._close(framed=framed and not abandoned)
         self._end_part()
         if abandoned and not self.done:
             complete = False

@@ -34,6 +34,7 @@ from streamtools import (
     pipeline,
     tool,
 )
+from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import TruncatedStream
 from streamtools.events import Event, ToolCallEnd, ToolCallStart
 from streamtools.stages import DEFAULT
@@ -188,6 +189,17 @@ async def test_two_tasks_may_close_at_once_while_a_tool_cleans_up() -> None:
     assert outcomes(events) == ["cancelled"]
 
 
+async def test_text_that_was_held_back_does_not_come_after_aclose() -> None:
+    with anyio.fail_after(5):
+        async with pipeline(hanging(chat(["<thi"], finish=None))) as events:
+            async for event in events:
+                break
+            await anyio.wait_all_tasks_blocked()
+            await events.aclose()
+            assert [event async for event in events] == []
+    assert events.turn.text == "<thi"
+
+
 # -- tools -------------------------------------------------------------------------------------------------------
 
 
@@ -281,6 +293,29 @@ async def test_a_sync_tools_time_does_not_run_while_it_waits_for_a_thread() -> N
     calls = [(f"c{n}", "brief", f'{{"n": {n}}}') for n in range(5)]
     events, _ = await read(stream(chat(calls=calls)), tools=[brief], limits=Limits(max_threads=1))
     assert outcomes(events) == ["ok"] * 5
+
+
+async def test_no_more_threads_are_abandoned_than_the_limit_allows_however_many_calls_wait() -> None:
+    release = threading.Event()
+
+    @tool(effect="pure", timeout=0.01)
+    def stuck(n: int) -> bool:
+        """Wait."""
+        return release.wait(5)
+
+    calls = [(f"c{n}", "stuck", f'{{"n": {n}}}') for n in range(4)]
+    try:
+        events, _ = await read(
+            stream(chat(calls=calls)), tools=[stuck], limits=Limits(max_threads=1, max_abandoned_threads=1)
+        )
+    finally:
+        release.set()
+    observations = events.turn.observations
+    assert sum(observation.still_running for observation in observations) == 1
+    assert sorted(observation.outcome for observation in observations) == ["failed"] * 3 + ["timed_out"]
+    with anyio.fail_after(5):
+        while abandoned_threads():
+            await anyio.sleep(0.001)
 
 
 async def test_a_plain_function_that_hands_back_a_coroutine_is_awaited() -> None:
@@ -482,6 +517,69 @@ async def test_the_wire_that_was_given_is_the_turns_wire_even_if_nothing_came() 
     assert events.turn.messages() == []
 
 
+@pytest.mark.parametrize("scope", ["fail_after", "move_on_after"])
+async def test_a_time_out_of_the_streams_own_manager_ends_the_stream_and_not_the_consumer(scope: str) -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Any]:
+        with getattr(anyio, scope)(0.01):
+            yield hanging(chat(["Hi"], finish=None))
+
+    seen: list[Any] = []
+    with anyio.fail_after(5):
+        async with pipeline(opened()) as events:
+            with pytest.raises(TimeoutError if scope == "fail_after" else TruncatedStream):
+                async for event in events:
+                    seen.append(event)
+            await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
+    assert isinstance(seen[-1], StepEnd)
+    assert events.turn.text == "Hi"
+    assert events.turn.error is not None
+
+
+async def test_a_time_out_inside_a_source_that_yields_in_its_scope_ends_the_stream_and_not_the_consumer() -> None:
+    async def source() -> AsyncIterator[bytes]:
+        with anyio.fail_after(0.01):
+            for item in chat(["Hi"] * 10, finish="stop"):
+                yield item
+
+    seen: list[Any] = []
+    with anyio.fail_after(5):
+        async with pipeline(source(), limits=Limits(event_buffer=1)) as events:
+            with pytest.raises((TimeoutError, TruncatedStream)):
+                async for event in events:
+                    if isinstance(event, TextDelta):
+                        await anyio.sleep(0.02)  # the time runs out while the pump waits for room
+                    seen.append(event)
+            await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
+    assert isinstance(seen[-1], StepEnd)
+    assert events.turn.error is not None
+
+
+@pytest.mark.parametrize("close", ["hangs", "raises"])
+async def test_a_manager_is_left_also_when_the_stream_that_it_opened_does_not_close(close: str) -> None:
+    left = []
+
+    async def broken() -> None:
+        if close == "raises":
+            raise OSError("reset")
+        await anyio.sleep_forever()
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Any]:
+        async with anyio.create_task_group():
+            try:
+                yield Closes(chat(["Hi"], finish="stop"), broken)
+            finally:
+                left.append(1)
+
+    events, _ = await read(opened(), limits=Limits(cancel_grace=0.01))
+    assert left == [1]
+    assert events.turn.text == "Hi"
+    assert len(events.turn.warnings) == 1
+
+
 # -- transforms and stages ---------------------------------------------------------------------------------------
 
 
@@ -513,8 +611,27 @@ async def test_an_error_of_a_transform_is_raised_at_async_for_after_the_last_eve
     assert spent == []
     assert sum(isinstance(event, StreamEnd) for event in seen) == 1
     assert isinstance(seen[-1], StepEnd)
-    assert (seen[-1].outcome, events.turn.complete) == ("error", False)
+    assert seen[-1].outcome == "error"
     assert [event.seq for event in seen] == list(range(len(seen)))
+
+
+async def test_no_once_call_starts_if_a_transform_fails_at_the_end_even_when_calls_are_drained(
+    spend: Any, spent: list[int]
+) -> None:
+    async def broken(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        async for event in events:
+            if isinstance(event, StreamEnd):
+                raise ValueError("mine")
+            yield event
+
+    with anyio.fail_after(5):
+        async with pipeline(
+            stream(chat(calls=[("a", "spend", "{}")])), tools=[spend], transforms=[broken], on_source_error="drain"
+        ) as events:
+            with pytest.raises(ValueError, match="mine"):
+                _ = [event async for event in events]
+    assert spent == []
+    assert outcomes(events) == ["skipped"]
 
 
 @ASYNCIO_ONLY
