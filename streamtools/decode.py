@@ -33,6 +33,7 @@ __all__ = ["SLICE_BYTES", "StreamDecoder", "parse", "slices"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
 _HEAD_BYTES = 64 << 10  # of a body without a single frame, kept to tell what it is instead
+_NOTHING: frozenset[str] = frozenset()
 SLICE_BYTES = 64 << 10
 
 
@@ -121,7 +122,7 @@ class StreamDecoder:
         self._error: StreamError | None = None
         self._loose = False  # payloads may hold halves of surrogate pairs
         self._deaf = False  # an error ended the stream; what is fed after it is not looked at
-        self._warned: set[str] = set()
+        self._warned: frozenset[str] = _NOTHING
         self._finished = False
 
     @property
@@ -280,6 +281,7 @@ class StreamDecoder:
         if self._loose and not wire.loose:
             wire.be_loose()
         self._pass_on(wire, wire.feed(payload), out)
+        wire.forget()
 
     def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
         """The wire, if this payload tells; until one does, payloads wait."""
@@ -332,7 +334,7 @@ class StreamDecoder:
 
     def _warn(self, code: str, out: list[Event]) -> None:
         if code not in self._warned:
-            self._warned.add(code)
+            self._warned |= {code}
             out.append(Warning(code))
 
     def _unknown_wire(self) -> StreamError:

@@ -52,7 +52,7 @@ class Limits:
     tool_timeout: float | None = 120.0
     """Seconds a tool may run, its own ``timeout`` aside. None: no limit."""
     cancel_grace: float = 5.0
-    """Seconds that closing the source may take."""
+    """Seconds that closing the source may take. A tool that shields its own cleanup is waited for without bound."""
     event_buffer: int = 256
     """Events that wait for the consumer before the source is made to wait. Each change between the two costs some
     20 µs, which 256 events share; a source on a network hardly ever gets that far ahead."""

@@ -11,6 +11,7 @@ its end.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Literal
 
@@ -125,14 +126,16 @@ class Pipeline:
         decoder = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits, id_salt=salt)
         self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
-        self._step = Step(trajectory, self._outbox, wire=wire)
+        self._step = Step(trajectory, self._outbox)
         self._pump = Pump(open_source(stream), decoder, self._step, self._outbox, transforms, limits.cancel_grace)
         self._dispatcher = Dispatcher(tools, limits, dispatch, self._step, self._start_call)
         self._drain = on_source_error == "drain"
         self._state: Literal["new", "open", "left"] = "new"
         self._group: TaskGroup | None = None
         self._pump_scope: CancelScope | None = None
-        self._pump_done: anyio.Event | None = None
+        self._pump_done = False
+        self._pump_awaited: anyio.Event | None = None  # made when somebody waits: a thousand streams have one each
+        self._context = copy_context()  # the caller's, for tools; a source may change its own
         self._error: BaseException | None = None  # to be raised at `async for`, once
         self._end: StreamEnd | None = None  # the one that was emitted
 
@@ -141,7 +144,7 @@ class Pipeline:
     @property
     def turn(self) -> Turn:
         """What the response amounts to so far; final after the last event, and after the block."""
-        return self._step.turn()
+        return self._step.turn(self._decoder.wire)
 
     @property
     def run_id(self) -> str:
@@ -153,7 +156,7 @@ class Pipeline:
         return self
 
     async def __anext__(self) -> Event:
-        if self._state != "open":
+        if self._state == "new":
             self._check_open()
         outbox = self._outbox
         if outbox.queue or await outbox.wait():
@@ -171,13 +174,14 @@ class Pipeline:
         if self._state != "open":
             return
         assert self._pump_scope is not None, "set when the block was entered"
-        assert self._pump_done is not None, "set when the block was entered"
         self._error = None
         self._dispatcher.stop()
         self._pump_scope.cancel()
         self._dispatcher.cancel()
         self._outbox.discard()
-        await self._pump_done.wait()
+        while self._pump_scope is not None and not self._pump_done:
+            self._pump_awaited = self._pump_awaited or anyio.Event()
+            await self._pump_awaited.wait()
         await self._dispatcher.wait_idle()
         self._settle("abandoned")
 
@@ -187,7 +191,7 @@ class Pipeline:
         if self._state != "new":
             raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
         self._state = "open"
-        self._pump_scope, self._pump_done = CancelScope(), anyio.Event()
+        self._pump_scope, self._context = CancelScope(), copy_context()
         self._step.listen([StreamEnd], self._stream_ended)
         self._step.listen(Dispatcher.listens_to, self._dispatcher.on_event)
         self._step.begin()
@@ -232,7 +236,6 @@ class Pipeline:
     async def _run(self) -> None:
         """Read the source to its end, let the calls finish, end the step."""
         assert self._pump_scope is not None, "set when the block was entered"
-        assert self._pump_done is not None, "set when the block was entered"
         try:
             with self._pump_scope:
                 await self._pump.run()
@@ -243,17 +246,20 @@ class Pipeline:
                     self._dispatcher.cancel()
                 await self._dispatcher.wait_idle()
                 self._settle(self._outcome())
-                self._error = self._pump.raised or (self._end.error if self._end else None)
-                self._outbox.close()
+                if not self._outbox.closed:
+                    self._error = self._pump.raised or (self._end.error if self._end else None)
         except Exception as error:  # a group of what was raised on the way out of a cancellation, after `aclose`
             self._step.emit(Warning("source_close_failed", type(error).__name__))
         finally:
-            self._pump_done.set()
+            self._outbox.close()
+            self._pump_done = True
+            if self._pump_awaited is not None:
+                self._pump_awaited.set()
 
     def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None, "calls start inside the block"
         self._pump.must_pause = True
-        self._group.start_soon(run)
+        self._context.copy().run(self._group.start_soon, run)
 
     # -- the end -------------------------------------------------------------------------------------------------
 

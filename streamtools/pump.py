@@ -60,20 +60,23 @@ class Pump:
 
     async def run(self) -> None:
         """Emit everything that comes of the source, no faster than it is consumed; then close it."""
+        error: BaseException | None = None
         # Entered before the source is opened, so that what it opens (scopes, task groups) is closed inside.
         with CancelScope() as closing:
             try:
                 await self._read()
-            except Exception as error:  # a transform or a stage raised
-                self.raised = self.raised or error
-            except anyio.get_cancelled_exc_class() as error:
-                self.raised = self.raised or stray(error)
-            finally:  # also when cancelled, within the grace
-                closing.shield = True
-                closing.deadline = anyio.current_time() + self._cancel_grace_s
-                await self._close_source()
-        if closing.cancelled_caught:
-            self._step.emit(Warning("source_unresponsive", f"closing took over {self._cancel_grace_s:g} s"))
+            except BaseException as raised:  # judged below, when the scopes that the source holds are gone
+                error = raised
+            closing.shield = True  # also when cancelled, within the grace
+            closing.deadline = anyio.current_time() + self._cancel_grace_s
+            await self._close_source(error, closing)
+        await checkpoint()  # the grace may have swallowed a cancellation from outside
+        if isinstance(error, Exception):  # a transform or a stage raised
+            self.raised = self.raised or error
+        elif isinstance(error, anyio.get_cancelled_exc_class()):
+            self.raised = self.raised or stray(error)
+        elif error is not None:
+            raise error
 
     def stream_error(self) -> StreamError | None:
         """What was raised, as the turn tells it."""
@@ -129,8 +132,6 @@ class Pump:
                 step.emit(Warning("source_close_failed", type(error).__name__))
                 await checkpoint()
             self.raised = error
-        except anyio.get_cancelled_exc_class() as error:
-            self.raised = stray(error)
         last = decoder.finish(self.stream_error())
         self.end = next((event for event in last if isinstance(event, StreamEnd)), None)
         yield last
@@ -142,14 +143,19 @@ class Pump:
             await checkpoint()
         await self._outbox.wait_for_room()
 
-    async def _close_source(self) -> None:
+    async def _close_source(self, error: BaseException | None, closing: CancelScope) -> None:
         try:
-            await self._source.aclose()
-        except Exception as error:
-            self._step.emit(Warning("source_close_failed", type(error).__name__))
-        except anyio.get_cancelled_exc_class() as error:
-            stray(error)
-            self._step.emit(Warning("source_close_failed", type(error).__name__))
+            await self._source.aclose(error)
+        except Exception as raised:
+            if error is not None and not isinstance(error, Exception) and not _is_cancelled():
+                self.raised = self.raised or raised  # the source's own time is up: its manager says so
+            elif raised is not error:
+                self._step.emit(Warning("source_close_failed", type(raised).__name__))
+        except anyio.get_cancelled_exc_class() as raised:
+            if closing.cancel_called:
+                self._step.emit(Warning("source_unresponsive", f"closing took over {self._cancel_grace_s:g} s"))
+            stray(raised)
+            self._step.emit(Warning("source_close_failed", type(raised).__name__))
 
 
 def stray(error: BaseException) -> TruncatedStream:

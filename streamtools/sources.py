@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
 from typing import Any, TypeAlias
 
 __all__ = ["Item", "Source", "as_item", "open_source"]
@@ -38,36 +37,41 @@ class Source:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._closers: list[Callable[[], Any]] = []  # called last to first
+        self._manager: Any = None  # entered, to be left
         self._items: AsyncIterator[Any] | None = None
 
     async def items(self) -> AsyncIterator[Any]:
         """Begin to read; what comes is for `as_item`. Call it in the task that iterates."""
         stream = self._stream
         if _is_manager(stream):
+            self._manager = stream
             stream = await stream.__aenter__()
-            self._closers.append(partial(self._stream.__aexit__, None, None, None))
             _check(stream)
             if _is_manager(stream):
                 raise TypeError(f"cannot stream from {type(stream).__name__}, which a context manager opened")
         self._items = self._read(stream)
         return self._items
 
-    async def aclose(self) -> None:
-        """Close the stream, and what was entered to open it. Idempotent."""
-        items, self._items = self._items, None
+    async def aclose(self, error: BaseException | None = None) -> bool:
+        """Close the stream, and leave what was entered to open it. Idempotent.
+
+        Args:
+            error: what ended the reading; a context manager that was entered is told.
+
+        Returns:
+            Whether that manager took the error upon itself.
+        """
         closers, self._closers = self._closers, []
-        if (close_items := getattr(items, "aclose", None)) is not None:
+        if (close_items := getattr(self._items, "aclose", None)) is not None:
             closers.append(close_items)
-        failed: Exception | None = None
-        for close in reversed(closers):  # what fails to close must not keep the others open
-            try:
-                result = close()
-                if inspect.isawaitable(result):
-                    await result
-            except Exception as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+        manager, self._manager, self._items = self._manager, None, None
+        try:
+            await _call_all(closers)
+        finally:
+            absorbed = False
+            if manager is not None:
+                absorbed = await manager.__aexit__(type(error) if error else None, error, error and error.__traceback__)
+        return bool(absorbed)
 
     def _read(self, stream: Any) -> AsyncIterator[Any]:
         if isinstance(stream, (bytes, bytearray, str)):
@@ -88,6 +92,17 @@ class Source:
             if callable(close):
                 self._closers.append(close)
                 return
+
+
+async def _call_all(closers: list[Callable[[], Any]]) -> None:
+    """Last to first, each of them: what fails to close must not keep the others open."""
+    if closers:
+        try:
+            result = closers.pop()()
+            if inspect.isawaitable(result):
+                await result
+        finally:
+            await _call_all(closers)
 
 
 def open_source(stream: Any) -> Source:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Literal
@@ -40,17 +41,16 @@ class Step:
     Args:
         trajectory: the run; its observers see every event.
         outbox: takes the events for the consumer.
-        wire: the wire, where it was given.
     """
 
-    def __init__(self, trajectory: Trajectory, outbox: Outbox, *, wire: str | None = None) -> None:
+    def __init__(self, trajectory: Trajectory, outbox: Outbox) -> None:
         self.run_id = trajectory.run_id
         self.number = 0
         self.ended = False
         """`StepEnd` has been emitted: nothing more will come."""
         self._trajectory = trajectory
         self._outbox = outbox
-        self._builder = TurnBuilder(wire)
+        self._builder = TurnBuilder()
         self._causality = Causality()
         self._observers: list[Observer] = []
         self._listeners: list[tuple[frozenset[type[Event]], Callback]] = []
@@ -75,10 +75,11 @@ class Step:
             self.ended = True
             self.emit(StepEnd(outcome))
 
-    def turn(self) -> Turn:
-        """The turn so far; computed once when the step has ended."""
+    def turn(self, wire: str | None) -> Turn:
+        """The turn so far, which came over `wire`; computed once when the step has ended."""
         if self._turn is not None:
             return self._turn
+        self._builder.wire = wire
         turn = self._builder.build()
         if self.ended:
             self._turn = turn
@@ -88,7 +89,7 @@ class Step:
         """`emit` each. Text deltas, of which there are the most, take a path without calls."""
         run, outbox, builder, step = self._trajectory, self._outbox, self._builder, self.number
         for event in events:
-            if self._plain_text and not outbox.closed and type(event) is TextDelta:
+            if self._plain_text and type(event) is TextDelta and event.seq < 0 and not outbox.closed:
                 seq = run.next_seq
                 run.next_seq = seq + 1
                 event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
@@ -104,6 +105,8 @@ class Step:
     def emit(self, event: Event) -> None:
         """Number an event and pass it to the turn, the consumer, the observers and the listeners. Never waits."""
         kind = type(event)
+        if event.seq >= 0:  # a stage or a transform gave it on a second time: that is another event
+            event = replace(event, seq=-1)
         run = self._trajectory
         seq = run.next_seq
         run.next_seq = seq + 1

@@ -155,8 +155,9 @@ class Turn:
 class TurnBuilder:
     """Collects events into a `Turn`. Costs one list append per delta; the text is joined once."""
 
-    def __init__(self, wire: str | None = None) -> None:
-        self.wire = wire
+    def __init__(self) -> None:
+        self.wire: str | None = None
+        """The wire, where somebody knows it who asks for the turn."""
         self._start: StreamStart | None = None
         self._end: StreamEnd | None = None
         self._parts: list[Part | _OpenPart] = []

@@ -109,11 +109,6 @@ class Dispatcher:
         self._end: StreamEnd | None = None
         self._stopped = False
 
-    @property
-    def running(self) -> int:
-        """Calls whose tasks exist."""
-        return self._running
-
     def on_event(self, event: Event) -> None:
         """Take an event that has been emitted."""
         if isinstance(event, ToolCallStart):
@@ -258,14 +253,14 @@ class Dispatcher:
         if tool.is_async:
             await self._run_now(record, tool, bound)
             return
-        if abandoned_threads() >= self._limits.max_abandoned_threads:
-            text = f"not run: {abandoned_threads()} threads are still busy with sync tools that were given up"
-            self._observe(record, "failed", ToolFailed(f"{text} (max_abandoned_threads)"))
-            return
         if self._threads is None:
             self._threads = CapacityLimiter(self._limits.max_threads)
         async with self._threads:  # waiting for a thread is not the tool's time
-            await self._run_now(record, tool, bound)
+            if abandoned_threads() < self._limits.max_abandoned_threads:
+                await self._run_now(record, tool, bound)
+                return
+        text = f"not run: {abandoned_threads()} threads are still busy with sync tools that were given up"
+        self._observe(record, "failed", ToolFailed(f"{text} (max_abandoned_threads)"))
 
     async def _run_now(self, record: Record, tool: Tool, bound: Bound) -> None:
         causes = (self._end.seq,) if self._end is not None and self._held_by_effect(tool) else ()

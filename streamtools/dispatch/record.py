@@ -19,13 +19,12 @@ __all__ = ["Record"]
 class Record:
     """What is known of one call, from its announcement to its observation."""
 
-    __slots__ = ("bound", "call", "error", "held", "observed", "scope", "started_at", "thread", "tool")
+    __slots__ = ("bound", "call", "held", "observed", "scope", "started_at", "thread", "tool")
 
     def __init__(self, call: ToolCall) -> None:
         self.call = call
         self.tool: Tool | None = None
         self.bound: Bound | None = None
-        self.error: ToolError | None = None
         self.held = False  # ready, and waiting for the end of the turn
         self.observed = False
         self.scope: CancelScope | None = None  # there while its task exists

@@ -40,12 +40,12 @@ class Chain:
 
     def __init__(self, stages: Iterable[Stage]) -> None:
         self._stages = tuple(stages)
-        # For each position, the next stage that wants events of a type; filled as types are met.
-        self._next: list[dict[type[Event], int]] = [{} for _ in range(len(self._stages) + 1)]
+        # For each type of event, the next stage that wants it from each position on; filled as types are met.
+        self._next: dict[type[Event], tuple[int, ...]] = {}
 
     def passes(self, kind: type[Event]) -> bool:
         """Whether events of this type go through untouched, so that they need not be fed."""
-        return self._find_next(kind, 0) == len(self._stages)
+        return (self._next.get(kind) or self._find_next(kind))[0] == len(self._stages)
 
     def feed(self, event: Event) -> list[Event]:
         """Take one event; return what comes out at the end."""
@@ -69,22 +69,19 @@ class Chain:
     def _push(self, event: Event, position: int, out: list[Event]) -> None:
         """Send an event through the stages from `position` on. Goes as deep as there are stages."""
         kind = type(event)
-        wanted_by = self._next[position].get(kind)
-        if wanted_by is None:
-            wanted_by = self._find_next(kind, position)
+        wanted_by = (self._next.get(kind) or self._find_next(kind))[position]
         if wanted_by == len(self._stages):
             out.append(event)
         else:
             for made in self._stages[wanted_by].feed(event):
                 self._push(made, wanted_by + 1, out)
 
-    def _find_next(self, kind: type[Event], position: int) -> int:
-        """The first stage from `position` on that wants events of this type; the number of stages if none does."""
-        known = self._next[position]
-        if kind not in known:
-            wanted_by = (n for n in range(position, len(self._stages)) if _wants(self._stages[n], kind))
-            known[kind] = next(wanted_by, len(self._stages))
-        return known[kind]
+    def _find_next(self, kind: type[Event]) -> tuple[int, ...]:
+        end = len(self._stages)
+        wanting = [n for n, stage in enumerate(self._stages) if _wants(stage, kind)]
+        found = tuple(next((n for n in wanting if n >= position), end) for position in range(end + 1))
+        self._next[kind] = found
+        return found
 
 
 def _wants(stage: Stage, kind: type[Event]) -> bool:

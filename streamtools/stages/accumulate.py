@@ -38,6 +38,8 @@ from .preview import PartialJSON
 
 __all__ = ["Accumulate"]
 
+_NOTHING: frozenset[str] = frozenset()
+
 
 class Accumulate:
     """Turns `ToolCallFragment` into `ToolCallStart`, `ToolCallDelta` and `ToolCallEnd`.
@@ -62,7 +64,7 @@ class Accumulate:
         self._used_ids: set[str] = set()
         self._argument_size = 0
         self._seed = self._id_salt = id_salt
-        self._warned: set[str] = set()
+        self._warned: frozenset[str] = _NOTHING
         self._out: list[Event] = []
 
     def feed(self, event: Event) -> Iterable[Event]:
@@ -290,7 +292,7 @@ class Accumulate:
 
     def _warn(self, code: str) -> None:
         if code not in self._warned:
-            self._warned.add(code)
+            self._warned |= {code}
             self._out.append(Warning(code))
 
 

@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 
+_NOTHING: frozenset[tuple[str, str]] = frozenset()  # shared: an empty set takes 216 bytes, a thousand streams have many
 _MAX_KEPT_DEPTH = 200  # of what goes back to the provider; orjson writes 254 levels, and the request adds some
 _MAX_WARNINGS = 64  # of different code or detail in one response; a hostile peer could invent them without end
 
@@ -100,7 +101,7 @@ class WireDecoder(ABC):
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
         self._counts: dict[str, int] = {}
-        self._warned: set[tuple[str, str]] = set()
+        self._warned: frozenset[tuple[str, str]] = _NOTHING
 
     @abstractmethod
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
@@ -150,6 +151,10 @@ class WireDecoder(ABC):
         self.done = True
         return self._out
 
+    def forget(self) -> None:
+        """Let go of the payload that was read last."""
+        self.raw = self._payload = self._exact = None
+
     def be_loose(self) -> None:
         """Payloads may hold halves of surrogate pairs: join them from now on."""
         self.loose = True
@@ -164,7 +169,7 @@ class WireDecoder(ABC):
     def warn(self, code: str, detail: str = "") -> None:
         """Report a tolerated deviation, once; and no more than so many different ones."""
         if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
-            self._warned.add((code, detail))
+            self._warned |= {(code, detail)}
             self._out.append(Warning(code, well_formed(detail)))
 
     # -- for the wires --
