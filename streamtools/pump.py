@@ -115,16 +115,22 @@ class Pump:
         of the end are yielded. That saves a hop, 0.1 µs an event.
         """
         decoder, step, outbox, direct = self._decoder, self._step, self._outbox, not self._transforms
+        queue = outbox.queue
         try:
             async for item in await self._source.items():
-                for part in (item,) if type(item) is bytes and len(item) <= SLICE_BYTES else _parts(item):
-                    events = decoder.feed(part)
-                    if not direct:
-                        yield events
-                        continue
-                    step.emit_all(events)
-                    if self.must_pause or len(outbox.queue) >= outbox.size:
+                if direct and type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
+                    step.emit_all(decoder.feed(item))
+                    if self.must_pause or len(queue) >= outbox.size:
                         await self._pause()
+                else:
+                    for part in _parts(item):
+                        events = decoder.feed(part)
+                        if not direct:
+                            yield events
+                            continue
+                        step.emit_all(events)
+                        if self.must_pause or len(queue) >= outbox.size:
+                            await self._pause()
                 if decoder.done:
                     break
         except Exception as error:
