@@ -62,7 +62,9 @@ _PLAIN = r'[^"\\\x00-\x1f\ud800-\udfff]*+'
 _CUT_ESCAPE = rf"(?:\\(?:u{_HEX}{{0,3}})?)?\Z"
 _HIGH_HALF = rf"(?:\\u[dD][89abAB]{_HEX}{{2}}|[\ud800-\udbff])"  # the low one may be still to come
 _UNIT = rf'\\["\\/bfnrt]|\\u(?![dD][89abAB]){_HEX}{{4}}|[\udc00-\udfff]|{_HIGH_HALF}(?!{_CUT_ESCAPE})'
-_match_run = re.compile(rf"{_PLAIN}(?:({_UNIT}){_PLAIN})*+").match  # all that can be decoded now
+# All that can be decoded now. No group may capture: possessive quantifiers lost captures before 3.11.5 (gh-101955).
+_match_run = re.compile(rf"{_PLAIN}(?:(?:{_UNIT}){_PLAIN})*+").match
+_search_half = re.compile("[\ud800-\udfff]").search
 _match_cut = re.compile(rf"{_HIGH_HALF}?{_CUT_ESCAPE}").match
 
 
@@ -214,7 +216,9 @@ class PartialJSON(Preview):
             match = _match_run(text, i)
             assert match is not None  # it may be empty
             end = match.end()
-            run = _decoded(text[i:end]) if match.lastindex else text[i:end]
+            run = text[i:end]
+            if "\\" in run or _search_half(run):
+                run = _decoded(run)
         if run:
             self._more_string(run)
         if end == n:
