@@ -35,7 +35,7 @@ from .preview import PartialJSON
 __all__ = ["Finalize"]
 
 _LARGEST_FLOAT_DIGITS = 308
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _BRACKET = re.compile(r"[{}\[\]]")
 # Whole pairs and escaped backslashes are kept; what is left of \\ud800 to \\udfff is half a pair.
 _HALF_ESCAPE = re.compile(

@@ -58,12 +58,13 @@ _Action: TypeAlias = "Callable[[PartialJSON, str, int], int]"  # from the text a
 _Table: TypeAlias = "dict[str, tuple[_Table, _Action | None]]"
 
 _HEX = "[0-9a-fA-F]"
-_PLAIN = r'[^"\\\x00-\x1f\ud800-\udfff]*+'
+_PLAIN = r'[^"\\\x00-\x1f\ud800-\udfff]*'
 _CUT_ESCAPE = rf"(?:\\(?:u{_HEX}{{0,3}})?)?\Z"
 _HIGH_HALF = rf"(?:\\u[dD][89abAB]{_HEX}{{2}}|[\ud800-\udbff])"  # the low one may be still to come
 _UNIT = rf'\\["\\/bfnrt]|\\u(?![dD][89abAB]){_HEX}{{4}}|[\udc00-\udfff]|{_HIGH_HALF}(?!{_CUT_ESCAPE})'
-# All that can be decoded now. No group may capture: possessive quantifiers lost captures before 3.11.5 (gh-101955).
-_match_run = re.compile(rf"{_PLAIN}(?:(?:{_UNIT}){_PLAIN})*+").match
+# All that can be decoded now. No possessive quantifiers: before 3.11.5 they go wrong here (python/cpython#101955), and
+# nothing follows that could make the expression go back.
+_match_run = re.compile(rf"{_PLAIN}(?:(?:{_UNIT}){_PLAIN})*").match
 _search_half = re.compile("[\ud800-\udfff]").search
 _match_cut = re.compile(rf"{_HIGH_HALF}?{_CUT_ESCAPE}").match
 
