@@ -41,7 +41,7 @@ _DROPPED_FIELDS = frozenset(
 
 # Possessive quantifiers (*+, ++) keep each match linear in the line.
 _GOOGLE_ITEM = re.compile(r"[\\*]*+(\w++)\s*+(?:\(.*?\)\s*+)?:\s*+(.*)")  # x (int, optional): the x
-_NUMPY_ITEM = re.compile(r"([\\*]*+\w++(?:\s*+,\s*+[\\*]*+\w++)*+)\s*+(?::.*)?")  # x, y : int
+_NUMPY_ITEM = re.compile(r"([\\*]*+\w++(?:\s*+,\s*+[\\*]*+\w++)*)\s*+(?::.*)?")  # x, y : int
 _FIELD = re.compile(r"[:@](\w++)(?:\s++([^:]*+))?:\s*+(.*)")  # :param int x: the x
 
 
