@@ -333,7 +333,7 @@ def test_no_text_has(pattern: re.Pattern[str]) -> None:
         (UNDONE, "todo lists are a fine tool", False),
         (MACHINE_PATH, "open('/ho" + "me/someone/x')", True),
         (MACHINE_PATH, "see /wo" + "rk/tree", True),
-        (MACHINE_PATH, "https://example.com/home/page, ~/work/x and ./opt/x", False),
+        (MACHINE_PATH, "https://example.com/home/page, ~/src/x and ./opt/x", False),
     ],
 )
 def test_the_text_patterns_find_what_they_are_for(pattern: re.Pattern[str], text: str, wrong: bool) -> None:

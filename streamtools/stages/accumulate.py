@@ -119,9 +119,6 @@ class Accumulate:
 
     def _begin(self, fragment: ToolCallFragment) -> _Slot:
         """A call of a wire that says where calls begin."""
-        there = self._by_index.get(fragment.index) if fragment.index is not None else None
-        if there is not None and not there.ended:
-            self._warn("index_reused")
         if fragment.id and fragment.id in self._by_id:
             self._warn("duplicate_id")
         return self._open(fragment, fragment.id)
