@@ -1,0 +1,63 @@
+"""Whatever a server sends: typed events, then an end or a typed error; and only whole calls run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams import stream
+
+from streamtools import Observation, StepEnd, StreamError, parse, pipeline, tool
+
+QUIRKS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "data" / "quirks.jsonl").read_text(encoding="utf-8").splitlines()
+]
+EVENTS = sorted({event for row in QUIRKS if row.get("sse") for event in row["sse"].split("\n\n") if event})
+WIRES = st.sampled_from(["openai.chat_completions", "anthropic.messages", None])
+BODIES = st.lists(st.binary(max_size=60), max_size=8) | st.lists(
+    st.sampled_from(EVENTS).map(lambda event: event.encode("utf-8", "replace") + b"\n\n"), max_size=8
+)
+
+
+@tool(effect="once", require_hints=False)
+async def bash(**anything):
+    """Run a command: the call that must never run on a guess."""
+    return "ran"
+
+
+async def read(chunks: list[bytes], wire: str | None) -> tuple[Any, list[Any], Exception | None]:
+    seen, raised = [], None
+    with anyio.fail_after(10):
+        async with pipeline(stream(chunks), tools=[bash], wire=wire) as events:
+            try:
+                async for event in events:
+                    seen.append(event)
+            except StreamError as error:  # anything else is a bug, and fails the test
+                raised = error
+    return events.turn, seen, raised
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@settings(max_examples=60, deadline=None)
+@given(chunks=BODIES, wire=WIRES)
+def test_any_bytes_end_in_a_turn_or_a_typed_error_and_run_nothing_that_is_not_whole(
+    backend: str, chunks: list[bytes], wire: str | None
+) -> None:
+    turn, seen, raised = anyio.run(read, chunks, wire, backend=backend)
+    parsed = parse(chunks, wire=wire, tools=[bash])
+    assert raised is turn.error
+    assert (turn.error and turn.error.kind) == (parsed.error and parsed.error.kind)
+    assert isinstance(seen[-1], StepEnd)
+    assert [event.seq for event in seen] == list(range(len(seen)))
+    ran = [event for event in seen if isinstance(event, Observation) and event.attempts]
+    whole = {call.call_id for call in turn.calls if call.dispatchable}
+    assert {observation.call_id for observation in ran} <= whole
+    assert len(turn.observations) == sum(call.kind != "server" for call in turn.calls)
+    for target in ("openai.chat_completions", "anthropic.messages"):
+        json.dumps(turn.messages(target), ensure_ascii=False).encode()
