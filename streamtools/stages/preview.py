@@ -117,9 +117,11 @@ class PartialJSON(Preview):
         pieces = self._pieces
         if pieces and end > self._read:
             text = pieces.popleft()
-            if pieces:
+            n = len(text)
+            if self._read + n < end:  # several were fed since the last view
                 text = self._take(text, end)
-            self._read += (n := len(text))
+                n = len(text)
+            self._read += n
             # Most of a text is the inside of strings: to see here that a delta is plain costs half of the general way.
             if self._leaf is _IN_STRING and '"' not in text and "\\" not in text and text.isprintable():
                 self._more_string(text)
