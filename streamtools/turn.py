@@ -182,13 +182,6 @@ class TurnBuilder:
             else:
                 self.add(event)
 
-    @property
-    def open_calls(self) -> tuple[ToolCall, ...]:
-        """Announced calls of ours to answer that have no observation yet, in call order."""
-        return tuple(
-            call for call_id, call in self._calls.items() if call_id not in self._observations and call.kind != "server"
-        )
-
     def build(self) -> Turn:
         """The turn so far. Costs time linear in its size."""
         start, end = self._start, self._end

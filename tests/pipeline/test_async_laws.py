@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from streams import anthropic, chat, hanging, stream
+from streams import anthropic, chat, chat_chunk, hanging, sse, stream
 
 from streamtools import (
     Limits,
@@ -501,3 +501,26 @@ async def test_every_event_has_a_gap_free_seq_and_causes_before_it_across_the_st
     assert len(observations) == 2
     ready = used(seen, ToolCallReady)
     assert {event.call_id for event in ready} == {"a"}
+
+
+async def test_ids_that_have_to_be_made_up_differ_from_turn_to_turn_also_without_a_response_id() -> None:
+    body = [item.replace(b'"id":"chatcmpl-1",', b"") for item in chat(calls=[("", "double", '{"n": 1}')])]
+    run = Trajectory(observers=[])
+    ids = []
+    for _ in range(2):
+        async with pipeline(stream(body), tools=[double], trajectory=run) as events:
+            _ = [event async for event in events]
+        (call,) = events.turn.calls
+        assert call.call_id_synthesized
+        ids.append(call.call_id)
+    assert len(set(ids)) == 2
+
+
+async def test_a_call_whose_name_never_came_stands_in_call_order_in_both_histories() -> None:
+    nameless = {"tool_calls": [{"index": 0, "id": "first", "function": {"arguments": '{"n": 1}'}}]}
+    named = {"tool_calls": [{"index": 1, "id": "second", "function": {"name": "double", "arguments": '{"n": 2}'}}]}
+    body = [*sse([chat_chunk(nameless), chat_chunk(named), chat_chunk({}, "tool_calls")]), b"data: [DONE]\n\n"]
+    turn = parse(body, tools=[double])
+    assert [call.call_id for call in turn.calls] == ["first", "second"]
+    assert [call["id"] for call in turn.messages()[0]["tool_calls"]] == ["first", "second"]
+    assert [block["id"] for block in turn.messages("anthropic.messages")[0]["content"]] == ["first", "second"]
