@@ -6,12 +6,12 @@ event loop, and neither raises on what came over the wire: an error ends the str
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import orjson
 
+from .body import Body, tolerant_json
 from .errors import (
     LimitExceeded,
     LocalProtocolError,
@@ -21,18 +21,17 @@ from .errors import (
     TruncatedStream,
 )
 from .events import Event, StreamEnd, TextDelta, Warning
-from .framing import Frame, SSEDecoder
+from .framing import Frame
 from .limits import Limits
 from .stages import DEFAULT, StageList
 from .tools import Tool, Toolset
 from .turn import Turn, TurnBuilder
-from .wires import WireDecoder, decoder, detect
+from .wires import WireDecoder, decoder, detect, find
 from .wires.base import excerpt, malformed, provider_error
 
 __all__ = ["SLICE_BYTES", "StreamDecoder", "parse", "slices"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
-_HEAD_BYTES = 64 << 10  # of a body without a single frame, kept to tell what it is instead
 _NOTHING: frozenset[str] = frozenset()
 SLICE_BYTES = 64 << 10
 
@@ -106,7 +105,7 @@ class StreamDecoder:
         id_salt: str = "",
     ) -> None:
         self._limits = limits
-        self._sse = SSEDecoder(max_event_bytes=limits.max_event_bytes, lenient=True)
+        self._body = Body(limits)
         self._wire: WireDecoder | None = None if wire is None else decoder(wire, limits)
         self._chain = stages.build(tools if isinstance(tools, Toolset) else Toolset(tools), limits, id_salt)
         self.done = False
@@ -116,8 +115,7 @@ class StreamDecoder:
         )
         self._size = 0
         self._max_size = limits.max_stream_bytes
-        self._framed = False  # bytes were fed, not payloads
-        self._head: bytes | None = b""  # the body so far, until a payload has come out of it
+        self._seen = False  # some payload came out of the body
         self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
         self._error: StreamError | None = None
         self._loose = False  # payloads may hold halves of surrogate pairs
@@ -148,10 +146,7 @@ class StreamDecoder:
                 if size > self._max_size and not self.done:
                     return self._last_bytes(item[: self._max_size - self._size], size)
                 self._size = size
-                if self._head is not None:
-                    self._framed = True
-                    self._head += item[: _HEAD_BYTES - len(self._head)]
-                for data in self._sse.feed_payloads(item):  # the hot loop
+                for data in self._body.feed_payloads(item):  # the hot loop
                     try:
                         payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
                     except orjson.JSONDecodeError:
@@ -190,14 +185,14 @@ class StreamDecoder:
             self._flush(out)
         self._finished = self._deaf = True
         if self._error is None and not abandoned:
-            if self._head is not None:
-                self._error = self._what_the_body_is(self._head)
+            if not self._seen:
+                self._error = self._body.what_it_is()
             elif self._wire is None:
                 self._error = self._unknown_wire()
-        if self._wire is not None and self._head is None:
-            last = self._wire.finish(framed=self._framed, error=self._error, abandoned=abandoned)
+        if self._wire is not None and self._seen:
+            last = self._wire.finish(framed=self._body.began, error=self._error, abandoned=abandoned)
         else:
-            in_band = self._head is None and self._error is not None and not isinstance(self._error, TruncatedStream)
+            in_band = self._seen and self._error is not None and not isinstance(self._error, TruncatedStream)
             last = [StreamEnd(finish="error" if in_band else None, error=self._error)]
         for event in last:
             try:
@@ -222,20 +217,27 @@ class StreamDecoder:
     def _odd_payload(self, item: bytes | Frame, out: list[Event]) -> None:
         """Data that orjson does not take: an end marker, a keep-alive, broken characters, no JSON at all; or an event
         that is called "error"."""
-        self._head = None
-        named_error = isinstance(item, Frame)
+        named_error = isinstance(item, Frame) and item.event == "error"
         data = (item.data if isinstance(item, Frame) else item).strip()
-        if data == b"[DONE]":
+        if isinstance(item, Frame) and item.event == "unframed" and not self.done:
+            self._warn("unframed_object", out)
+        if not self._seen and self._body.is_lines and tolerant_json(data) is None:
+            self._body.give_up()  # an object over several lines, so no stream of them
+        elif data == b"[DONE]":
+            self._see()
             if self._wire is not None and not self.done:
                 self._pass_on(self._wire, self._wire.terminate(), out)
         elif not data or data.startswith(b":"):
+            self._see()
             self._warn("keepalive_data", out)
         elif self.done:
             self._after_done(out)
-        elif (payload := _tolerant(data)) is None:
+        elif (payload := tolerant_json(data)) is None:
+            self._see()
             text = excerpt(data, self._limits.max_error_excerpt)
             raise ProviderError(text) if named_error else malformed(f"the data of an event is no JSON: {text}")
         elif named_error and isinstance(payload, dict) and (error := provider_error(payload, named_error=True)):
+            self._see()
             raise error
         else:
             self._loose = True
@@ -244,6 +246,7 @@ class StreamDecoder:
     def _rare_payload(self, payload: object, data: bytes | Frame, out: list[Event]) -> None:
         """Any payload that is not just more text."""
         if not isinstance(payload, dict) and not self.done:
+            self._see()
             raise malformed(f"the data of an event is a JSON {type(payload).__name__}, not an object")
         self._payload(cast("dict[str, Any]", payload), data if isinstance(data, bytes) else None, out)
 
@@ -268,11 +271,15 @@ class StreamDecoder:
             self._payload(payload, None, out)
 
     def _payload(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> None:
-        self._head = None
         if self.done:
             self._after_done(out)
             return
         wire = self._wire
+        if not self._seen:
+            if self._body.is_lines and self._is_whole(payload):
+                self._body.give_up()
+                return
+            self._see()
         if wire is None:
             wire = self._detect(payload, raw, out)
             if wire is None:
@@ -282,6 +289,16 @@ class StreamDecoder:
             wire.be_loose()
         self._pass_on(wire, wire.feed(payload), out)
         wire.forget()
+
+    def _see(self) -> None:
+        """A payload came out of the body."""
+        if not self._seen:
+            self._seen = True
+            self._body.settle()
+
+    def _is_whole(self, payload: dict[str, Any]) -> bool:
+        """Whether an object that begins the body is no payload of a stream: then it is a whole answer, or an error."""
+        return not (detect(payload) if self._wire is None else find(self._wire.name).recognises(payload))
 
     def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
         """The wire, if this payload tells; until one does, payloads wait."""
@@ -310,9 +327,9 @@ class StreamDecoder:
     def _flush(self, out: list[Event]) -> None:
         """At a clean end of the body a last block counts although its blank line is missing, if it is whole."""
         try:
-            for frame in self._sse.finish():
-                if frame.event == "error" or frame.data.strip() == b"[DONE]" or _tolerant(frame.data) is not None:
-                    self._odd_payload(frame if frame.event == "error" else frame.data, out)
+            for frame in self._body.finish():
+                if frame.event == "error" or frame.data.strip() == b"[DONE]" or tolerant_json(frame.data) is not None:
+                    self._odd_payload(frame.data if frame.event == "message" else frame, out)
         except StreamError as error:
             self._fail(error)
 
@@ -322,7 +339,7 @@ class StreamDecoder:
         if self.done:
             return
         self.done, self._text_delta = True, None
-        if self._wire is not None and self._head is None:
+        if self._wire is not None and self._seen:
             self._wire.fail(error)
             self._error = self._wire.error
         elif self._error is None:
@@ -343,27 +360,3 @@ class StreamDecoder:
         keys = ", ".join(sorted(map(str, self._untold[0][0]))[:12])
         shown = excerpt(keys, self._limits.max_error_excerpt)
         return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")
-
-    def _what_the_body_is(self, head: bytes) -> StreamError:
-        """A body without a single event: an error page, a bare JSON answer, nothing."""
-        text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-        if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
-            return RemoteProtocolError("the body holds no event", kind="empty_stream")
-        payload = _tolerant(text)
-        if isinstance(payload, dict):
-            if error := provider_error(payload):
-                return error
-            hint = "a whole JSON answer and no event stream; was the request sent without stream=True?"
-            return RemoteProtocolError(f"the body is {hint}", kind="not_event_stream")
-        what = "an HTML page" if text[:1] == b"<" else "no event stream"
-        shown = excerpt(text, self._limits.max_error_excerpt)
-        return RemoteProtocolError(f"the body is {what}: {shown}", kind="not_event_stream")
-
-
-def _tolerant(data: bytes) -> object | None:
-    """JSON with characters that are no UTF-8, or halves of surrogate pairs. None if it is no JSON all the same."""
-    try:
-        value: object = json.loads(data.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-    return value

@@ -39,6 +39,10 @@ class Limits:
     """A tool name; a call with a longer one becomes ``invalid`` (``name_too_long``)."""
     max_open_blocks: int = 1024
     """Content blocks of one message."""
+    max_path_depth: int = 64
+    """Steps of a path into arguments that come piece by piece (Gemini). The call becomes ``invalid`` (``bad_path``)."""
+    max_array_index: int = 10_000
+    """The greatest list index in such a path. The call becomes ``invalid`` (``bad_path``)."""
     max_result_bytes: int = 1 << 20
     """One result's text for the model; a longer one is cut and says so."""
     max_error_excerpt: int = 512

@@ -17,15 +17,25 @@ from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from streamtools import Turn
+from streamtools.wires import WIRES
 
 DATA = Path(__file__).resolve().parent / "data"
 CHAT, ANTHROPIC = "openai.chat_completions", "anthropic.messages"
-WIRES = (CHAT, ANTHROPIC)
+MISTRAL = "mistral.chat"
 
+# What only this wire's payloads carry. Mistral's are OpenAI's.
+_CHUNK = rb'"choices"\s*:|"chat\.completion\.chunk"'
 _TOLD = {
-    CHAT: re.compile(rb'"choices"\s*:|"chat\.completion\.chunk"'),
-    ANTHROPIC: re.compile(rb'"type"\s*:\s*"(message_(start|delta|stop)|content_block_)'),
+    CHAT: _CHUNK,
+    MISTRAL: _CHUNK,
+    ANTHROPIC: rb'"type"\s*:\s*"(message_(start|delta|stop)|content_block_)',
+    "openai.responses": rb'"type"\s*:\s*"response\.',
+    "gemini.generate_content": rb'"(candidates|promptFeedback|usageMetadata)"\s*:',
+    "cohere.chat": rb'"type"\s*:\s*"(message-(start|end)|content-(start|delta)|tool-call-start)"|"event_type"\s*:',
+    "ollama.chat": rb'"done"\s*:',
+    "bedrock.converse_stream": rb":event-type\x07..message(Start|Stop)",
 }
+_SAME_BYTES = {CHAT, MISTRAL}
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
@@ -34,16 +44,23 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines if line.strip()]
 
 
-QUIRKS = json_lines(DATA / "quirks.jsonl")
+QUIRKS = [
+    quirk for path in sorted((DATA / "quirks").glob("*.jsonl")) for quirk in json_lines(path) if quirk["wire"] in WIRES
+]
 
 
 def body_of(quirk: dict[str, Any]) -> bytes:
-    return base64.b64decode(quirk["sse_b64"]) if "sse_b64" in quirk else quirk["sse"].encode()
+    return base64.b64decode(quirk["body_b64"]) if "body_b64" in quirk else quirk["body"].encode()
 
 
 def tells(body: bytes, wire: str) -> bool:
     """Whether the bytes say which wire they speak: an error alone, a web page or nothing does not."""
-    return _TOLD[wire].search(body) is not None
+    return re.search(_TOLD[wire], body, re.DOTALL) is not None
+
+
+def is_found(found: str | None, wire: str) -> bool:
+    """Whether detection found the right wire."""
+    return found == wire or {found, wire} == _SAME_BYTES
 
 
 def byte_by_byte(body: bytes) -> list[bytes]:

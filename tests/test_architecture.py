@@ -22,6 +22,7 @@ PACKAGE = "streamtools"
 LAYERS = (
     ("errors", "limits", "events", "turn", "observers", "surrogates"),
     ("framing", "wires", "stages", "tools"),
+    ("body",),
     ("exports", "history", "decode"),
     ("dispatch", "telemetry"),
     ("sources", "outbox", "causality", "trajectory", "step", "pump", "pipeline"),
@@ -40,7 +41,7 @@ UPWARD = {
 STRANGERS = (({"framing", "wires"}, {"stages"}),)
 """Rooms of one layer that meet in `events` and never import each other."""
 
-SANS_IO = {*LAYERS[0], *LAYERS[1], *LAYERS[2]}
+SANS_IO = {*LAYERS[0], *LAYERS[1], *LAYERS[2], *LAYERS[3]}
 ABOVE_THE_LINE = {"streamtools.tools.context": "a running tool's view of its pipeline"}
 """Modules of the sans-IO rooms that are handed to async code."""
 

@@ -346,10 +346,13 @@ def test_the_measure_of_cost_sees_what_is_quadratic() -> None:
 DIGEST = """
 import base64, hashlib, json, sys
 from streamtools import parse
+from streamtools.wires import WIRES
 digest = hashlib.sha256()
-for line in open(sys.argv[1], encoding="utf-8"):
+for line in (line for path in sys.argv[1:] for line in open(path, encoding="utf-8")):
     quirk = json.loads(line)
-    body = base64.b64decode(quirk["sse_b64"]) if "sse_b64" in quirk else quirk["sse"].encode()
+    if quirk["wire"] not in WIRES:
+        continue
+    body = base64.b64decode(quirk["body_b64"]) if "body_b64" in quirk else quirk["body"].encode()
     turn = parse(body, wire=quirk["wire"], tools=quirk["tools"])
     told = [[c.call_id, c.name, c.arguments_text] for c in turn.calls], [[w.code, w.detail] for w in turn.warnings]
     digest.update(json.dumps([told, turn.text, turn.messages("anthropic.messages")]).encode())
@@ -361,7 +364,7 @@ def test_the_same_bytes_give_the_same_turn_in_every_process() -> None:
     repository = Path(__file__).resolve().parent.parent
     digests = {
         subprocess.run(
-            [sys.executable, "-c", DIGEST, str(DATA / "quirks.jsonl")],
+            [sys.executable, "-c", DIGEST, *map(str, sorted((DATA / "quirks").glob("*.jsonl")))],
             env={**os.environ, "PYTHONPATH": str(repository), "PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,

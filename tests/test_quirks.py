@@ -1,6 +1,7 @@
 """Deviations of real servers: what each must amount to, whole, byte by byte and cut at random, wire given and found.
 
-The cases stand in ``data/quirks.jsonl``. They leave out calls that the provider runs itself, which are not compared.
+The cases stand in ``data/quirks``, a file for each wire. They leave out calls that the provider
+runs itself, which are not compared.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sansio import QUIRKS, WIRES, body_of, byte_by_byte, check_histories, check_turn, random_splits, tells
+from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, is_found, random_splits, tells
 
 from streamtools import ToolCall, Turn, parse
+from streamtools.wires import WIRES, find
 
 SPLITS = 8
 every_quirk = pytest.mark.parametrize("quirk", QUIRKS, ids=[quirk["id"] for quirk in QUIRKS])
@@ -32,6 +34,7 @@ def test_a_deviation_amounts_to_what_it_must_however_it_is_cut(quirk: dict[str, 
     for wire in (quirk["wire"], None) if tells(body, quirk["wire"]) else (quirk["wire"],):
         for how, chunks in ways(body, quirk["id"]):
             turn = parse(chunks, wire=wire, tools=quirk["tools"])
+            assert wire or is_found(turn.wire, quirk["wire"])
             difference = next(differences(quirk["expected"], turn), None)
             assert difference is None, f"{how}, wire={wire}: {difference}"
 
@@ -79,9 +82,21 @@ def call_differences(where: str, expected: dict[str, Any], call: ToolCall) -> It
             yield f"{where}.{field}: expected {wanted!r}, got {got!r}"
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_every_tolerance_has_a_case_that_shows_it(wire: str) -> None:
+    cases = {quirk["id"]: quirk for quirk in QUIRKS}
+    for tolerance in find(wire).tolerances:
+        assert tolerance.case in cases, tolerance
+        case = cases[tolerance.case]
+        turn = parse(body_of(case), wire=case["wire"], tools=case["tools"])
+        if tolerance.warning:
+            assert tolerance.warning in {warning.code for warning in turn.warnings}, tolerance
+
+
 def test_the_cases_are_all_there() -> None:
     assert len({quirk["id"] for quirk in QUIRKS}) == len(QUIRKS)
-    assert {wire: sum(quirk["wire"] == wire for quirk in QUIRKS) for wire in WIRES} == {WIRES[0]: 99, WIRES[1]: 22}
+    counts = {wire: sum(quirk["wire"] == wire for quirk in QUIRKS) for wire in WIRES}
+    assert all(count >= 12 for count in counts.values()), counts
     assert all(quirk["reference"] and quirk["why"] for quirk in QUIRKS)
 
 

@@ -1,7 +1,49 @@
-"""Bytes in, frames out: the ways in which providers cut a response body into payloads."""
+"""Bytes in, frames out: the ways in which providers cut a response body into payloads.
+
+    sse               `data: {...}` lines with a blank line after each event      most of them
+    ndjson            one JSON object a line                                      Ollama, Cohere v1
+    json_array        `[{...},` and so on, over any number of lines               Gemini without `alt=sse`
+    aws_eventstream   binary messages with headers and checksums                  Bedrock
+
+`choose` tells them apart by the first byte of the body.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
+from .ndjson import NDJSONDecoder
 from .sse import Frame, SSEDecoder
 
-__all__ = ["Frame", "SSEDecoder"]
+__all__ = ["Frame", "Framing", "NDJSONDecoder", "SSEDecoder", "choose"]
+
+_BOM = b"\xef\xbb\xbf"
+_BLANK_BYTES = 1024  # of white space before the first byte that tells; after more it is an event stream
+
+
+class Framing(Protocol):
+    """What all of them do."""
+
+    def feed_payloads(self, chunk: bytes, /) -> Sequence[bytes | Frame]:
+        """Take the next bytes of the body; returns the payloads' data that they complete. What is not just data is a
+        frame."""
+        ...
+
+    def finish(self) -> Sequence[Frame]:
+        """The body has ended; returns what was pending, if it may be whole."""
+        ...
+
+
+def choose(head: bytes, max_event_bytes: int) -> Framing | None:
+    """The framing of a body that begins with `head`; None if these bytes do not tell yet.
+
+    Anything that begins like no other is taken for an event stream, which is only known to be none when it has ended
+    without an event.
+    """
+    text = head[:_BLANK_BYTES].removeprefix(_BOM).lstrip(b" \t\r\n")
+    if (not text and len(head) < _BLANK_BYTES) or _BOM.startswith(head):
+        return None
+    if text[:1] == b"{":
+        return NDJSONDecoder(max_event_bytes=max_event_bytes)
+    return SSEDecoder(max_event_bytes=max_event_bytes, lenient=True)

@@ -3,7 +3,7 @@
 Follows the WHATWG text to the letter (https://html.spec.whatwg.org/multipage/server-sent-events.html, §9.2.6, read
 2026-11-20): lines end in LF, CR or CRLF and in nothing else; one leading byte order mark is dropped; only a blank
 line dispatches; a block without data dispatches nothing; what is pending at the end is discarded. With
-``lenient=True`` it departs from it in the two ways that LLM servers need, see `SSEDecoder`.
+``lenient=True`` it departs from it in the three ways that LLM servers need, see `SSEDecoder`.
 
 Theory of operation: a chunk is cut at its line ends. The last piece, the beginning of a line that is still to come,
 waits in a list that is joined once, when its line ends, so that a line costs time linear in its length however many
@@ -45,8 +45,10 @@ class SSEDecoder:
 
     Args:
         max_event_bytes: bound for one line and for one event's joined data.
-        lenient: dispatch a block whose blank line is missing at the end of the body (hand-written servers), and take
-            an ``error`` field for an event of that name (llama.cpp before ggml-org/llama.cpp#16109).
+        lenient: dispatch a block whose blank line is missing at the end of the body (hand-written servers), take
+            an ``error`` field for an event of that name (llama.cpp before ggml-org/llama.cpp#16109), and a JSON object
+            that stands bare between the events, from a line that begins with ``{`` to one that ends with ``}`` or
+            begins with it, for the data of an event called "unframed" (Gemini's errors, vercel/ai#5217).
 
     Raises:
         LimitExceeded: from the call after the one that brought too many bytes, which are not kept: what was whole
@@ -63,6 +65,8 @@ class SSEDecoder:
         self._data: list[bytes] = []  # data lines of the block that has not ended yet
         self._data_size = 0
         self._event = b""
+        self._bare: list[bytes] = []  # lines of a JSON object without fields
+        self._bare_size = 0
         self._id = ""
         self._prefix = b"data: "  # how the last block began that was a chunk by itself
         self._between = False  # between two blocks: nothing is pending
@@ -105,9 +109,12 @@ class SSEDecoder:
             if self._start:
                 self._line.append(self._start)
             self._take([b"".join(self._line), b""], frames, named=True)
+            if self._bare:
+                frames.append(Frame(b"\n".join(self._bare), "unframed"))
         self._finished, self._between = True, False
         self._line.clear()
         self._data.clear()
+        self._bare.clear()
         if self._error is not None:
             raise self._error
         return frames
@@ -137,8 +144,8 @@ class SSEDecoder:
             self._take(lines, out, named=named)
         if rest and self._error is None:
             self._grow_line(rest)
-        pending = self._line or self._data or self._event or self._skip_lf or self._error or self._start is not None
-        self._between = not pending
+        pending = self._line or self._data or self._event or self._bare or self._skip_lf or self._error
+        self._between = not pending and self._start is None
 
     def _without_bom(self, chunk: bytes) -> bytes:
         """The chunk as it follows the byte order mark; nothing while that is undecided."""
@@ -185,6 +192,11 @@ class SSEDecoder:
             elif self._lenient and line[:6] == b"error:":
                 self._event = b"error"
                 value = line[6:].removeprefix(b" ")
+            elif self._lenient and (self._bare or line[:1] == b"{"):
+                self._bare_line(line, out)
+                if self._error is not None:
+                    return
+                continue
             else:
                 self._field(line)
                 continue
@@ -193,6 +205,18 @@ class SSEDecoder:
                 self._too_large("an event of the event stream", self._data_size - 1)
                 return
             data.append(value)
+
+    def _bare_line(self, line: bytes, out: list[Any]) -> None:
+        """A line of a JSON object that stands between the events as it is."""
+        self._bare_size += len(line) + 1
+        if self._bare_size > self._max + 1:
+            self._too_large("an object in the event stream", self._bare_size - 1)
+            return
+        self._bare.append(line)
+        if line[:1] == b"}" or (len(self._bare) == 1 and line.rstrip()[-1:] == b"}"):
+            out.append(Frame(b"\n".join(self._bare), "unframed"))
+            self._bare.clear()
+            self._bare_size = 0
 
     def _field(self, line: bytes) -> None:
         """Any field but data. Comments, unknown fields and `retry` (there is no connection to retry) are ignored."""
@@ -208,3 +232,4 @@ class SSEDecoder:
         self._error = LimitExceeded("max_event_bytes", limit=self._max, value=size, where=where)
         self._line.clear()
         self._data.clear()
+        self._bare.clear()

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..wires import Answer
+from ..wires import Answer, find
 
 __all__ = ["valid_ids", "with_valid_ids"]
-
-# What the API accepts: characters, and how many. OpenAI: "tool_calls[0].id: string too long … maximum length 40"
-# (pydantic/pydantic-ai#4389); Anthropic: ^[a-zA-Z0-9_-]+$.
-_RULES: dict[str, tuple[re.Pattern[str], int]] = {
-    "openai.chat_completions": (re.compile(r"[^\x21-\x7e]"), 40),
-    "anthropic.messages": (re.compile(r"[^a-zA-Z0-9_-]"), 64),
-}
 
 
 def with_valid_ids(answer: Answer, target: str) -> Answer:
@@ -38,16 +29,15 @@ def valid_ids(ids: Iterable[str], target: str) -> dict[str, str]:
 
     The same id always gets the same name, so that the calls of an older turn keep theirs from request to request.
     """
-    forbidden, longest = _RULES[target]
+    rule = find(target).call_ids
     wanted = list(ids)
-    found = {id_: id_ for id_ in wanted if len(id_) <= longest and not forbidden.search(id_)}
+    found = {id_: id_ for id_ in wanted if rule.takes(id_)}
     taken = set(found)
     for id_ in wanted:
-        salt = 0
+        attempt = 0
         while id_ not in found:
-            digest = hashlib.blake2b(f"{id_}\0{salt}".encode("utf-8", "replace"), digest_size=12).hexdigest()
-            if (name := f"call_{digest}") not in taken:
+            if (name := rule.replacement(id_, attempt)) not in taken:
                 found[id_] = name
                 taken.add(name)
-            salt += 1
+            attempt += 1
     return found

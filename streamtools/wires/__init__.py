@@ -1,54 +1,58 @@
 """Provider wires: payloads in, events out; and the way back, a turn in, the provider's messages out.
 
-One file per wire. A decoder is fed one payload at a time (a parsed JSON object); it knows nothing of bytes, tools or
-clocks. `detect` finds the wire from a payload.
+One package per wire, which tells what it is in its `Wire`. A decoder is fed one payload at a time (a parsed JSON
+object); it knows nothing of bytes, tools or clocks. `detect` finds the wire from a payload.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ..limits import Limits
 from . import anthropic, openai_chat
 from .base import Answer, WireDecoder
+from .wire import CallIds, Tolerance, Wire
 
-__all__ = ["WIRES", "Answer", "WireDecoder", "decoder", "detect", "render"]
+__all__ = ["WIRES", "Answer", "CallIds", "Tolerance", "Wire", "WireDecoder", "decoder", "detect", "find", "render"]
 
-# A wire is a decoder, a recogniser of its payloads, and a renderer of messages; a new one is a line in each table.
-_DECODERS: dict[str, Callable[[Limits], WireDecoder]] = {
-    openai_chat.NAME: openai_chat.OpenAIChatDecoder,
-    anthropic.NAME: anthropic.AnthropicDecoder,
+_WIRES: dict[str, Wire] = {
+    wire.name: wire
+    for wire in (
+        openai_chat.WIRE,
+        anthropic.WIRE,
+    )
 }
-WIRES: tuple[str, ...] = tuple(_DECODERS)
-"""The names of all wires, in the order in which they are tried."""
-
-_RENDERERS: dict[str, Callable[[Answer], list[dict[str, Any]]]] = {
-    openai_chat.NAME: openai_chat.render,
-    anthropic.NAME: anthropic.render,
-}
-_RECOGNISERS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
-    openai_chat.NAME: openai_chat.recognises,
-    anthropic.NAME: anthropic.recognises,
-}
+WIRES: tuple[str, ...] = tuple(_WIRES)
+"""The names of all wires."""
 
 
-def decoder(wire: str, limits: Limits) -> WireDecoder:
-    """A decoder for one stream of `wire`.
+def find(name: str) -> Wire:
+    """The wire of that name.
 
     Raises:
         ValueError: no such wire; the message lists those there are.
     """
-    if wire not in _DECODERS:
-        raise ValueError(f"unknown wire {wire!r}; known: {', '.join(WIRES)}")
-    return _DECODERS[wire](limits)
+    wire = _WIRES.get(name)
+    if wire is None:
+        raise ValueError(f"unknown wire {name!r}; known: {', '.join(WIRES)}")
+    return wire
+
+
+def decoder(name: str, limits: Limits) -> WireDecoder:
+    """A decoder for one stream of the wire of that name.
+
+    Raises:
+        ValueError: no such wire; the message lists those there are.
+    """
+    return find(name).decoder(limits)
 
 
 def detect(payload: Mapping[str, Any]) -> str | None:
     """The wire that this payload speaks, or None if it could be any (an error, a keep-alive)."""
-    return next((name for name, recognises in _RECOGNISERS.items() if recognises(payload)), None)
+    return next((wire.name for wire in _WIRES.values() if wire.recognises(payload)), None)
 
 
 def render(target: str, answer: Answer) -> list[dict[str, Any]]:
     """A turn and its results as the messages of `target`, which is one of `WIRES`."""
-    return _RENDERERS[target](answer)
+    return find(target).render(answer)

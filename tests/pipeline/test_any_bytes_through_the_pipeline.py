@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sansio import QUIRKS
 from streams import stream
 
 from streamtools import Observation, StepEnd, StreamError, parse, pipeline, tool
+from streamtools.wires import WIRES as ALL_WIRES
 
-QUIRKS = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "quirks.jsonl").read_text(encoding="utf-8").splitlines()
-]
-EVENTS = sorted({event for row in QUIRKS if row.get("sse") for event in row["sse"].split("\n\n") if event})
-WIRES = st.sampled_from(["openai.chat_completions", "anthropic.messages", None])
+EVENTS = sorted({event for row in QUIRKS if row.get("body") for event in row["body"].split("\n\n") if event})
+WIRES = st.sampled_from([*ALL_WIRES, None])
 BODIES = st.lists(st.binary(max_size=60), max_size=8) | st.lists(
     st.sampled_from(EVENTS).map(lambda event: event.encode("utf-8", "replace") + b"\n\n"), max_size=8
 )

@@ -14,7 +14,19 @@ blocks are found by index, never by position: gateways mix up both.
 
 from __future__ import annotations
 
+from ..wire import CallIds, Wire
 from .decoder import NAME, AnthropicDecoder, recognises
 from .render import render
+from .tolerances import TOLERANCES
 
-__all__ = ["NAME", "AnthropicDecoder", "recognises", "render"]
+__all__ = ["NAME", "WIRE", "AnthropicDecoder"]
+
+WIRE = Wire(
+    name=NAME,
+    decoder=AnthropicDecoder,
+    recognises=recognises,
+    render=render,
+    # "String should match pattern '^[a-zA-Z0-9_-]+$'", the API's answer to other ids
+    call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
+    tolerances=TOLERANCES,
+)

@@ -14,7 +14,19 @@ after an upstream died (lemonade-sdk/lemonade#2826).
 
 from __future__ import annotations
 
+from ..wire import CallIds, Wire
 from .decoder import NAME, OpenAIChatDecoder, recognises
 from .render import render
+from .tolerances import TOLERANCES
 
-__all__ = ["NAME", "OpenAIChatDecoder", "recognises", "render"]
+__all__ = ["NAME", "WIRE", "OpenAIChatDecoder"]
+
+WIRE = Wire(
+    name=NAME,
+    decoder=OpenAIChatDecoder,
+    recognises=recognises,
+    render=render,
+    # "tool_calls[0].id: string too long. Expected a string with maximum length 40" (pydantic/pydantic-ai#4389)
+    call_ids=CallIds(pattern=r"[\x21-\x7e]{1,40}"),
+    tolerances=TOLERANCES,
+)

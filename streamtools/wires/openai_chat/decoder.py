@@ -44,15 +44,16 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 def recognises(payload: Mapping[str, Any]) -> bool:
     """Whether this payload can only be a Chat Completions chunk."""
-    kind = payload.get("object")
-    if isinstance(kind, str) and kind.startswith("chat.completion"):
+    if payload.get("object") == "chat.completion.chunk":
         return True
     choices = payload.get("choices", payload)
     if choices is None or choices == []:
         return True
     if not isinstance(choices, list) or not isinstance(choices[0], Mapping):
         return False
-    return "text" not in choices[0]  # that would be the legacy completions API
+    if "delta" in choices[0]:
+        return True
+    return "text" not in choices[0] and "message" not in choices[0]  # the legacy completions API; a whole answer
 
 
 class OpenAIChatDecoder(WireDecoder):

@@ -1,0 +1,76 @@
+"""JSON lines (https://github.com/ndjson/ndjson-spec): one payload a line.
+
+Lines end in LF or CRLF; blank ones are skipped; whether a line is JSON is for its reader to find out. What is pending
+at the end comes out, because many servers leave out the last line's end.
+"""
+
+from __future__ import annotations
+
+from ..errors import LimitExceeded, LocalProtocolError
+from ..limits import Limits
+from .sse import Frame
+
+__all__ = ["NDJSONDecoder"]
+
+_DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
+
+
+class NDJSONDecoder:
+    """Decodes JSON lines fed in chunks of any size.
+
+    Call `feed_payloads` with each chunk and `finish` at the end of the body.
+
+    Args:
+        max_event_bytes: bound for one line.
+
+    Raises:
+        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: what was whole
+            before them comes out first. The decoder is then of no more use.
+    """
+
+    def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
+        self._max = max_event_bytes
+        self._line: list[bytes] = []  # pieces of the line that has not ended yet
+        self._size = 0
+        self._error: LimitExceeded | None = None
+        self._finished = False
+
+    def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
+        """Take the next bytes of the body; returns the lines that they complete."""
+        if self._finished:
+            raise LocalProtocolError("NDJSONDecoder.feed_payloads() after finish()")
+        if self._error is not None:
+            raise self._error
+        payloads: list[bytes | Frame] = []
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            if len(line) + self._size > self._max:
+                self._too_large(len(line) + self._size)
+                return payloads
+            if self._line:
+                line = b"".join([*self._line, line])
+                self._line.clear()
+                self._size = 0
+            if line and not line.isspace():
+                payloads.append(line)
+        if rest:
+            self._size += len(rest)
+            if self._size > self._max:
+                self._too_large(self._size)
+            else:
+                self._line.append(rest)
+        return payloads
+
+    def finish(self) -> list[Frame]:
+        """The body has ended; returns the line whose end is missing."""
+        if self._finished:
+            return []
+        self._finished = True
+        if self._error is not None:
+            raise self._error
+        rest = b"".join(self._line)
+        return [Frame(rest)] if rest.strip() else []
+
+    def _too_large(self, size: int) -> None:
+        self._error = LimitExceeded("max_event_bytes", limit=self._max, value=size, where="a line of the JSON lines")
+        self._line.clear()

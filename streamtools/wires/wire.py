@@ -1,0 +1,64 @@
+"""What a wire is: the record that each package of this room gives of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..limits import Limits
+from .base import Answer, WireDecoder
+
+__all__ = ["CallIds", "Tolerance", "Wire"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """One deviation of real servers that a wire takes: a row of its table, and of the page about wires."""
+
+    seen: str
+    """What the server sends."""
+    becomes: str
+    """What becomes of it."""
+    case: str
+    """Id of the case that shows it, in ``tests/data/quirks``."""
+    warning: str | None = None
+    """Code of the `Warning` that says so; None where nothing was meant otherwise."""
+    servers: str = ""
+    """Who was seen doing it."""
+    source: str = ""
+    """Where it was reported or is specified."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallIds:
+    """The call ids that a provider takes back."""
+
+    pattern: str
+    """What a whole id has to match."""
+    made_up: Callable[[str], str] = lambda digest: f"call_{digest[:24]}"
+    """An id that the provider takes, from 32 hexadecimal digits."""
+
+    def takes(self, call_id: str) -> bool:
+        """Whether the provider takes this id."""
+        return re.fullmatch(self.pattern, call_id) is not None
+
+    def replacement(self, call_id: str, attempt: int) -> str:
+        """What stands for an id that it does not take: always the same; another one for each attempt."""
+        digest = hashlib.blake2b(f"{call_id}\0{attempt}".encode("utf-8", "replace"), digest_size=16)
+        return self.made_up(digest.hexdigest())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """A provider's streaming format, and the way back."""
+
+    name: str
+    decoder: Callable[[Limits], WireDecoder]
+    recognises: Callable[[Mapping[str, Any]], bool]
+    """Whether a payload can only be of this wire."""
+    render: Callable[[Answer], list[dict[str, Any]]]
+    call_ids: CallIds
+    tolerances: tuple[Tolerance, ...] = ()
