@@ -124,6 +124,11 @@ class StreamDecoder:
         self._finished = False
 
     @property
+    def received(self) -> int:
+        """How much has come so far, in bytes; of payloads that somebody else parsed, the size of their JSON."""
+        return self._size
+
+    @property
     def wire(self) -> str | None:
         """The wire that was given or found; None so far."""
         return self._wire.name if self._wire else None

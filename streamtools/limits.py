@@ -57,6 +57,9 @@ class Limits:
     """Seconds a tool may run, its own ``timeout`` aside. None: no limit."""
     cancel_grace: float = 5.0
     """Seconds that closing the source may take. A tool that shields its own cleanup is waited for without bound."""
+    idle_timeout: float | None = 120.0
+    """Seconds that the source may be silent; then it is a `TruncatedStream`. Anything that comes counts, keep-alives
+    too; while the consumer is behind nothing is expected. None: no limit."""
     event_buffer: int = 256
     """Events that wait for the consumer before the source is made to wait. Each change between the two costs some
     20 µs, which 256 events share; a source on a network hardly ever gets that far ahead."""
@@ -64,7 +67,7 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is None and field.name == "tool_timeout":
+            if value is None and field.type == "float | None":
                 continue
             kinds = int if field.type == "int" else (int, float)
             if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:

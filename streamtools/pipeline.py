@@ -129,6 +129,7 @@ class Pipeline:
         self._step = Step(trajectory, self._outbox)
         self._pump = Pump(open_source(stream), decoder, self._step, self._outbox, transforms, limits.cancel_grace)
         self._dispatcher = Dispatcher(tools, limits, dispatch, self._step, self._start_call)
+        self._idle_timeout = limits.idle_timeout
         self._drain = on_source_error == "drain"
         self._state: Literal["new", "open", "left"] = "new"
         self._group: TaskGroup | None = None
@@ -198,6 +199,8 @@ class Pipeline:
         self._group = create_task_group()
         await self._group.__aenter__()
         self._group.start_soon(self._run)
+        if self._idle_timeout is not None:
+            self._group.start_soon(self._pump.watch, self._idle_timeout)
         return self
 
     async def __aexit__(

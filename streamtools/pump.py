@@ -20,6 +20,8 @@ from .step import Step
 
 __all__ = ["Pump", "Transform"]
 
+_LOOKS = 8  # at a source within its idle timeout
+
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 
@@ -57,9 +59,41 @@ class Pump:
         self._outbox = outbox
         self._transforms = transforms
         self._cancel_grace_s = cancel_grace_s
+        self._reading = CancelScope()
+        self._watching = CancelScope()
+        self._pausing = False  # for the consumer, or for a call to start: the source is not asked
 
     async def run(self) -> None:
         """Emit everything that comes of the source, no faster than it is consumed; then close it."""
+        with self._reading:
+            try:
+                await self._run()
+            finally:
+                self._watching.cancel()
+        if self._reading.cancelled_caught:
+            try:
+                self._step.emit_all(self._last_events())
+            except Exception as raised:  # a stage of the user's
+                self.raised = raised
+
+    async def watch(self, idle_timeout_s: float) -> None:
+        """Stop the reading of a source that has been silent for so long. Run it beside `run`, with which it ends.
+
+        It looks now and then at how much has come, which costs the reading nothing; so it is late by up to an eighth.
+        """
+        with self._watching:
+            came, silent_s = -1, 0.0
+            while True:
+                if self._pausing or self._decoder.received != came:
+                    came, silent_s = self._decoder.received, 0.0
+                elif silent_s >= idle_timeout_s:
+                    self.raised = TruncatedStream(f"the source was silent for idle_timeout={idle_timeout_s:g} seconds")
+                    self._reading.cancel()
+                    return
+                await anyio.sleep(idle_timeout_s / _LOOKS)
+                silent_s += idle_timeout_s / _LOOKS
+
+    async def _run(self) -> None:
         error: BaseException | None = None
         # Entered before the source is opened, so that what it opens (scopes, task groups) is closed inside.
         with CancelScope() as closing:
@@ -138,16 +172,22 @@ class Pump:
                 step.emit(Warning("source_close_failed", type(error).__name__))
                 await checkpoint()
             self.raised = error
-        last = decoder.finish(self.stream_error())
-        self.end = next((event for event in last if isinstance(event, StreamEnd)), None)
-        yield last
+        yield self._last_events()
+
+    def _last_events(self) -> list[Event]:
+        """What is left to say when nothing more comes."""
+        last = self._decoder.finish(self.stream_error())
+        self.end = next((event for event in last if isinstance(event, StreamEnd)), self.end)
+        return last
 
     async def _pause(self) -> None:
         """Let others run: calls that were launched, and a consumer who is behind."""
+        self._pausing = True
         if self.must_pause:  # a call that may start now does start now, however fast the source is
             self.must_pause = False
             await checkpoint()
         await self._outbox.wait_for_room()
+        self._pausing = False
 
     async def _close_source(self, error: BaseException | None, closing: CancelScope) -> None:
         try:

@@ -15,6 +15,7 @@ from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, i
 
 from streamtools import ToolCall, Turn, parse
 from streamtools.wires import WIRES, find
+from streamtools.wires.tolerances import BODIES, CALLS
 
 SPLITS = 8
 every_quirk = pytest.mark.parametrize("quirk", QUIRKS, ids=[quirk["id"] for quirk in QUIRKS])
@@ -82,10 +83,13 @@ def call_differences(where: str, expected: dict[str, Any], call: ToolCall) -> It
             yield f"{where}.{field}: expected {wanted!r}, got {got!r}"
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_every_tolerance_has_a_case_that_shows_it(wire: str) -> None:
+TOLERANCES = {"bodies": BODIES, "calls": CALLS, **{wire: find(wire).tolerances for wire in WIRES}}
+
+
+@pytest.mark.parametrize("table", TOLERANCES)
+def test_every_tolerance_has_a_case_that_shows_it(table: str) -> None:
     cases = {quirk["id"]: quirk for quirk in QUIRKS}
-    for tolerance in find(wire).tolerances:
+    for tolerance in TOLERANCES[table]:
         assert tolerance.case in cases, tolerance
         case = cases[tolerance.case]
         turn = parse(body_of(case), wire=case["wire"], tools=case["tools"])
