@@ -202,6 +202,8 @@ class ToolCallFragment(Event):
     name: str | None = None
     arguments: str = field(default="", repr=False)
     """More of the arguments' text."""
+    whole: str | None = field(default=None, repr=False)
+    """The whole text of the arguments, as the wire repeats it at their end: it takes the place of what came so far."""
     kind: CallKind = "function"
     start: bool = False
     """The wire's own marker said that a call begins here, whatever its id and label look like."""

@@ -98,7 +98,9 @@ class Accumulate:
             slot.provider_state = {**(slot.provider_state or {}), **fragment.provider_state}
         if fragment.problem:
             slot.problem = slot.problem or fragment.problem
-        if fragment.arguments:
+        if fragment.whole:
+            self._replace(slot, fragment.whole)
+        elif fragment.arguments:
             self._grow(slot, fragment.arguments)
         elif not slot.announced and slot.name and self._registered(slot.name) is not None:
             self._announce(slot)
@@ -228,6 +230,22 @@ class Accumulate:
         if text := slot.joiner.feed(text):
             self._append(slot, text)
 
+    def _replace(self, slot: _Slot, whole: str) -> None:
+        """The wire repeats the text at its end: tell what was not told yet. Where it contradicts the deltas, they were
+        wrong (a gateway's are ciphertext, lidge-jun/opencodex#995): the text begins again."""
+        joiner = SurrogateJoiner()
+        text = joiner.feed(whole) + joiner.finish()
+        told = "".join(slot.pieces) if slot.json.length <= len(text) else None  # what is longer contradicts it anyway
+        slot.joiner = joiner
+        if text == told:
+            return
+        if slot.text_came:
+            self._warn("done_overrides_delta")
+        if told is None or not text.startswith(told):
+            slot.begin_again(self._limits)
+            told = ""
+        self._grow(slot, text[len(told) :])
+
     def _append(self, slot: _Slot, text: str) -> None:
         slot.json.feed(text)
         slot.text_came = True
@@ -319,6 +337,12 @@ class _Slot:
         self.joiner = SurrogateJoiner()
         self.json = PartialJSON(max_depth=limits.max_json_depth)
         self.json_end = 0  # characters told in deltas so far
+
+    def begin_again(self, limits: Limits) -> None:
+        """Forget the text."""
+        self.pieces = []
+        self.json = PartialJSON(max_depth=limits.max_json_depth)
+        self.json_end = 0
 
     def delta(self, text: str) -> ToolCallDelta:
         self.json_end += len(text)
