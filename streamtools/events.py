@@ -202,8 +202,6 @@ class ToolCallFragment(Event):
     name: str | None = None
     arguments: str = field(default="", repr=False)
     """More of the arguments' text."""
-    whole: str | None = field(default=None, repr=False)
-    """The whole text of the arguments, as the wire repeats it at their end: it takes the place of what came so far."""
     kind: CallKind = "function"
     start: bool = False
     """The wire's own marker said that a call begins here, whatever its id and label look like."""
@@ -213,6 +211,8 @@ class ToolCallFragment(Event):
     """The stream ended before the marker that this wire promises for every call."""
     problem: str | None = None
     """Code of why the wire could not give the arguments (``too_deep``)."""
+    whole: str | None = field(default=None, repr=False)
+    """The whole text of the arguments, as the wire repeats it at their end: it takes the place of what came so far."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """What the provider wants back with the call."""
 
