@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from .errors import RemoteProtocolError, StreamError, TruncatedStream
-from .framing import Frame, Framing, NDJSONDecoder, SSEDecoder, choose
+from .framing import Frame, Framing, JSONArrayDecoder, NDJSONDecoder, SSEDecoder, choose
 from .limits import Limits
 from .wires.base import excerpt, provider_error
 
@@ -38,6 +38,11 @@ class Body:
     def is_lines(self) -> bool:
         """The body is JSON lines, or a JSON object."""
         return isinstance(self._framing, NDJSONDecoder)
+
+    @property
+    def is_array(self) -> bool:
+        """The body is a JSON array."""
+        return isinstance(self._framing, JSONArrayDecoder)
 
     def settle(self) -> None:
         """A payload came out, so that the head need not be kept."""

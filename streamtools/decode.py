@@ -285,6 +285,8 @@ class StreamDecoder:
                 self._body.give_up()
                 return
             self._see()
+            if self._body.is_array:
+                self._warn("json_array_stream", out)
         if wire is None:
             wire = self._detect(payload, raw, out)
             if wire is None:

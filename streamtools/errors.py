@@ -9,7 +9,8 @@ What concerns the stream is raised at ``async for`` (and kept as ``turn.error``)
     │  │  │                               "not_event_stream", "empty_stream", "unknown_wire"
     │  │  └─ TruncatedStream              it ended before its terminal marker: "stream_truncated"
     │  ├─ LimitExceeded                   more than `Limits` allows: "limit_exceeded"   .limit .value .setting
-    │  └─ ProviderError                   the provider said "error" in band: "provider_error"  .code .type
+    │  └─ ProviderError                   the provider said "error" in band: "provider_error"; Gemini also
+    │                                     "malformed_function_call", "blocked"   .code .type
     ├─ LocalProtocolError (RuntimeError)  you called something out of order
     ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
     ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
@@ -98,10 +99,11 @@ class LimitExceeded(StreamError):
 class ProviderError(StreamError):
     """The provider reported an error inside the stream, under HTTP status 200."""
 
-    kind = "provider_error"
-
-    def __init__(self, message: str, *, code: str | int | None = None, type: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str | int | None = None, type: str | None = None, kind: str = "provider_error"
+    ) -> None:
         super().__init__(message)
+        self.kind = kind
         self.code = code
         """The provider's code, as it sent it (``429``, ``"tool_use_failed"``)."""
         self.type = type

@@ -30,7 +30,7 @@ class Exported:
     """A tool for one target, and the way back."""
 
     payload: dict[str, Any]
-    """The entry for the request's list of tools; yours to change."""
+    """The entry for the request's list of tools (Gemini: of ``functionDeclarations``); yours to change."""
     decode: Callable[[Mapping[str, Any]], dict[str, Any]]
     """What the model sent to what the tool takes: the inverse of whatever the payload had to say differently."""
     losses: tuple[str, ...] = ()
@@ -76,17 +76,43 @@ def _anthropic(tool: Tool, target: str) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": schema}
 
 
+def _responses(tool: Tool, target: str) -> dict[str, Any]:
+    # The name as above. Without `strict` the API would try to make the schema strict, and change it:
+    # https://platform.openai.com/docs/guides/function-calling#strict-mode
+    return {"type": "function", **_openai_chat(tool, target)["function"], "strict": False}
+
+
+def _gemini(tool: Tool, target: str) -> dict[str, Any]:
+    # "Must be a-z, A-Z, 0-9, or contain underscores, colons, dots, and dashes, with a maximum length of 64.", and begin
+    # with a letter or an underscore. https://ai.google.dev/api/caching#FunctionDeclaration
+    _require_name(tool, target, r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
+    return {"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema}
+
+
+def _bedrock(tool: Tool, target: str) -> dict[str, Any]:
+    # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
+    _require_name(tool, target, r"[a-zA-Z0-9_-]{1,64}")
+    spec = {"name": tool.name, "description": tool.description, "inputSchema": {"json": tool.schema}}
+    return {"toolSpec": spec}
+
+
 def _require_name(tool: Tool, target: str, pattern: str) -> None:
     if not re.fullmatch(pattern, tool.name):
         raise ExportError(
-            f"tool {tool.name!r}: {target} takes no dot in a tool's name (it has to match ^{pattern}$); "
+            f"tool {tool.name!r}: {target} does not take this name (it has to match ^{pattern}$); "
             "pass tool(..., name='...')"
         )
 
 
 _RENDERERS: dict[str, Callable[[Tool, str], dict[str, Any]]] = {
     "openai.chat_completions": _openai_chat,
+    "openai.responses": _responses,
     "anthropic.messages": _anthropic,
+    "gemini.generate_content": _gemini,
+    "mistral.chat": _openai_chat,
+    "cohere.chat": _openai_chat,
+    "ollama.chat": _openai_chat,
+    "bedrock.converse_stream": _bedrock,
 }
 
 TARGETS: tuple[str, ...] = tuple(_RENDERERS)

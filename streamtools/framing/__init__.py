@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from .aws_eventstream import AWSEventStreamDecoder
+from .json_array import JSONArrayDecoder
 from .ndjson import NDJSONDecoder
 from .sse import Frame, SSEDecoder
 
-__all__ = ["Frame", "Framing", "NDJSONDecoder", "SSEDecoder", "choose"]
+__all__ = ["AWSEventStreamDecoder", "Frame", "Framing", "JSONArrayDecoder", "NDJSONDecoder", "SSEDecoder", "choose"]
 
 _BOM = b"\xef\xbb\xbf"
 _BLANK_BYTES = 1024  # of white space before the first byte that tells; after more it is an event stream
@@ -41,9 +43,13 @@ def choose(head: bytes, max_event_bytes: int) -> Framing | None:
     Anything that begins like no other is taken for an event stream, which is only known to be none when it has ended
     without an event.
     """
+    if head[:1] == b"\0":  # the length of a message, which has four bytes and is below 16 MiB
+        return AWSEventStreamDecoder(max_event_bytes=max_event_bytes)
     text = head[:_BLANK_BYTES].removeprefix(_BOM).lstrip(b" \t\r\n")
     if (not text and len(head) < _BLANK_BYTES) or _BOM.startswith(head):
         return None
     if text[:1] == b"{":
         return NDJSONDecoder(max_event_bytes=max_event_bytes)
+    if text[:1] == b"[":
+        return JSONArrayDecoder(max_event_bytes=max_event_bytes)
     return SSEDecoder(max_event_bytes=max_event_bytes, lenient=True)

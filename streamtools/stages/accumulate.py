@@ -357,5 +357,6 @@ def _problem_error(problem: str | None, limits: Limits) -> ToolError | None:
         "name_too_long": f"the tool name exceeds max_name_bytes={limits.max_name_bytes}",
         "too_deep": f"the arguments are nested deeper than max_json_depth={limits.max_json_depth}",
         "argument_too_large": f"the arguments exceed max_argument_bytes={limits.max_argument_bytes}",
+        "bad_path": "a piece of the arguments has no path or value that can be used",
     }
     return InvalidArguments(texts[problem])

@@ -97,7 +97,8 @@ class Tool(Generic[P, R]):
         """The tool as a provider's request wants it; a fresh dict.
 
         Args:
-            target: the wire's name: ``openai.chat_completions``, ``anthropic.messages``.
+            target: the wire's name: ``openai.chat_completions``, ``anthropic.messages`` and so on. Gemini's goes into
+                the list ``functionDeclarations`` of a tool, any other into the request's list of tools.
 
         Raises:
             ExportError: the target is unknown, or cannot carry this tool.

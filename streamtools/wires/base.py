@@ -100,6 +100,7 @@ class WireDecoder(ABC):
         self._plain_text_max = 0  # how large `text_delta` may make it; 0 unless plain text is being told
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
+        self._verdict: StreamError | None = None  # the provider's own, on a response that it did finish
         self._counts: dict[str, int] = {}
         self._warned: frozenset[tuple[str, str]] = _NOTHING
 
@@ -142,6 +143,8 @@ class WireDecoder(ABC):
         if self.error is not None:
             complete = False
             finish = finish if isinstance(self.error, TruncatedStream) else "error"
+        elif complete and self._verdict is not None:
+            self.error, finish = self._verdict, "error"
         usage = Usage(**self._counts) if self._counts else None
         self._out.append(
             StreamEnd(

@@ -45,10 +45,17 @@ BODIES = (
         case="chat-data-after-done",
     ),
     Tolerance(
-        seen="payloads as JSON lines, or as one JSON array, instead of an event stream",
+        seen="payloads as JSON lines instead of an event stream",
         becomes="understood",
-        servers="Ollama, Cohere v1, Gemini",
+        servers="Ollama, Cohere v1",
         case="every-json-lines",
+    ),
+    Tolerance(
+        seen="payloads as one JSON array",
+        becomes="understood",
+        servers="Gemini without `alt=sse`",
+        warning="json_array_stream",
+        case="gemini-json-array-stream",
     ),
     Tolerance(
         seen="a JSON object that stands bare between the events",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pytest
 from anthropic.types import ToolParam
 from openai.types.chat import ChatCompletionFunctionToolParam
+from openai.types.responses import FunctionToolParam
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from streamtools.errors import ExportError
@@ -39,11 +40,12 @@ def ping() -> None:
 CLOSED = ConfigDict(extra="forbid")
 TYPES = {
     CHAT: TypeAdapter(list[ChatCompletionFunctionToolParam], config=CLOSED),
+    "openai.responses": TypeAdapter(list[FunctionToolParam], config=CLOSED),
     ANTHROPIC: TypeAdapter(list[ToolParam], config=CLOSED),
 }
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", TYPES)
 @pytest.mark.parametrize("made", [plant, ping])
 def test_a_payload_is_what_the_providers_package_types(made: Any, target: str) -> None:
     payload = made.to(target)
@@ -62,6 +64,17 @@ def test_the_payloads_carry_the_tools_own_schema() -> None:
         "description": "Plant a tree.",
         "input_schema": plant.schema,
     }
+    said = {"name": "plant", "description": "Plant a tree."}
+    assert plant.to("openai.responses") == {
+        "type": "function",
+        **said,
+        "parameters": plant.schema,
+        "strict": False,
+    }
+    assert plant.to("gemini.generate_content") == {**said, "parametersJsonSchema": plant.schema}
+    assert plant.to("bedrock.converse_stream") == {"toolSpec": {**said, "inputSchema": {"json": plant.schema}}}
+    for wire in ("mistral.chat", "cohere.chat", "ollama.chat"):
+        assert plant.to(wire) == plant.to(CHAT)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -70,7 +83,7 @@ def test_payloads_are_fresh_and_the_same_every_time(target: str) -> None:
     second = plant.to(target)
     assert first == second
     first.clear()
-    second.get("function", second)["description"] = ""
+    next((value for value in second.values() if isinstance(value, dict)), second)["description"] = ""
     assert plant.to(target) == export(plant, target).payload != second
 
 
@@ -83,14 +96,19 @@ def test_what_the_model_sends_needs_no_decoding(target: str) -> None:
 
 
 def test_an_unknown_target_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ExportError, match=r"'openai'; known: openai\.chat_completions, anthropic\.messages"):
+    with pytest.raises(
+        ExportError, match=r"'openai'; known: openai\.chat_completions, openai\.responses, anthropic\.messages"
+    ):
         plant.to("openai")
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_dot_in_the_name_is_refused(target: str) -> None:
+def test_a_dot_in_the_name_is_refused_but_by_gemini(target: str) -> None:
     dotted = tool(ping.fn, name="system.ping")
-    with pytest.raises(ExportError, match=rf"tool 'system\.ping': {target} takes no dot"):
+    if target == "gemini.generate_content":
+        assert dotted.to(target)["name"] == "system.ping"
+        return
+    with pytest.raises(ExportError, match=rf"tool 'system\.ping': {target} does not take this name"):
         dotted.to(target)
 
 

@@ -1,0 +1,258 @@
+"""AWS event streams: bytes of an ``application/vnd.amazon.eventstream`` body in, payloads as JSON out.
+
+Follows https://smithy.io/2.0/aws/amazon-eventstream.html (read 2026-11-21). A message is
+
+    total length (4) │ headers' length (4) │ checksum of these (4) │ headers │ payload │ checksum of all before (4)
+
+and its headers say what it is. Each message comes out in the shape that AWS's own SDKs give to decoded events:
+
+    :message-type event,     :event-type contentBlockDelta         {"contentBlockDelta": payload}
+    :message-type exception, :exception-type throttlingException   {"throttlingException": payload}
+    :message-type error,     :error-code, :error-message           {"error": {"code": …, "message": …}}
+    :event-type chunk (InvokeModelWithResponseStream)              the model's own JSON, which stands in it as base64
+
+Both checksums are always verified. A message that fails one, or contradicts itself, ends the stream: after it nothing
+says where the next one begins. The length of a message is checked before any more of it is kept.
+
+Theory of operation: whole messages are read where they lie in the chunk. The beginning of one that is still to come
+waits in a list, which is joined once its length is known and once more when it is whole. The messages of a stream begin
+with the same few byte strings over and over, so what those say, and their part of the checksum, is remembered: that
+halves the price of a message.
+"""
+
+from __future__ import annotations
+
+import binascii
+import struct
+from functools import lru_cache
+from typing import NoReturn
+from zlib import crc32
+
+import orjson
+
+from ..errors import LimitExceeded, LocalProtocolError, RemoteProtocolError, StreamError, TruncatedStream
+from ..limits import Limits
+from .sse import Frame
+
+__all__ = ["AWSEventStreamDecoder", "read_headers"]
+
+_PRELUDE = struct.Struct(">III")
+_CHECKSUM = struct.Struct(">I")
+_LENGTHS = 8  # bytes, which the prelude's own checksum is of
+_MAX_HEADERS_BYTES = 128 << 10  # of one message: the specification's own bound
+_MEMORABLE_BYTES = 1 << 10  # of headers; Bedrock's have a hundred
+_MEMORY = 1024  # beginnings of messages, for all streams together: a megabyte at most
+_DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
+
+_FIXED_VALUES = {
+    2: struct.Struct(">b"),
+    3: struct.Struct(">h"),
+    4: struct.Struct(">i"),
+    5: struct.Struct(">q"),
+    8: struct.Struct(">q"),  # a timestamp: milliseconds since 1970
+    9: struct.Struct("16s"),  # a UUID
+}
+_TRUE, _FALSE, _BYTES, _STRING = 0, 1, 6, 7
+
+
+class AWSEventStreamDecoder:
+    """Decodes an AWS event stream fed in chunks of any size.
+
+    Call `feed_payloads` with each chunk and `finish` at the end of the body.
+
+    Args:
+        max_event_bytes: bound for one message.
+
+    Raises:
+        LimitExceeded: a message says that it is larger.
+        RemoteProtocolError: a checksum, a length or a header is wrong.
+        TruncatedStream: from `finish`: the body ended inside a message.
+
+    The first two come from the call after the one that brought the message: what was whole before it comes out first.
+    The decoder is then of no more use.
+    """
+
+    def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
+        self._max = max_event_bytes
+        self._pending: list[bytes] = []  # pieces of the message that is not whole yet
+        self._pending_size = 0
+        self._needed = _PRELUDE.size  # how large they must be before there is more to say
+        self._offset = 0  # in the body, of the first byte that is pending or being read
+        self._error: StreamError | None = None
+        self._finished = False
+
+    def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
+        """Take the next bytes of the body; returns the payloads of the messages that they complete."""
+        if self._finished:
+            raise LocalProtocolError("AWSEventStreamDecoder.feed_payloads() after finish()")
+        if self._error is not None:
+            raise self._error
+        if self._pending and chunk:
+            self._pending.append(chunk)
+            self._pending_size += len(chunk)
+            if self._pending_size < self._needed:
+                return []
+            chunk = b"".join(self._pending)
+            self._pending.clear()
+        payloads: list[bytes | Frame] = []
+        try:
+            read = self._messages(chunk, payloads)
+        except StreamError as error:
+            self._error = error
+            return payloads
+        self._offset += read
+        if read < len(chunk):
+            self._pending.append(chunk[read:])
+            self._pending_size = len(chunk) - read
+        return payloads
+
+    def finish(self) -> list[Frame]:
+        """The body has ended; there is never anything to return."""
+        if self._finished:
+            return []
+        self._finished = True
+        if self._error is not None:
+            raise self._error
+        if self._pending:
+            size = f"{self._pending_size} of {self._needed}" if self._needed > _PRELUDE.size else self._pending_size
+            raise TruncatedStream(f"the body ended inside {self._where(0)}: {size} bytes of it came")
+        return []
+
+    def _messages(self, chunk: bytes, out: list[bytes | Frame]) -> int:
+        """Read the messages that `chunk` begins with; returns how many bytes they have."""
+        at, end, limit = 0, len(chunk), self._max
+        self._needed = _PRELUDE.size
+        while end - at >= _PRELUDE.size:
+            total, headers_size, _ = _PRELUDE.unpack_from(chunk, at)
+            begin, after = at + _PRELUDE.size + headers_size, at + total
+            if not begin + _CHECKSUM.size <= after <= end or total > limit or headers_size > _MEMORABLE_BYTES:
+                self._check_lengths(chunk, at)
+                if after > end:
+                    self._needed = total
+                    break
+                known = _beginning.__wrapped__(chunk[at:begin])
+            else:
+                known = _beginning(chunk[at:begin])
+            payload = chunk[begin : after - _CHECKSUM.size]
+            (checksum,) = _CHECKSUM.unpack_from(chunk, after - _CHECKSUM.size)
+            if known is None or crc32(payload, known[2]) != checksum:
+                self._refuse(chunk, at)
+            before, whole, _ = known
+            if before and payload:
+                out.append(before + payload + b"}")
+            else:
+                out.append(self._unwrapped(at, payload) if whole is None else whole)
+            at = after
+        return at
+
+    def _check_lengths(self, chunk: bytes, at: int) -> None:
+        """Whether the message that begins here may be read, or waited for."""
+        total, headers_size, checksum = _PRELUDE.unpack_from(chunk, at)
+        self._check(at, "the checksum of its lengths", checksum, crc32(chunk[at : at + _LENGTHS]))
+        if total > self._max:
+            raise LimitExceeded("max_event_bytes", limit=self._max, value=total, where="a message of the event stream")
+        room = total - _PRELUDE.size - _CHECKSUM.size
+        if headers_size > min(room, _MAX_HEADERS_BYTES):
+            raise self._malformed(at, f"it has {total} bytes, its headers {headers_size}, which cannot be")
+
+    def _refuse(self, chunk: bytes, at: int) -> NoReturn:
+        """Say what is wrong with a message that is whole."""
+        self._check_lengths(chunk, at)
+        total, headers_size, _ = _PRELUDE.unpack_from(chunk, at)
+        end = at + total - _CHECKSUM.size
+        self._check(at, "its checksum", _CHECKSUM.unpack_from(chunk, end)[0], crc32(chunk[at:end]))
+        try:
+            _meaning(read_headers(chunk[at + _PRELUDE.size : at + _PRELUDE.size + headers_size]))
+        except ValueError as error:
+            raise self._malformed(at, str(error)) from None
+        raise AssertionError("something was found to be wrong with it")
+
+    def _unwrapped(self, at: int, payload: bytes) -> bytes:
+        try:
+            return _inner(payload)
+        except ValueError as error:
+            raise self._malformed(at, f"its payload is no chunk: {error}") from None
+
+    def _check(self, at: int, what: str, sent: int, found: int) -> None:
+        if sent != found:
+            raise self._malformed(at, f"{what} is 0x{sent:08x}, but its bytes give 0x{found:08x}")
+
+    def _malformed(self, at: int, what: str) -> RemoteProtocolError:
+        return RemoteProtocolError(f"{self._where(at)}: {what}", kind="malformed_chunk")
+
+    def _where(self, at: int) -> str:
+        return f"the message at byte {self._offset + at} of the event stream"
+
+
+@lru_cache(_MEMORY)
+def _beginning(data: bytes) -> tuple[bytes, bytes | None, int] | None:
+    """What a message that begins with this prelude and these headers is; None if something is wrong with them.
+
+    Returns:
+        What stands before its payload, if it is an event; its JSON if it has no payload, None if it is a chunk, whose
+        payload is to be unwrapped; the checksum so far.
+    """
+    if crc32(data[:_LENGTHS]) != _PRELUDE.unpack_from(data)[2]:
+        return None
+    try:
+        before, whole = _meaning(read_headers(data[_PRELUDE.size :]))
+    except ValueError:
+        return None
+    return before, whole, crc32(data)
+
+
+def _meaning(headers: dict[str, bool | int | bytes | str]) -> tuple[bytes, bytes | None]:
+    if headers.get(":message-type") == "error":
+        error = {"code": headers.get(":error-code"), "message": headers.get(":error-message")}
+        return b"", orjson.dumps({"error": error}, default=str)
+    name = headers.get(":event-type") or headers.get(":exception-type")
+    if not isinstance(name, str):
+        raise ValueError("no header says what it is")
+    if name == "chunk":
+        return b"", None
+    before = b"{" + orjson.dumps(name) + b":"
+    return before, before + b"{}}"
+
+
+def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
+    """The headers of one message by name. Timestamps are milliseconds since 1970, UUIDs their sixteen bytes.
+
+    Raises:
+        ValueError: these are no headers; the message says why.
+    """
+    headers: dict[str, bool | int | bytes | str] = {}
+    at = 0
+    while at < len(data):
+        name_end = at + 1 + data[at]
+        name = data[at + 1 : name_end].decode()
+        if not name or name_end >= len(data) or name in headers:
+            raise ValueError("a header has no name, no value, or the name of another one")
+        kind = data[name_end]
+        at = name_end + 1
+        if kind in (_TRUE, _FALSE):
+            headers[name] = kind == _TRUE
+            continue
+        if fixed := _FIXED_VALUES.get(kind):
+            size = fixed.size
+        elif kind in (_BYTES, _STRING):
+            size = int.from_bytes(data[at : at + 2], "big")
+            at += 2
+        else:
+            raise ValueError(f"a header's value is of type {kind}, which does not exist")
+        value = data[at : at + size]
+        at += size
+        if at > len(data):
+            raise ValueError("the headers end inside a header's value")
+        headers[name] = fixed.unpack(value)[0] if fixed else value if kind == _BYTES else value.decode()
+    return headers
+
+
+def _inner(payload: bytes) -> bytes:
+    """What a model sent, out of the event that it was wrapped in; the event itself if that is no JSON object (the
+    answers of Bedrock's agents are plain text)."""
+    event = orjson.loads(payload or b"{}")
+    if isinstance(event, dict) and isinstance(text := event.get("bytes"), str) and len(event) == 1 + ("p" in event):
+        inner = binascii.a2b_base64(text, strict_mode=True)
+        if inner.lstrip()[:1] == b"{":
+            return inner
+    return b'{"chunk":' + (payload or b"{}") + b"}"

@@ -1,0 +1,171 @@
+"""One JSON array that grows: `[{...}`, then `,` and the next value, at last `]` (RFC 8259, §5).
+
+Gemini answers so without ``alt=sse``: values over many lines, with any white space between them. A value is an object
+or an array; whether its inside is JSON is for its reader to find out.
+
+Theory of operation: only brackets and quotes are looked at. `_TO_BRACKET` passes in one go over everything up to the
+next bracket, strings included, so that a value costs one step per bracket; a string that the chunk cuts is passed to
+its end by `_IN_STRING`. Depth is a number, never a stack. The pieces of a value that comes in several chunks wait in
+a list that is joined once.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import LimitExceeded, LocalProtocolError, RemoteProtocolError, StreamError
+from ..limits import Limits
+from .sse import Frame
+
+__all__ = ["JSONArrayDecoder"]
+
+_DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
+_BOM = b"\xef\xbb\xbf"
+_BLANK = re.compile(rb"[ \t\r\n]*")
+# Repeats are bounded because the engine keeps a record of each. Where it finds no bracket it stops at a string that is
+# not whole, or at the bound.
+_TO_BRACKET = re.compile(
+    rb'[^"{}\[\]]*(?:"[^"\\]*(?:\\.[^"\\]*){0,256}"[^"{}\[\]]*){0,256}(?:([{\[])|([}\]]))?', re.DOTALL
+)
+_OPENING = 1  # the group that matched
+_IN_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*){0,256}', re.DOTALL)
+
+
+class JSONArrayDecoder:
+    """Decodes a JSON array fed in chunks of any size: each value of it is a payload.
+
+    Call `feed_payloads` with each chunk and `finish` at the end of the body.
+
+    Args:
+        max_event_bytes: bound for one value.
+
+    Raises:
+        LimitExceeded, RemoteProtocolError: from the call after the one that brought a value that is too large, or
+            something between two values that belongs to neither: what was whole before comes out first. The decoder is
+            then of no more use.
+    """
+
+    def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
+        self.ended = False
+        """The closing bracket was seen."""
+        self._max = max_event_bytes
+        self._start: bytes | None = b""  # the first bytes, until it is clear whether they are a byte order mark
+        self._next = b"["  # what may come between values
+        self._depth = 0  # brackets of the value that are open; 0 between values
+        self._in_string = False
+        self._escaped = False  # the last chunk ended in a backslash of a string
+        self._value: list[bytes] = []  # pieces of the value that has not ended yet
+        self._size = 0
+        self._error: StreamError | None = None
+        self._finished = False
+
+    def feed_payloads(self, chunk: bytes) -> list[bytes]:
+        """Take the next bytes of the body; returns the values that they complete."""
+        if self._finished:
+            raise LocalProtocolError("JSONArrayDecoder.feed_payloads() after finish()")
+        if self._error is not None:
+            raise self._error
+        if self._start is not None:
+            chunk = self._without_bom(chunk)
+        payloads: list[bytes] = []
+        at, end = 0, len(chunk)
+        while at < end and self._error is None:
+            if self._depth == 0:
+                at = self._between(chunk, at)
+                continue
+            begin, at = at, self._inside(chunk, at)
+            self._size += at - begin
+            if self._size > self._max:
+                where = "a value of the JSON array"
+                self._fail(LimitExceeded("max_event_bytes", limit=self._max, value=self._size, where=where))
+            elif self._depth == 0:
+                payloads.append(b"".join([*self._value, chunk[begin:at]]))
+                self._value.clear()
+                self._size = 0
+            else:
+                self._value.append(chunk[begin:at])
+        return payloads
+
+    def finish(self) -> list[Frame]:
+        """The body has ended. What is pending is no whole value, so that nothing comes out."""
+        if not self._finished:
+            self._finished = True
+            self._value.clear()
+            if self._error is not None:
+                raise self._error
+        return []
+
+    def _without_bom(self, chunk: bytes) -> bytes:
+        """The chunk as it follows the byte order mark; nothing while that is undecided."""
+        assert self._start is not None, "asked only while it is undecided"
+        start = self._start + chunk
+        if len(start) < len(_BOM) and _BOM.startswith(start):
+            self._start = start
+            return b""
+        self._start = None
+        return start.removeprefix(_BOM)
+
+    def _between(self, chunk: bytes, at: int) -> int:
+        """Pass over white space and one bracket or comma; returns where to go on, or where a value begins."""
+        blank = _BLANK.match(chunk, at)
+        assert blank is not None, "it matches the empty text"
+        at = blank.end()
+        char = chunk[at : at + 1]
+        if not char:
+            return at
+        if char in self._next:
+            if char == b"]":
+                self.ended, self._next = True, b""
+            elif char == b"[" and self._next == b"[":
+                self._next = b"{[]"
+            elif char == b",":
+                self._next = b"{["
+            else:
+                self._next = b",]"
+                self._depth = 1
+                self._value.append(char)
+                self._size = 1
+            return at + 1
+        text = "the JSON array goes on after its end" if self.ended else "something between two values of a JSON array"
+        self._fail(RemoteProtocolError(text, kind="malformed_chunk"))
+        return at
+
+    def _inside(self, chunk: bytes, at: int) -> int:
+        """Pass over a part of the value; returns where it ends, or the chunk."""
+        end, depth = len(chunk), self._depth
+        if self._in_string:
+            at = self._string(chunk, at)
+        while at < end and depth:
+            step = _TO_BRACKET.match(chunk, at)
+            assert step is not None, "it matches the empty text"
+            begin, at = at, step.end()
+            if step.lastindex is not None:
+                depth += 1 if step.lastindex == _OPENING else -1
+            elif at == begin:
+                self._in_string = True
+                at = self._string(chunk, at + 1)
+        self._depth = depth
+        return at
+
+    def _string(self, chunk: bytes, at: int) -> int:
+        """Pass over what is left of a string; returns where it ends, or the chunk."""
+        end = len(chunk)
+        if self._escaped:
+            self._escaped = False
+            at += 1
+        while at < end:
+            rest = _IN_STRING.match(chunk, at)
+            assert rest is not None, "it matches the empty text"
+            at = rest.end()
+            if chunk[at : at + 1] == b'"':
+                self._in_string = False
+                return at + 1
+            if at == end - 1:  # a backslash: what it escapes is in the next chunk
+                self._escaped = True
+                return end
+        return at
+
+    def _fail(self, error: StreamError) -> None:
+        """Note the error: it is raised with the next call, so that the values before it are not lost."""
+        self._error = error
+        self._value.clear()
