@@ -16,6 +16,7 @@ from .wires.base import excerpt, provider_error
 
 __all__ = ["Body", "tolerant_json"]
 
+_BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 64 << 10  # of a body without a single payload, kept to tell what it is instead
 
 
@@ -72,7 +73,7 @@ class Body:
         self._framing = framing
         begin = bytes(self._head)
         del self._head[_HEAD_BYTES:]
-        return framing.feed_payloads(begin)
+        return framing.feed_payloads(begin.removeprefix(_BOM) if self.is_lines else begin)  # others drop it themselves
 
     def _only_head(self, chunk: bytes) -> Sequence[bytes | Frame]:
         self._head += chunk[: _HEAD_BYTES - len(self._head)]
@@ -80,7 +81,7 @@ class Body:
 
     def what_it_is(self) -> StreamError:
         """What a body without a single payload is: an error page, a bare JSON answer, nothing."""
-        text = bytes(self._head).lstrip(b"\xef\xbb\xbf \t\r\n")
+        text = bytes(self._head).removeprefix(_BOM).lstrip(b" \t\r\n")
         if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
             return RemoteProtocolError("the body holds no event", kind="empty_stream")
         payload = tolerant_json(text)

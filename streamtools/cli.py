@@ -156,14 +156,14 @@ def _add_decode(commands: Any) -> None:
         "decode",
         help="tell what a captured response amounts to",
         description=DECODE,
-        epilog=DECODE_EXAMPLES,
+        epilog="wires:\n" + "".join(f"  {wire}\n" for wire in WIRES) + "\n" + DECODE_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     decode.set_defaults(command=_decode)
     add = decode.add_argument
     add("file", metavar="FILE", help="the captured body; - for standard input")
-    add("--wire", type=_wire_of(WIRES), metavar="WIRE", help=f"{' or '.join(WIRES)} (default: found from the body)")
+    add("--wire", type=_wire_of(WIRES), metavar="WIRE", help="what the body speaks (default: found from it)")
     add("--json", action="store_true", help="print JSON, for programs")
 
 

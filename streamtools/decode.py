@@ -257,6 +257,13 @@ class StreamDecoder:
 
     def _mapping(self, payload: dict[str, Any], out: list[Event]) -> None:
         """A payload that somebody else parsed: it counts by the size of its JSON, and may hold anything."""
+        if (data := _wrapped(payload)) is not None:
+            self._grow(len(data))
+            try:
+                self._rare_payload(orjson.loads(data), data, out)
+            except orjson.JSONDecodeError:
+                self._odd_payload(data, out)
+            return
         try:
             size = len(orjson.dumps(payload, default=str, option=orjson.OPT_NON_STR_KEYS))
         except TypeError:  # integers of any size, halves of surrogate pairs
@@ -265,15 +272,19 @@ class StreamDecoder:
                 size = len(repr(payload))
             except RecursionError:
                 raise malformed("a payload is nested too deep") from None
+        self._grow(size)
+        if self._text_delta is not None and not self._loose and (delta := self._text_delta(payload)) is not None:
+            out.append(delta)
+        else:
+            self._payload(payload, None, out)
+
+    def _grow(self, size: int) -> None:
+        """A payload of this size came."""
         self._size += size
         if size > self._limits.max_event_bytes:
             raise LimitExceeded("max_event_bytes", limit=self._limits.max_event_bytes, value=size, where="a payload")
         if self._size > self._max_size and not self.done:
             raise LimitExceeded("max_stream_bytes", limit=self._max_size, value=self._size)
-        if self._text_delta is not None and not self._loose and (delta := self._text_delta(payload)) is not None:
-            out.append(delta)
-        else:
-            self._payload(payload, None, out)
 
     def _payload(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> None:
         if self.done:
@@ -367,3 +378,10 @@ class StreamDecoder:
         keys = ", ".join(sorted(map(str, self._untold[0][0]))[:12])
         shown = excerpt(keys, self._limits.max_error_excerpt)
         return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")
+
+
+def _wrapped(payload: dict[str, Any]) -> bytes | None:
+    """What a model sent, inside an event of InvokeModelWithResponseStream as botocore decodes it."""
+    chunk = payload.get("chunk")
+    data = chunk.get("bytes") if isinstance(chunk, dict) and len(payload) == 1 else None
+    return data if isinstance(data, bytes) and data.lstrip()[:1] == b"{" else None  # agents' answers are plain text

@@ -22,6 +22,8 @@ from streamtools.wires import WIRES
 DATA = Path(__file__).resolve().parent / "data"
 CHAT, ANTHROPIC = "openai.chat_completions", "anthropic.messages"
 MISTRAL = "mistral.chat"
+BUILT = (CHAT, ANTHROPIC)
+"""The wires that `streams` composes bodies of; `every_wire` does so for all."""
 
 # What only this wire's payloads carry. Mistral's are OpenAI's.
 _CHUNK = rb'"choices"\s*:|"chat\.completion\.chunk"'

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from sansio import CHAT, WIRES, byte_by_byte, check_histories, check_turn, snapshot
+from sansio import BUILT, CHAT, WIRES, byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, chat_chunk, sse
 
 from streamtools import (
@@ -68,7 +68,7 @@ def test_a_body_may_be_bytes_chunks_or_text(body: Any) -> None:
     assert snapshot(parse(body)) == snapshot(parse(BODY))
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", BUILT)
 def test_a_body_may_be_its_parsed_payloads(wire: str) -> None:
     body = b"".join((chat if wire == CHAT else anthropic)(["Hi"], [("a", "f", '{"a":1}')]))
     parsed = [MappingProxyType(payload) for payload in payloads(body)]
@@ -140,7 +140,7 @@ def test_an_unknown_wire_is_refused_with_those_there_are() -> None:
 # -- how it is cut never matters ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", BUILT)
 def test_events_are_the_same_however_the_bytes_are_cut(wire: str) -> None:
     body = b"".join((chat if wire == CHAT else anthropic)(["Hé", "llo"], [("a", "f", '{"a":"é"}')]))
     events = feed_every_way(StreamDecoder, body, trailing=b"data: {}\n\n")
@@ -153,7 +153,7 @@ def test_events_are_the_same_however_the_bytes_are_cut(wire: str) -> None:
 KEEP_ALIVES: list[dict[str, Any]] = [{}, {"prompt_filter_results": []}, {"usage": None}, {"id": "x"}]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", BUILT)
 def test_the_wire_is_found_by_the_first_payload_that_tells(wire: str) -> None:
     body = (chat if wire == CHAT else anthropic)(["Hi"])
     turn = parse([*sse(KEEP_ALIVES), b": ping\n\n", b"data:\n\n", *body])
@@ -193,7 +193,7 @@ def test_a_payload_of_another_api_is_not_taken_for_one_of_ours(payload: dict[str
     assert failure([payload])[0] == "unknown_wire"
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", BUILT)
 def test_the_stream_start_names_wire_model_and_response_once(wire: str) -> None:
     body = chat(["Hi"], finish="stop") if wire == CHAT else anthropic(["Hi"], stop="end_turn")
     decoder = StreamDecoder()
@@ -246,7 +246,7 @@ def test_an_error_that_says_nothing_is_still_one() -> None:
         assert failure(sse([payload]))[0] == "provider_error"
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", BUILT)
 def test_an_error_amid_a_stream_ends_it_and_keeps_what_was_said(wire: str) -> None:
     body = (chat if wire == CHAT else anthropic)(["Hi"], [("a", "f", '{"a":1}')])
     for error in (
@@ -288,7 +288,7 @@ def test_a_last_event_without_its_blank_line_counts_if_it_is_whole() -> None:
     assert (cut.text, cut.finish, cut.complete) == ("Hello", None, False)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", BUILT)
 def test_the_sources_own_error_ends_the_stream(wire: str) -> None:
     body = (chat if wire == CHAT else anthropic)(["Hi"], [("a", "f", '{"a":1}')])
     decoder = StreamDecoder()

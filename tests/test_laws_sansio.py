@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from sansio import ANTHROPIC, CHAT, DATA, QUIRKS, WIRES, body_of, check_histories, check_turn, strict_json
+from sansio import ANTHROPIC, BUILT, CHAT, DATA, QUIRKS, WIRES, body_of, check_histories, check_turn, strict_json
 from streams import anthropic, chat, chat_chunk, sse
 
 from streamtools import (
@@ -30,7 +30,7 @@ from streamtools import (
 from streamtools.errors import CallTruncated, InvalidArguments, ProviderError, TruncatedStream
 
 BODIES: dict[str, Callable[..., list[bytes]]] = {CHAT: chat, ANTHROPIC: anthropic}
-on_both_wires = pytest.mark.parametrize("wire", WIRES)
+on_both_wires = pytest.mark.parametrize("wire", BUILT)
 
 
 def events_of(items: Iterable[bytes], **options: Any) -> list[list[Event]]:

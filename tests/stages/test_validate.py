@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sansio import WIRES
+from sansio import BUILT
 from streams import anthropic, chat
 
 from streamtools import Event, StreamDecoder, ToolCall, ToolCallEnd, ToolCallReady, tool
@@ -16,8 +16,8 @@ def book(city: str, nights: int = 1, *, tags: list[str] | None = None) -> str:
     return ""
 
 
-def events_of(arguments: str, wire: str = WIRES[0], *tools: object) -> list[Event]:
-    body = (chat if wire == WIRES[0] else anthropic)(calls=[("a", "book", arguments)])
+def events_of(arguments: str, wire: str = BUILT[0], *tools: object) -> list[Event]:
+    body = (chat if wire == BUILT[0] else anthropic)(calls=[("a", "book", arguments)])
     decoder = StreamDecoder(tools=tools or [book])  # type: ignore[arg-type]
     return [event for item in body for event in decoder.feed(item)] + decoder.finish()
 
@@ -31,7 +31,7 @@ def ready_of(events: list[Event]) -> ToolCall | None:
     return next((event.call for event in events if isinstance(event, ToolCallReady)), None)
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", BUILT)
 def test_a_call_that_fits_is_ready_right_after_its_end(wire: str) -> None:
     events = events_of('{"city": "Oslo", "nights": 2}', wire)
     kinds = [type(event) for event in events]
@@ -65,13 +65,13 @@ def test_a_call_that_does_not_fit_is_invalid_and_says_where_but_not_what(argumen
 
 
 def test_a_tool_that_is_known_by_its_name_only_does_not_judge() -> None:
-    events = events_of('{"anything": [1]}', WIRES[0], "book")
+    events = events_of('{"anything": [1]}', BUILT[0], "book")
     assert end_of(events).call.arguments == {"anything": [1]}
     assert end_of(events).error is None
 
 
 def test_an_unknown_tool_is_not_judged_here() -> None:
-    end = end_of(events_of('{"anything": 1}', WIRES[0], "other"))
+    end = end_of(events_of('{"anything": 1}', BUILT[0], "other"))
     assert (end.call.status, end.call.name) == ("ready", "book")
 
 
@@ -80,5 +80,5 @@ def test_a_plain_function_serves_as_a_tool() -> None:
         """Book a room."""
         return city
 
-    assert end_of(events_of("{}", WIRES[0], book)).call.problem == "invalid_arguments"
-    assert end_of(events_of('{"city": "Oslo"}', WIRES[0], book)).call.status == "ready"
+    assert end_of(events_of("{}", BUILT[0], book)).call.problem == "invalid_arguments"
+    assert end_of(events_of('{"city": "Oslo"}', BUILT[0], book)).call.status == "ready"

@@ -1,0 +1,139 @@
+"""The first bytes tell how a body is framed; what holds no payload is told for what it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from sansio import CHAT, byte_by_byte, snapshot
+from streams import chat, chat_chunk, sse
+
+from streamtools import LimitExceeded, Limits, parse
+from streamtools.errors import ProviderError
+from streamtools.framing import AWSEventStreamDecoder, JSONArrayDecoder, NDJSONDecoder, SSEDecoder, choose
+
+CHUNKS = [chat_chunk({"content": "Hel"}), chat_chunk({"content": "lo"}), chat_chunk({}, "stop")]
+LINES = b"".join(json.dumps(chunk).encode() + b"\n" for chunk in CHUNKS)
+ARRAY = json.dumps(CHUNKS, indent=1).encode()
+BOM = b"\xef\xbb\xbf"
+
+
+def every_way(body: bytes, **options: Any) -> Any:
+    """The turn, which is the same however the body is cut."""
+    turn = parse(body, **options)
+    for chunks in (byte_by_byte(body), [body[:1], body[1:]], [b"", body[:5], b"", body[5:]]):
+        assert snapshot(parse(chunks, **options)) == snapshot(turn)
+    return turn
+
+
+@pytest.mark.parametrize(
+    ("head", "framing"),
+    [
+        (b"{", NDJSONDecoder),
+        (b"\r\n \t{", NDJSONDecoder),
+        (BOM + b" {", NDJSONDecoder),
+        (b"[", JSONArrayDecoder),
+        (BOM + b"\n[", JSONArrayDecoder),
+        (b"\0", AWSEventStreamDecoder),
+        (b"data: {", SSEDecoder),
+        (b"d", SSEDecoder),
+        (BOM + b":", SSEDecoder),
+        (b"<html>", SSEDecoder),
+        (b"\n" * 1024 + b"{", SSEDecoder),
+    ],
+)
+def test_the_first_byte_that_is_not_blank_tells_the_framing(head: bytes, framing: type) -> None:
+    assert type(choose(head, 100)) is framing
+
+
+@pytest.mark.parametrize("head", [b"", b"\xef", b"\xef\xbb", BOM, BOM + b" ", b" \r\n\t", b"\n" * 1023])
+def test_blank_bytes_and_byte_order_marks_tell_nothing_yet(head: bytes) -> None:
+    assert choose(head, 100) is None
+
+
+@pytest.mark.parametrize("before", [b"", b"\n\n", BOM, BOM + b" \r\n"])
+@pytest.mark.parametrize("wire", [CHAT, None])
+def test_payloads_may_come_as_lines_or_as_an_array(before: bytes, wire: str | None) -> None:
+    for body in (LINES, LINES.rstrip(), ARRAY):
+        turn = every_way(before + body, wire=wire)
+        assert (turn.text, turn.finish, turn.complete, turn.error) == ("Hello", "stop", True, None)
+    assert "json_array_stream" in {warning.code for warning in turn.warnings}
+
+
+@pytest.mark.parametrize("wire", [CHAT, None])
+@pytest.mark.parametrize(
+    "whole",
+    [
+        {"object": "chat.completion", "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]},
+        {"type": "message", "content": [{"type": "text", "text": "Hi"}]},
+        {"object": "response", "output": []},
+    ],
+)
+def test_a_whole_answer_is_no_stream_on_one_line_or_many(whole: dict[str, Any], wire: str | None) -> None:
+    for body in (json.dumps(whole).encode(), json.dumps(whole, indent=2).encode() + b"\n"):
+        turn = every_way(body, wire=wire)
+        assert turn.error.kind == "not_event_stream"
+        assert "stream=True" in str(turn.error)
+        assert not turn.complete
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("wire", [CHAT, None])
+def test_a_bare_error_is_the_providers(indent: int | None, wire: str | None) -> None:
+    turn = every_way(
+        json.dumps({"error": {"message": "no such model", "code": 404}}, indent=indent).encode(), wire=wire
+    )
+    assert isinstance(turn.error, ProviderError)
+    assert (turn.error.message, turn.error.code) == ("no such model", 404)
+
+
+def test_a_line_that_is_no_json_after_others_ends_the_stream() -> None:
+    turn = every_way(LINES[: LINES.index(b"\n") + 1] + b"oops\n" + LINES)
+    assert turn.error.kind == "malformed_chunk"
+    assert turn.text == "Hel"
+
+
+def test_the_end_inside_the_first_payload_is_no_answer() -> None:
+    for body in (ARRAY[:20], b"\0\0\0\x50\0\0"):
+        assert every_way(body).error.kind == "stream_truncated"
+    assert every_way(b'{"choices":[{"delta"').error.kind == "not_event_stream"
+    assert every_way(BOM).error.kind == every_way(b"").error.kind == "empty_stream"
+
+
+def test_an_object_between_the_events_is_a_payload() -> None:
+    events = b"".join(chat(["Hi"], finish="stop"))
+    first, rest = events.split(b"\n\n", 1)
+    for bare in (json.dumps(CHUNKS[0]).encode(), json.dumps(CHUNKS[0], indent=2).encode()):
+        turn = every_way(first + b"\n\n" + bare + b"\n\n" + rest)
+        assert turn.text == "HelHi" if b"Hi" in rest else "HiHel"
+        assert "unframed_object" in {warning.code for warning in turn.warnings}
+    turn = every_way(first + b'\n\n{\n "a": oops\n}\n\n' + rest)
+    assert turn.error.kind == "malformed_chunk"
+
+
+def test_an_object_between_the_events_is_bounded() -> None:
+    first = sse([CHUNKS[0]])[0]
+    for size, exceeded in ((399, False), (400, False), (401, True)):
+        bare = json.dumps({"error": {"message": ""}}, indent=1).encode()
+        bare = bare.replace(b'""', b'"' + b"x" * (size - len(bare)) + b'"')
+        assert len(bare) == size
+        error = every_way(first + bare + b"\n", limits=Limits(max_event_bytes=400)).error
+        assert isinstance(error, LimitExceeded) is exceeded
+
+
+def test_what_a_model_sent_through_bedrock_is_unwrapped() -> None:
+    events = [
+        {"type": "message_start", "message": {"id": "m", "model": "x"}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
+    wrapped = [{"chunk": {"bytes": json.dumps(event).encode()}} for event in events]
+    turn = parse(wrapped)
+    assert (turn.wire, turn.text, turn.complete) == ("anthropic.messages", "Hi", True)
+    assert parse([*wrapped[:2], {"chunk": {"bytes": b'{"type": '}}]).error.kind == "malformed_chunk"  # type: ignore[union-attr]
+    assert parse(wrapped, limits=Limits(max_event_bytes=40)).error.kind == "limit_exceeded"  # type: ignore[union-attr]
+    assert parse([{"chunk": {"bytes": b"an agent's words"}}]).error.kind == "unknown_wire"  # type: ignore[union-attr]
