@@ -6,15 +6,19 @@ import base64
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
 from anthropic.types import MessageParam
+from cohere_messages import check_cohere
+from gemini_contents import GEMINI, check_gemini
+from mistral_messages import check_mistral
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
+from responses_items import RESPONSES, check_responses
 
 from streamtools import Turn
 from streamtools.wires import WIRES
@@ -115,8 +119,8 @@ def check_turn(turn: Turn) -> None:
 
 
 def check_histories(turn: Turn) -> None:
-    """The messages for both wires are such that no provider refuses them."""
-    for target, check in ((CHAT, _check_chat), (ANTHROPIC, _check_anthropic)):
+    """The messages for all wires are such that no provider refuses them."""
+    for target, check in HISTORY_CHECKS.items():
         messages = turn.messages(target)
         assert messages == turn.messages(target), "the same turn gives the same messages"
         encode(messages)
@@ -124,7 +128,7 @@ def check_histories(turn: Turn) -> None:
         if not messages:
             assert not ids
             continue
-        assert messages[0]["role"] == "assistant"
+        assert messages[0].get("role") in ("assistant", "CHATBOT", "model") or target == RESPONSES
         check(turn, messages)
 
 
@@ -180,6 +184,60 @@ def _check_anthropic(turn: Turn, messages: list[dict[str, Any]]) -> None:
     _MESSAGES.validate_python(known)
 
 
+_BEDROCK_BLOCKS = {"text", "toolUse", "reasoningContent", "citationsContent", "toolResult", "image"}
+
+
+def _check_bedrock(turn: Turn, messages: list[dict[str, Any]]) -> None:
+    blocks = messages[0]["content"]
+    assert blocks
+    assert all(len(block) == 1 and set(block) <= _BEDROCK_BLOCKS for block in blocks), "a block is of one kind"
+    uses = [block["toolUse"] for block in blocks if "toolUse" in block]
+    kinds = {call.call_id: call.kind for call in turn.calls}
+    ours = [use for use in uses if kinds.get(use["toolUseId"]) != "server"]
+    assert len(ours) == len([call for call in turn.calls if call.kind != "server"])
+    results = [block["toolResult"] for block in messages[1]["content"]] if len(messages) > 1 else []
+    assert [result["toolUseId"] for result in results] == [use["toolUseId"] for use in ours]
+    assert [message["role"] for message in messages] == ["assistant", *(["user"] if ours else [])]
+    for use in uses:
+        assert NAME.fullmatch(use["name"])
+        assert isinstance(use["input"], dict)
+        assert use["toolUseId"]
+        if turn.wire != "bedrock.converse_stream":
+            assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", use["toolUseId"])
+            assert set(use) == {"toolUseId", "name", "input"}
+    for result in results:
+        assert set(result) == {"toolUseId", "content"}, "not every model takes a status"
+        assert [set(part) for part in result["content"]] == [{"text"}]
+        assert result["content"][0]["text"].strip(), "not every model takes a blank result"
+    for block in blocks:
+        if "text" in block:
+            assert block["text"].strip(), "blank text is refused"
+        elif "reasoningContent" in block and "reasoningText" in block["reasoningContent"]:
+            assert block["reasoningContent"]["reasoningText"]["signature"], "unsigned reasoning is refused"
+        elif "citationsContent" in block:
+            assert set(block["citationsContent"]) == {"content", "citations"}
+    assert "reasoningContent" not in blocks[-1], "refused as the final block"
+    asked = {use["toolUseId"] for use in uses if kinds.get(use["toolUseId"]) == "server"}
+    assert {block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block} >= asked
+
+
+def _check_ollama(turn: Turn, messages: list[dict[str, Any]]) -> None:
+    message, *results = messages
+    assert set(message) <= {"role", "content", "thinking", "tool_calls"}
+    assert isinstance(message["content"], str)
+    calls = message.get("tool_calls", [])
+    assert len(calls) == len([call for call in turn.calls if call.kind != "server"])
+    for call, result in zip(calls, results, strict=True):
+        function = call["function"]
+        assert set(call) == {"id", "function"}
+        assert set(function) <= {"index", "name", "arguments"}
+        assert NAME.fullmatch(function["name"])
+        assert isinstance(function["arguments"], dict)
+        assert isinstance(result["content"], str)
+        said = {"role": "tool", "tool_name": function["name"], "tool_call_id": call["id"]}
+        assert result == said | {"content": result["content"]}
+
+
 def strict_json(text: str | bytes) -> Any:
     """JSON without the constants that Python's parser adds to it."""
     return json.loads(text, parse_constant=_no_constant)
@@ -187,3 +245,16 @@ def strict_json(text: str | bytes) -> Any:
 
 def _no_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no JSON")
+
+
+HISTORY_CHECKS: dict[str, Callable[[Turn, list[dict[str, Any]]], None]] = {
+    CHAT: _check_chat,
+    ANTHROPIC: _check_anthropic,
+    MISTRAL: check_mistral,
+    "cohere.chat": check_cohere,
+    GEMINI: check_gemini,
+    "bedrock.converse_stream": _check_bedrock,
+    "ollama.chat": _check_ollama,
+    RESPONSES: check_responses,
+}
+"""For each wire, what its provider would refuse."""

@@ -87,7 +87,9 @@ class AWSEventStreamDecoder:
             raise LocalProtocolError("AWSEventStreamDecoder.feed_payloads() after finish()")
         if self._error is not None:
             raise self._error
-        if self._pending and chunk:
+        if not chunk:
+            return []
+        if self._pending:
             self._pending.append(chunk)
             self._pending_size += len(chunk)
             if self._pending_size < self._needed:

@@ -82,16 +82,14 @@ class SSEDecoder:
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
         """`feed` for who only wants the data, and to know which events are called "error": those come as frames."""
         # Mostly a chunk is one block that begins like the one before: a fifth of the general price.
-        prefix = self._prefix
-        if (
-            self._between
-            and chunk.startswith(prefix)
-            and chunk.find(b"\n", len(prefix)) == len(chunk) - 2
-            and chunk[-1] == _LF
-            and _CR not in chunk
-            and len(chunk) <= self._max
-        ):
-            return [chunk[len(prefix) : -2]]
+        prefix, size = self._prefix, len(chunk)
+        if self._between and chunk.startswith(prefix) and size <= self._max:
+            end = chunk.find(b"\n", len(prefix))
+            if end == size - 2:
+                if chunk[-1] == _LF and _CR not in chunk:
+                    return [chunk[len(prefix) : end]]
+            elif end == size - 3 and chunk.endswith(b"\r\n\r\n") and chunk.find(b"\r") == end - 1:
+                return [chunk[len(prefix) : end - 1]]
         payloads: list[bytes | Frame] = []
         self._feed(chunk, payloads, named=False)
         if self._between and len(payloads) == 1 and isinstance(payloads[0], bytes):

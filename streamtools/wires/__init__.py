@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..limits import Limits
-from . import anthropic, openai_chat
+from . import anthropic, bedrock, cohere, gemini, mistral, ollama, openai_chat, openai_responses
 from .base import Answer, WireDecoder
 from .wire import CallIds, Tolerance, Wire
 
@@ -21,6 +21,12 @@ _WIRES: dict[str, Wire] = {
     for wire in (
         openai_chat.WIRE,
         anthropic.WIRE,
+        openai_responses.WIRE,
+        cohere.WIRE,
+        gemini.WIRE,
+        mistral.WIRE,
+        bedrock.WIRE,
+        ollama.WIRE,
     )
 }
 WIRES: tuple[str, ...] = tuple(_WIRES)

@@ -40,6 +40,7 @@ __all__ = [
     "read_count",
     "read_text",
     "valid_name",
+    "weight",
 ]
 
 
@@ -96,6 +97,7 @@ class WireDecoder(ABC):
         self._started = False
         self._open: str | None = None  # the part that is being told: "text" or "reasoning"
         self._text_size = 0
+        self._part_count = 0
         self._max_text = limits.max_text_bytes
         self._plain_text_max = 0  # how large `text_delta` may make it; 0 unless plain text is being told
         self._joiners: dict[str, SurrogateJoiner] = {}
@@ -183,8 +185,7 @@ class WireDecoder(ABC):
 
     def _text(self, text: str) -> None:
         if self._open != "text":
-            self._end_part()
-            self._open = "text"
+            self._begin_part("text")
             self._plain_text_max = 0 if self.loose else self._max_text
             self._out.append(TextStart())
         if text := self._bounded("text", text):
@@ -192,8 +193,7 @@ class WireDecoder(ABC):
 
     def _reasoning(self, text: str) -> None:
         if self._open != "reasoning":
-            self._end_part()
-            self._open = "reasoning"
+            self._begin_part("reasoning")
             self._out.append(ReasoningStart())
         if text := self._bounded("reasoning", text):
             self._out.append(ReasoningDelta(text))
@@ -201,6 +201,13 @@ class WireDecoder(ABC):
     def _refusal(self, text: str) -> None:
         if text := self._bounded("refusal", text):
             self._out.append(RefusalDelta(text))
+
+    def _begin_part(self, kind: str) -> None:
+        self._end_part()
+        self._open = kind
+        self._part_count += 1
+        if self._part_count > self.limits.max_open_blocks:
+            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the response"))
 
     def _end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         if self._joiners:
@@ -247,7 +254,16 @@ class WireDecoder(ABC):
         if _deeper_than(_MAX_KEPT_DEPTH, value):
             self.warn("nested_too_deep")
             return None
-        return well_formed_tree(value) if self.loose else value
+        plain = self.raw is not None and not self.loose  # what somebody else parsed may hold NaN
+        return value if plain else well_formed_tree(value)
+
+    def _charge(self, extra: object) -> bool:
+        """Count what is kept beside the text (a signature, a citation) as if it were; False if that is too much."""
+        self._text_size += weight(extra)
+        if self._text_size > self._max_text:
+            error = LimitExceeded("max_text_bytes", limit=self._max_text, value=self._text_size, where="the text")
+            self.fail(error)
+        return self._text_size <= self._max_text
 
     def _bounded(self, kind: str, text: str) -> str:
         """`text` within the limit, without halves of surrogate pairs."""
@@ -294,6 +310,19 @@ def _deeper_than(limit: int, value: object) -> bool:
     return False
 
 
+def weight(value: object) -> int:
+    """How much a value holds: the characters of its strings, the bytes of its blobs, one for anything else in it."""
+    size, waiting = 0, [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (dict, list)):
+            size += 1
+            waiting.extend(node if isinstance(node, list) else (part for item in node.items() for part in item))
+        else:
+            size += len(node) if isinstance(node, (str, bytes)) else 1
+    return size
+
+
 def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> ProviderError | None:
     """The error that a payload reports, in any of the shapes that servers use; None if it reports none.
 
@@ -309,13 +338,23 @@ def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> 
     elif error:
         return ProviderError("the provider sent an error without a message")
     else:
-        return None
+        return _exception(payload)
     message = body.get("message") or body.get("detail") or body.get("type")
     return ProviderError(
         well_formed(message) if isinstance(message, str) else "the provider sent an error without a message",
         code=_code(body.get("code")),
         type=read_text(body.get("type")),
     )
+
+
+def _exception(payload: Mapping[str, Any]) -> ProviderError | None:
+    """An exception of AWS's event streams: ``{"throttlingException": {"message": …}}``."""
+    for name, body in payload.items():
+        if isinstance(name, str) and name.endswith("Exception") and isinstance(body, Mapping):
+            said = (body.get(key) for key in ("message", "Message", "originalMessage"))
+            texts = dict.fromkeys(well_formed(text) for text in said if isinstance(text, str) and text)
+            return ProviderError(": ".join(texts) or "the provider sent an error without a message", code=_code(name))
+    return None
 
 
 def read_count(value: object) -> int | None:

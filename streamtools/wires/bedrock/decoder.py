@@ -1,0 +1,374 @@
+"""ConverseStream events in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
+from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
+from ...limits import Limits
+from ...surrogates import well_formed
+from ..base import WireDecoder, malformed, provider_error, read_text
+from .blocks import OPAQUE_BLOCKS, Block
+
+__all__ = ["NAME", "BedrockDecoder", "recognises"]
+
+NAME = "bedrock.converse_stream"
+
+_FINISHES: dict[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+}
+# What the model wrote could not be read by the service: no answer, even if a call came out of it.
+_CONDEMNED = {"malformed_tool_use": "malformed_function_call", "malformed_model_output": "provider_error"}
+_TELLING = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop")
+_NOWHERE = object()  # no block's index
+_OPAQUE_REASONING = ("signature", "redactedContent", "data")  # "data": the name that the blob had in earlier SDKs
+
+
+def recognises(payload: Mapping[str, Any]) -> bool:
+    """Whether this payload can only be an event of ConverseStream."""
+    return any(isinstance(payload.get(name), Mapping) for name in _TELLING)
+
+
+class BedrockDecoder(WireDecoder):
+    """Decodes one ConverseStream response."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._blocks: dict[object, Block] = {}
+        self._block_count = 0
+        self._current: Block | None = None  # the block whose text or reasoning is being told
+        self._current_index: object = _NOWHERE
+        self._has_calls = False
+        self._stopped = False
+        self._metered = False
+
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """The event of a payload that holds one delta of the text that is being told."""
+        try:
+            event = payload["contentBlockDelta"]
+            delta = event["delta"]
+            text = delta["text"]
+            if (
+                type(text) is str
+                and text
+                and (size := self._text_size + len(text)) <= self._plain_text_max
+                and event["contentBlockIndex"] == self._current_index
+                and len(delta) == 1
+                and len(payload) == 1
+            ):
+                self._text_size = size
+                return TextDelta(text)
+        except (KeyError, TypeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        """Take one event. What else stands beside it (``amazon-bedrock-invocationMetrics``) says nothing about it."""
+        out = self._out = []
+        self._payload, self._exact = payload, None
+        known = False
+        for name, event in payload.items():
+            if handler := _HANDLERS.get(name):
+                known = True
+                self._event(name, event, handler)
+        if known:
+            return out
+        if error := provider_error(payload):
+            self.fail(error)
+        else:
+            self.warn("unknown_event")
+            self._unknown(payload)
+        return out
+
+    def terminate(self) -> list[Event]:
+        """``[DONE]``. It says nothing on this wire."""
+        self._out = []
+        return self._out
+
+    def _event(self, name: str, event: object, handler: Callable[[BedrockDecoder, dict[str, Any]], None]) -> None:
+        if not isinstance(event, dict):
+            self.fail(malformed(f"'{name}' is no object"))
+        elif isinstance(event.get("contentBlockIndex"), (dict, list)):
+            self.fail(malformed(f"the contentBlockIndex of {name} is no number"))
+        elif self._stopped and name != "metadata":
+            self.warn("event_after_stop")
+            self._unknown({name: event})
+        else:
+            handler(self, event)
+
+    # -- the message --
+
+    def _message_start(self, _: dict[str, Any]) -> None:
+        if not self._started:
+            self._start(None, None)
+        elif self._blocks:
+            self.fail(RemoteProtocolError("messageStart while another message is open"))
+        else:
+            self.warn("duplicate_message_start")
+
+    def _message_stop(self, event: dict[str, Any]) -> None:
+        if isinstance(reason := event.get("stopReason"), str) and reason:
+            self._finish_raw = reason
+        if (fields := event.get("additionalModelResponseFields")) is not None:
+            self._unknown({"additionalModelResponseFields": fields})
+        for index, block in self._blocks.items():
+            if block.open:
+                if block.kind == "toolUse" or block.opaque:
+                    self.warn("missing_block_stop")
+                self._stop(index, block)
+        self._stopped = True
+        self.done = self.done or self._metered
+
+    def _metadata(self, event: dict[str, Any]) -> None:
+        if isinstance(usage := event.get("usage"), dict):
+            self._count(
+                input_tokens=usage.get("inputTokens"),
+                output_tokens=usage.get("outputTokens"),
+                cached_input_tokens=usage.get("cacheReadInputTokens"),
+            )
+            self._metered = True
+        if (trace := event.get("trace")) is not None:
+            self._unknown({"trace": trace})
+        self.done = self.done or (self._stopped and self._metered)
+
+    # -- blocks --
+
+    def _block_start(self, event: dict[str, Any]) -> None:
+        index, start = event.get("contentBlockIndex"), event.get("start")
+        if start is not None and not isinstance(start, dict):
+            self.fail(malformed("'start' of contentBlockStart is no object"))
+            return
+        earlier = self._blocks.get(index)
+        if earlier is not None and earlier.open:
+            self.warn("missing_block_stop")
+            self._stop(index, earlier)
+        kind, body = next(((str(k), v) for k, v in (start or {}).items() if v is not None), ("", {}))
+        block = self._begin(index, kind)
+        if block is None:
+            return
+        if kind == "toolUse":
+            self._call_start(index, block, body)
+        elif kind in OPAQUE_BLOCKS and isinstance(body, dict):
+            self._charge(body)
+            block.raw = dict(body)
+        elif kind:
+            self.warn("unknown_block_type", kind[: self.limits.max_name_bytes])
+            self._unknown({"start": start})
+
+    def _call_start(self, index: object, block: Block, use: object) -> None:
+        if not isinstance(use, dict):
+            self.fail(malformed("'toolUse' of contentBlockStart is no object"))
+            return
+        # The service gives calls of ours the type "tool_use", too, which it does not take back.
+        extra = {key: value for key, value in use.items() if key not in ("toolUseId", "name", "input")}
+        server = extra.get("type") == "server_tool_use"
+        if not server:
+            extra.pop("type", None)
+            self._has_calls = True
+        if (given := use.get("input")) and self._charge(given):
+            path = ("contentBlockStart", "start", "toolUse", "input")
+            block.input = (given, None) if isinstance(given, str) else self._object_text(given, path)
+        self._out.append(
+            ToolCallFragment(
+                _label(index),
+                read_text(use.get("toolUseId")),
+                read_text(use.get("name")),
+                kind="server" if server else "function",
+                start=True,
+                provider_state=self._kept(extra) or None,
+            )
+        )
+
+    def _block_stop(self, event: dict[str, Any]) -> None:
+        index = event.get("contentBlockIndex")
+        block = self._blocks.get(index)
+        if block is None:
+            self.warn("stop_without_block")
+        elif block.open:
+            self._stop(index, block)
+
+    def _begin(self, index: object, kind: str) -> Block | None:
+        if not self._started:
+            self._start(None, None)
+        self._block_count += 1
+        if self._block_count > self.limits.max_open_blocks:
+            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the message"))
+            return None
+        block = self._blocks[index] = Block(kind)
+        return block
+
+    def _stop(self, index: object, block: Block, *, cut: bool = False) -> None:
+        """Close a block: at its stop, or at the end of the message, which may have cut it."""
+        block.open = False
+        if block.kind == "toolUse":
+            text, problem = "", None
+            if block.input is not None and not block.has_input:
+                self.warn("input_in_block_start")
+                text, problem = block.input
+            self._out.append(ToolCallFragment(_label(index), arguments=text, end=True, cut=cut, problem=problem))
+        if block.signature and block is not self._current and not block.left and not cut:
+            self._leave()
+            self._reasoning("")  # withheld, and signed all the same
+            self._current = block
+        if block is self._current:
+            self._end_part(None if cut else self._state_of(block))
+            self._current, self._current_index = None, _NOWHERE
+        if cut:
+            return
+        if block.citations:
+            self._unknown({"citations": block.citations})
+        if block.opaque:
+            kept = self._kept(whole) if (whole := block.whole()) else None
+            if kept is None:
+                self._unknown({block.kind: block.raw})
+            else:
+                self._out.append(ProviderItem(next(iter(kept)), kept))
+
+    def _state_of(self, block: Block) -> dict[str, Any] | None:
+        """What goes back with the part that ends."""
+        if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
+            signed = block.signature and not block.left
+            return {"signature": well_formed("".join(block.signature))} if signed else None
+        citations, block.citations = block.citations, []
+        kept = self._kept(citations) if citations else None
+        return {"citations": kept} if kept else None
+
+    def _leave(self) -> None:
+        """Another block's text comes, though this one's has not been stopped."""
+        if self._current is not None:
+            self._end_part(self._state_of(self._current))
+            self._current.left = True
+            self._current, self._current_index = None, _NOWHERE
+
+    # -- deltas --
+
+    def _block_delta(self, event: dict[str, Any]) -> None:
+        index, delta = event.get("contentBlockIndex"), event.get("delta")
+        if not isinstance(delta, dict):
+            self.fail(malformed("'delta' of contentBlockDelta is no object"))
+            return
+        for name, value in delta.items():
+            handler = _DELTAS.get(name)
+            if value is None or (handler is not None and handler(self, index, name, value)):
+                continue
+            if (block := self._blocks.get(index)) is not None:
+                block.foreign = True
+            self.warn("unknown_delta_type", str(name)[: self.limits.max_name_bytes])
+            self._unknown({"delta": {name: value}})
+
+    def _block(self, index: object, kind: str) -> Block | None:
+        """The block that a delta of this kind belongs to; None if there are too many."""
+        block = self._blocks.get(index)
+        if block is None:
+            return self._begin(index, kind)
+        if not block.kind:
+            block.kind = kind
+        elif block.kind != kind:
+            self.warn("mismatched_delta", f"{kind} in a {block.kind[: self.limits.max_name_bytes]} block")
+        if not block.open:
+            self.warn("delta_after_stop")
+        return block
+
+    def _tell(self, index: object, block: Block) -> None:
+        if block is not self._current:
+            self._leave()
+            self._current, self._current_index = block, index
+            if block.left:
+                self.warn("interleaved_blocks")
+
+    def _text_delta(self, index: object, _: str, text: object) -> bool:
+        block = self._block(index, "text")
+        if isinstance(text, str) and text and block is not None:
+            self._tell(index, block)
+            self._text(text)
+        return isinstance(text, str)
+
+    def _reasoning_delta(self, index: object, _: str, delta: object) -> bool:
+        block = self._block(index, "reasoningContent")
+        if block is None or not isinstance(delta, dict):
+            return block is None
+        understood = True
+        for name, value in delta.items():
+            if name == "text" and isinstance(value, str):
+                if value:
+                    self._tell(index, block)
+                    self._reasoning(value)
+            elif name in _OPAQUE_REASONING and value is not None and self._charge(value):
+                understood = block.keep(name, value) and understood
+            else:
+                understood = understood and (value is None or self.done)
+        return understood
+
+    def _kept_delta(self, index: object, name: str, value: object) -> bool:
+        block = self._block(index, "text" if name == "citation" else name)
+        return block is None or not self._charge(value) or block.keep(name, value)
+
+    def _input_delta(self, index: object, _: str, use: object) -> bool:
+        if not isinstance(use, dict):  # arguments that cannot be read must not be taken for none
+            self.fail(malformed("'toolUse' of a delta is no object"))
+            return True
+        given = use.get("input")
+        block = self._blocks.get(index)
+        if block is None:
+            self.warn("delta_without_block")  # it has no name: it cannot be anybody's
+        elif not block.open:
+            self.warn("delta_after_stop")
+        elif block.kind != "toolUse":
+            self.warn("mismatched_delta", f"toolUse in a {block.kind[: self.limits.max_name_bytes]} block")
+        elif given:
+            text, problem = given, None
+            if not isinstance(given, str):
+                self.warn("arguments_object")
+                text, problem = self._object_text(given, ("contentBlockDelta", "delta", "toolUse", "input"))
+            block.has_input = True
+            self._out.append(ToolCallFragment(_label(index), arguments=text, problem=problem))
+        return True
+
+    # -- the end --
+
+    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        for index, block in self._blocks.items():
+            if block.open:
+                self._stop(index, block, cut=True)
+        raw = self._finish_raw
+        if raw in _CONDEMNED:
+            self._verdict = ProviderError("the service could not read what the model wrote", code=raw)
+            self._verdict.kind = _CONDEMNED[raw]
+        finish = _FINISHES.get(raw, "other") if raw else None
+        if finish == "stop" and self._has_calls:
+            self.warn("finish_reason_normalized")
+            finish = "tool_calls"
+        return finish, self._stopped
+
+
+_HANDLERS: dict[str, Callable[[BedrockDecoder, dict[str, Any]], None]] = {
+    "messageStart": BedrockDecoder._message_start,
+    "contentBlockStart": BedrockDecoder._block_start,
+    "contentBlockDelta": BedrockDecoder._block_delta,
+    "contentBlockStop": BedrockDecoder._block_stop,
+    "messageStop": BedrockDecoder._message_stop,
+    "metadata": BedrockDecoder._metadata,
+}
+# Each returns whether it understood the value.
+_DELTAS: dict[object, Callable[[BedrockDecoder, object, str, object], bool]] = {
+    "text": BedrockDecoder._text_delta,
+    "toolUse": BedrockDecoder._input_delta,
+    "reasoningContent": BedrockDecoder._reasoning_delta,
+    "citation": BedrockDecoder._kept_delta,
+    "toolResult": BedrockDecoder._kept_delta,
+    "image": BedrockDecoder._kept_delta,
+}
+
+
+def _label(index: object) -> int | str:
+    return index if isinstance(index, (int, str)) else str(index)

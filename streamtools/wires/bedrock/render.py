@@ -1,0 +1,73 @@
+"""A turn in, Converse messages out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...turn import Part
+from ..base import Answer, Result, valid_name
+
+__all__ = ["render"]
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """The assistant's message, and one user message with a ``toolResult`` for each call. Empty if the model said
+    nothing."""
+    blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
+    blocks = _without_orphans(blocks, answer)
+    if not blocks:
+        return []
+    messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
+    if answer.results:
+        messages.append({"role": "user", "content": [_render_result(result) for result in answer.results]})
+    return messages
+
+
+def _render_result(result: Result) -> dict[str, Any]:
+    """A result says by its text alone that the call failed: "This model doesn't support the status field"
+    (strands-agents/harness-sdk#554). Nor does every model take an empty one (strands-agents/harness-sdk#2122), or a
+    blank one (NousResearch/hermes-agent#61318)."""
+    text = result.content if result.content.strip() else "(empty)"
+    return {"toolResult": {"toolUseId": result.call_id, "content": [{"text": text}]}}
+
+
+def _without_orphans(blocks: list[dict[str, Any]], answer: Answer) -> list[dict[str, Any]]:
+    """Blocks that the API takes back: of the service's own calls those with a result, and no reasoning at the very
+    end. A response that was cut has others."""
+    asked = {block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block}
+    answered = {block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block}
+    kept = [
+        block
+        for block in blocks
+        if ("toolUse" not in block or _is_ours(block, answer) or block["toolUse"]["toolUseId"] in answered)
+        and ("toolResult" not in block or block["toolResult"]["toolUseId"] in asked)
+    ]
+    while kept and "reasoningContent" in kept[-1]:
+        kept.pop()
+    return kept
+
+
+def _is_ours(block: dict[str, Any], answer: Answer) -> bool:
+    return answer.calls[block["toolUse"]["toolUseId"]].kind != "server"
+
+
+def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
+    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    if part.kind == "call" and part.call_id is not None:
+        call = answer.calls[part.call_id]
+        if call.kind == "server" and not answer.own_wire:
+            return None
+        own = dict(call.provider_state or {}) if answer.own_wire else {}
+        input_ = answer.arguments[call.call_id][1]
+        return {"toolUse": {"toolUseId": call.call_id, "name": valid_name(call.name), "input": input_, **own}}
+    if part.kind == "reasoning":
+        # Unsigned, no model takes it back: "User messages cannot contain reasoning content" (can1357/oh-my-pi#9086).
+        signed = {"text": part.text, "signature": state.get("signature")}
+        return {"reasoningContent": {"reasoningText": signed}} if state.get("signature") else None
+    if part.kind == "provider":
+        return dict(state) if state else None
+    if not part.text.strip():
+        return None  # "The text field in the ContentBlock object is blank"
+    if citations := state.get("citations"):
+        return {"citationsContent": {"content": [{"text": part.text}], "citations": citations}}
+    return {"text": part.text}

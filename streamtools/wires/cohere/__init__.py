@@ -1,0 +1,48 @@
+"""``cohere.chat``: Cohere's chat stream in, events out; a turn in, Cohere's messages out.
+
+    data: {"type":"message-start","id":"1bbe","delta":{"message":{"role":"assistant","content":[],"tool_plan":""}}}
+    data: {"type":"tool-plan-delta","delta":{"message":{"tool_plan":"I will look."}}}
+    data: {"type":"tool-call-start","index":0,"delta":{"message":{"tool_calls":
+          {"id":"f_1x","type":"function","function":{"name":"f","arguments":""}}}}}
+    data: {"type":"tool-call-delta","index":0,"delta":{"message":{"tool_calls":{"function":
+          {"arguments":"{\\"a\\":1}"}}}}}
+    data: {"type":"tool-call-end","index":0}
+    data: {"type":"message-end","delta":{"finish_reason":"TOOL_CALL","usage":{"tokens":{"input_tokens":9}}}}
+    data: [DONE]
+
+and the deprecated v1, as JSON lines or as an event stream:
+
+    {"event_type":"stream-start","generation_id":"04f2"}
+    {"event_type":"tool-calls-chunk","tool_call_delta":{"index":0,"name":"f"}}
+    {"event_type":"tool-calls-generation","tool_calls":[{"name":"f","parameters":{"a":1}}]}
+    {"event_type":"stream-end","finish_reason":"COMPLETE","response":{"text":"","meta":{"tokens":{"input_tokens":9}}}}
+
+Source: https://docs.cohere.com/v2/docs/streaming, https://docs.cohere.com/v1/docs/streaming and the types of
+https://github.com/cohere-ai/cohere-python (read 2026-11-21). A response ends with ``message-end`` (v1: ``stream-end``)
+and nowhere else; ``[DONE]`` says nothing. A call ends with ``tool-call-end``; in v1 with ``tool-calls-generation``,
+which holds all calls whole: what streamed before it is never run.
+
+The way back is v2's: one assistant message (thinking and text as content, the plan as ``tool_plan``, citations), and
+one ``tool`` message for each call. Text beside calls goes into ``tool_plan``: "text content is not allowed when
+tool_calls are provided" (vercel/ai#5794). **A turn that came over v1 goes back in v1's shape**: a ``CHATBOT`` message
+for ``chat_history``, and a ``TOOL`` message, whose ``tool_results`` the next request passes as its own.
+"""
+
+from __future__ import annotations
+
+from ..wire import CallIds, Wire
+from .decoder import NAME, CohereDecoder, recognises
+from .render import render
+from .tolerances import TOLERANCES
+
+__all__ = ["NAME", "WIRE", "CohereDecoder"]
+
+WIRE = Wire(
+    name=NAME,
+    decoder=CohereDecoder,
+    recognises=recognises,
+    render=render,
+    # No rule is documented; the API's own ids are a tool's name, an underscore, letters and digits.
+    call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
+    tolerances=TOLERANCES,
+)

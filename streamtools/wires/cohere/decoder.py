@@ -1,0 +1,264 @@
+"""Cohere's chat stream events in, events out: v2's, told by their ``type``. Those of v1 stand in `legacy`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from ...errors import ProviderError, RemoteProtocolError
+from ...events import Event, TextDelta, ToolCallFragment
+from ...limits import Limits
+from ..base import provider_error, read_text
+from .legacy import LegacyEvents
+from .parts import label
+
+__all__ = ["NAME", "CohereDecoder", "recognises"]
+
+NAME = "cohere.chat"
+
+_EVENTS = frozenset({
+    "message-start", "content-start", "content-delta", "content-end", "tool-plan-delta", "tool-call-start",
+    "tool-call-delta", "tool-call-end", "citation-start", "citation-end", "message-end",
+})  # fmt: skip
+# Of v1's events, those that its other endpoint (generate) does not send.
+_LEGACY_EVENTS = frozenset({
+    "stream-start", "search-queries-generation", "search-results", "citation-generation", "tool-calls-chunk",
+    "tool-calls-generation",
+})  # fmt: skip
+
+
+def recognises(payload: Mapping[str, Any]) -> bool:
+    """Whether this payload can only be an event of Cohere's chat stream."""
+    kind = payload.get("type")
+    if isinstance(kind, str):
+        return kind in _EVENTS
+    kind = payload.get("event_type")
+    return isinstance(kind, str) and kind in _LEGACY_EVENTS
+
+
+class CohereDecoder(LegacyEvents):
+    """Decodes one chat response, of either version."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._message_id: object = None
+        self._blocks: set[int | str | None] = set()  # content blocks that are open
+        self._current: int | str | None = None  # index of the block that is being told
+
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """The event of a payload that holds one delta of the text that is being told."""
+        if self._told is not None:
+            return self._legacy_text_delta(payload)
+        try:
+            content = payload["delta"]["message"]["content"]
+            if payload["index"] == self._current and payload["type"] == "content-delta" and len(content) == 1:
+                text = content["text"]
+                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
+                    self._text_size = size
+                    return TextDelta(text)
+        except (KeyError, TypeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        """Take one stream event."""
+        kind = payload.get("type", payload.get("event_type"))
+        out = self._out = []
+        self._payload, self._exact = payload, None
+        handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
+        if handler is not None:
+            handler(self, payload)
+        elif error := provider_error(payload) or _bare_error(payload):
+            self.fail(error)
+        else:
+            self.warn("unknown_event")
+            self._unknown(payload)
+        return out
+
+    def terminate(self) -> list[Event]:
+        """``[DONE]``: nothing more will come; whether the message has ended only ``message-end`` says."""
+        self._out = []
+        self.done = True
+        return self._out
+
+    # -- the message --
+
+    def _message_start(self, payload: dict[str, Any]) -> None:
+        if not self._started:
+            self._message_id = payload.get("id")
+            self._start(None, self._message_id)
+        elif payload.get("id") == self._message_id:
+            self.warn("duplicate_message_start")
+        else:
+            self.fail(RemoteProtocolError("message-start while another message is open"))
+
+    def _message_end(self, payload: dict[str, Any]) -> None:
+        delta = payload.get("delta")
+        delta = delta if isinstance(delta, dict) else {}
+        self._ended(delta.get("finish_reason"), delta.get("usage"), delta.get("error"), delta.get("error_type"))
+
+    def _debug(self, payload: dict[str, Any]) -> None:
+        self._unknown(payload)  # the prompt, if the request asked for it: nothing that the model said
+
+    # -- content --
+
+    def _content_start(self, payload: dict[str, Any]) -> None:
+        self._begin()
+        if self._keeps_one_more():
+            self._blocks.add(label(payload.get("index")))
+            self._content(payload, starts=True)
+
+    def _content_delta(self, payload: dict[str, Any]) -> None:
+        self._begin()
+        if label(payload.get("index")) not in self._blocks:
+            self.warn("delta_without_block")
+        self._content(payload)
+
+    def _content(self, payload: dict[str, Any], *, starts: bool = False) -> None:
+        """Text or thinking, told by the key it stands under."""
+        index = label(payload.get("index"))
+        if starts or index != self._current:
+            self._end_part()
+            self._current = index
+        content = _message(payload).get("content")
+        content = content if isinstance(content, dict) else {}
+        thinking, text = content.get("thinking"), content.get("text")
+        if isinstance(thinking, str) and thinking:
+            self._think("thinking", thinking)
+        if isinstance(text, str) and text:
+            self._text(text)
+        known = isinstance(thinking, str) or isinstance(text, str)
+        if not known and not (starts and content.get("type") in ("text", "thinking")):
+            self.warn("unknown_content")
+            self._unknown(payload)
+
+    def _content_end(self, payload: dict[str, Any]) -> None:
+        index = label(payload.get("index"))
+        if index not in self._blocks:
+            self.warn("end_without_block")
+            return
+        self._blocks.remove(index)
+        if index == self._current:
+            self._end_part()
+            self._current = None
+
+    def _tool_plan_delta(self, payload: dict[str, Any]) -> None:
+        self._begin()
+        plan = _message(payload).get("tool_plan")
+        if not isinstance(plan, str):
+            self._unknown(payload)
+        elif plan:
+            self._think("tool_plan", plan)
+
+    def _citation_start(self, payload: dict[str, Any]) -> None:
+        self._begin()
+        self._citation(_message(payload).get("citations"))
+
+    def _citation_end(self, _: dict[str, Any]) -> None:
+        """Says nothing: a citation comes whole."""
+
+    # -- calls --
+
+    def _tool_call_start(self, payload: dict[str, Any]) -> None:
+        self._begin()
+        call, path = _call(payload)
+        if call is None:
+            self._unknown(payload)
+            return
+        self._end_part()
+        index = label(payload.get("index"))
+        if self._calls.get(index):
+            self.warn("missing_call_end")
+            self._out.append(ToolCallFragment(index, end=True))
+        self._calls[index] = True
+        function = call.get("function")
+        arguments, problem = self._call_arguments(function, path)
+        more = {key: value for key, value in call.items() if key not in ("id", "type", "function")}
+        self._out.append(
+            ToolCallFragment(
+                index,
+                read_text(call.get("id")),
+                read_text(function.get("name")) if isinstance(function, dict) else None,
+                arguments,
+                start=True,
+                problem=problem,
+                provider_state=self._kept(more) if more and self._charge(more) else None,
+            )
+        )
+
+    def _tool_call_delta(self, payload: dict[str, Any]) -> None:
+        self._begin()
+        call, path = _call(payload)
+        index = label(payload.get("index"))
+        if call is None:
+            self._unknown(payload)
+        elif self._calls.get(index) is False:
+            self.warn("delta_after_end")
+        else:
+            if index not in self._calls:  # it has no name, so that it will be a call that cannot run
+                self.warn("delta_without_call")
+                self._calls[index] = True
+            arguments, problem = self._call_arguments(call.get("function"), path)
+            self._out.append(ToolCallFragment(index, arguments=arguments, problem=problem))
+
+    def _call_arguments(self, function: object, path: tuple[str | int, ...]) -> tuple[str, str | None]:
+        if isinstance(function, dict) and not isinstance(function.get("arguments"), (str, type(None))):
+            self.warn("arguments_object")
+        return self._argument_text(function, "arguments", (*path, "function"))
+
+    def _tool_call_end(self, payload: dict[str, Any]) -> None:
+        index = label(payload.get("index"))
+        if self._calls.get(index):
+            self._calls[index] = False
+            self._out.append(ToolCallFragment(index, end=True))
+        else:
+            self.warn("end_without_call")
+
+
+def _message(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    delta = payload.get("delta")
+    message = delta.get("message") if isinstance(delta, dict) else None
+    return message if isinstance(message, dict) else {}
+
+
+def _call(payload: Mapping[str, Any]) -> tuple[dict[str, Any] | None, tuple[str | int, ...]]:
+    """The call of an event, and where it stands: one object, though the field's name is in the plural."""
+    path: tuple[str | int, ...] = ("delta", "message", "tool_calls")
+    call = _message(payload).get("tool_calls")
+    if isinstance(call, list) and len(call) == 1:
+        call, path = call[0], (*path, 0)
+    return (call if isinstance(call, dict) else None), path
+
+
+def _bare_error(payload: Mapping[str, Any]) -> ProviderError | None:
+    """An error as the API answers a bad request: nothing but a message."""
+    message = read_text(payload.get("message"))
+    return ProviderError(message) if message and not payload.keys() & {"type", "event_type"} else None
+
+
+_HANDLERS: dict[str, Callable[[CohereDecoder, dict[str, Any]], None]] = {
+    "message-start": CohereDecoder._message_start,
+    "content-start": CohereDecoder._content_start,
+    "content-delta": CohereDecoder._content_delta,
+    "content-end": CohereDecoder._content_end,
+    "tool-plan-delta": CohereDecoder._tool_plan_delta,
+    "tool-call-start": CohereDecoder._tool_call_start,
+    "tool-call-delta": CohereDecoder._tool_call_delta,
+    "tool-call-end": CohereDecoder._tool_call_end,
+    "citation-start": CohereDecoder._citation_start,
+    "citation-end": CohereDecoder._citation_end,
+    "message-end": CohereDecoder._message_end,
+    "debug": CohereDecoder._debug,
+    # v1
+    "stream-start": CohereDecoder._stream_start,
+    "text-generation": CohereDecoder._text_generation,
+    "tool-calls-chunk": CohereDecoder._tool_calls_chunk,
+    "tool-calls-generation": CohereDecoder._tool_calls_generation,
+    "citation-generation": CohereDecoder._citation_generation,
+    "search-queries-generation": CohereDecoder._search,
+    "search-results": CohereDecoder._search,
+    "stream-end": CohereDecoder._stream_end,
+    "stream-error": CohereDecoder._stream_error,
+}

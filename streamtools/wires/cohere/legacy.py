@@ -1,0 +1,170 @@
+"""v1's events, told by their ``event_type`` (https://docs.cohere.com/v1/docs/streaming).
+
+Theory of operation. Text, plan and calls stream. But a call ends with ``tool-calls-generation`` or ``stream-end``,
+which hold all calls whole, their arguments as objects: where these say something else than what streamed, they are
+right; a call that neither names is cut. ``stream-end`` repeats the response: what of it was not told yet is told then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ...events import Finish, ProviderItem, TextDelta, ToolCallFragment
+from ...limits import Limits
+from ..base import provider_error, read_text
+from .parts import CohereParts, label
+from .told import LegacyCall, LegacyStream
+
+__all__ = ["LegacyEvents"]
+
+_STATE = {"api": "v1"}
+
+
+class LegacyEvents(CohereParts):
+    """The handlers of v1's events."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._told: LegacyStream | None = None  # None: no event of v1 was seen
+
+    def _begin_legacy(self) -> LegacyStream:
+        self._begin()
+        if self._told is None:
+            self._told = LegacyStream()
+            self._state = _STATE
+        return self._told
+
+    def _legacy_text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """`text_delta`, once the stream is known to be of v1."""
+        told = self._told
+        assert told is not None, "the caller looked"
+        try:
+            text = payload["text"]
+            if (
+                payload["event_type"] == "text-generation"
+                and type(text) is str
+                and text
+                and (size := self._text_size + len(text)) <= self._plain_text_max
+            ):
+                self._text_size = size
+                told.text.append(text)
+                return TextDelta(text)
+        except (KeyError, TypeError):
+            return None
+        return None
+
+    def _stream_start(self, payload: dict[str, Any]) -> None:
+        if not self._started:
+            self._start(None, payload.get("generation_id"))
+        self._begin_legacy()
+
+    def _text_generation(self, payload: dict[str, Any]) -> None:
+        told = self._begin_legacy()
+        if isinstance(text := payload.get("text"), str) and text:
+            told.text.append(text)
+            self._text(text)
+
+    def _citation_generation(self, payload: dict[str, Any]) -> None:
+        self._begin_legacy()
+        citations = payload.get("citations")
+        for citation in citations if isinstance(citations, list) else [citations]:
+            self._citation(citation)
+
+    def _search(self, payload: dict[str, Any]) -> None:
+        """What the provider searched for and found, on its own."""
+        self._begin_legacy()
+        if self._keeps_one_more(payload) and (kept := self._kept(payload)) is not None:
+            self._out.append(ProviderItem(payload["event_type"], kept))
+
+    # -- calls --
+
+    def _tool_calls_chunk(self, payload: dict[str, Any]) -> None:
+        told = self._begin_legacy()
+        delta = payload.get("tool_call_delta")
+        delta = delta if isinstance(delta, dict) else {}
+        self._plan(payload.get("text") or delta.get("text"))
+        name, parameters = read_text(delta.get("name")), delta.get("parameters")
+        if not name and not isinstance(parameters, str):
+            return
+        index = told.label(label(delta.get("index")), name)
+        call = told.calls.get(index)
+        if call is None:
+            self._end_part()
+            call = told.calls[index] = LegacyCall(name)
+            self._calls[index] = True
+            self._out.append(ToolCallFragment(index, None, name, start=True, provider_state=_STATE))
+        if isinstance(parameters, str) and parameters:
+            call.pieces.append(parameters)  # as many as the turn may hold: the accumulator counts them
+            self._out.append(ToolCallFragment(index, arguments=parameters))
+
+    def _plan(self, text: object) -> None:
+        if isinstance(text, str) and text:
+            self._begin_legacy().plan.append(text)
+            self._think("tool_plan", text)
+
+    def _tool_calls_generation(self, payload: dict[str, Any]) -> None:
+        if not self._begin_legacy().plan:
+            self._plan(payload.get("text"))
+        self._whole_calls(payload.get("tool_calls"), ("tool_calls",))
+
+    def _whole_calls(self, calls: object, path: tuple[str | int, ...]) -> None:
+        """All calls of the response, in order; those that streamed end here, if they are these."""
+        told = self._begin_legacy()
+        for number, call in enumerate(calls if isinstance(calls, list) else ()):
+            if not isinstance(call, dict):
+                self._unknown(call)
+                continue
+            self._end_part()
+            name = read_text(call.get("name"))
+            streamed = told.calls.get(number)
+            if streamed is not None and streamed.name not in (None, name):
+                streamed = None  # it is another call, which is cut
+            index = f"whole:{number}" if streamed is None else number
+            if self._calls.get(index) is False:
+                continue  # `stream-end` repeats what was told
+            self._calls[index] = False
+            arguments, problem = self._argument_text(call, "parameters", (*path, number))
+            if streamed is None:
+                fragment = ToolCallFragment(index, read_text(call.get("id")), name, arguments, start=True, end=True)
+            else:
+                whole = None if streamed.says(arguments) else arguments
+                fragment = ToolCallFragment(index, None, name if streamed.name is None else None, whole=whole, end=True)
+            fragment = replace(fragment, problem=problem, provider_state=_STATE)
+            self._out.append(fragment)
+
+    # -- the end --
+
+    def _stream_end(self, payload: dict[str, Any]) -> None:
+        told = self._begin_legacy()
+        response = payload.get("response")
+        response = response if isinstance(response, dict) else {}
+        calls = response.get("tool_calls")
+        if isinstance(text := response.get("text"), str) and text:
+            rest = told.rest(text)
+            if rest is None:
+                self.warn("text_differs")
+            elif rest and (calls or self._calls):  # beside calls it is the plan
+                self._plan(rest)
+            elif rest:
+                self._text(rest)
+        self._whole_calls(calls, ("response", "tool_calls"))
+        reason = payload.get("finish_reason") or response.get("finish_reason")
+        self._ended(reason, response.get("meta"), payload.get("error") or response.get("error"))
+
+    def _stream_error(self, payload: dict[str, Any]) -> None:
+        error = provider_error({"error": payload.get("err")}) or provider_error(payload, named_error=True)
+        assert error is not None, "an event that is called an error is one"
+        self.fail(error)
+
+    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        if self._told is not None:
+            for index in self._told.calls:
+                if self._calls[index]:
+                    self._calls[index] = False
+                    if self._stopped:
+                        self.warn("missing_call_end")
+                    self._out.append(ToolCallFragment(index, end=True, cut=True))
+            if self._finish() == "stop" and self._calls:
+                return "tool_calls", self._stopped  # v1 has no word of its own for it
+        return super()._close(framed=framed)

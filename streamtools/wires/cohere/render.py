@@ -1,0 +1,95 @@
+"""A turn in, Cohere's messages out: v2's, or v1's for a turn that came over v1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...turn import Part
+from ..base import Answer, valid_name
+
+__all__ = ["render"]
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """The assistant's message, and the results of its calls. Empty if there is neither text nor a call: a plan or
+    thoughts alone answer nothing."""
+    calls = [call for call in answer.calls.values() if call.kind != "server"]
+    text = _joined(answer, "text") + _joined(answer, "refusal")
+    if not calls and not text.strip():
+        return []
+    return _legacy(answer, text) if answer.own_wire and _is_legacy(answer) else _current(answer, text)
+
+
+def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
+    calls = [call for call in answer.calls.values() if call.kind != "server"]
+    message: dict[str, Any] = {"role": "assistant"}
+    content = [block for part in answer.parts if (block := _block(part, answer)) is not None]
+    if calls:
+        content = [block for block in content if block["type"] != "text"]  # refused beside calls
+        plan = [said for said in (_plan(answer), text) if said.strip()]
+        if plan:
+            message["tool_plan"] = "\n\n".join(plan)
+        message["tool_calls"] = [
+            {
+                "id": call.call_id,
+                "type": "function",
+                "function": {"name": valid_name(call.name), "arguments": answer.arguments[call.call_id][0]},
+            }
+            | (dict(call.provider_state) if answer.own_wire and call.provider_state else {})
+            for call in calls
+        ]
+    if content:
+        message["content"] = content
+    if citations := [part.provider_state["citations"] for part in _provider_parts(answer) if part.provider_state]:
+        message["citations"] = citations
+    results = [{"role": "tool", "tool_call_id": r.call_id, "content": r.content} for r in answer.results]
+    return [message, *results]
+
+
+def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
+    """``chat_history``'s entries. v1 knows no ids: a result repeats its call."""
+    message: dict[str, Any] = {"role": "CHATBOT", "message": text or _plan(answer)}
+    calls = {
+        call.call_id: {"name": valid_name(call.name), "parameters": answer.arguments[call.call_id][1]}
+        for call in answer.calls.values()
+        if call.kind != "server"
+    }
+    if not calls:
+        return [message]
+    message["tool_calls"] = list(calls.values())
+    results = [{"call": calls[r.call_id], "outputs": [{"output": r.content}]} for r in answer.results]
+    return [message, {"role": "TOOL", "tool_results": results}]
+
+
+def _is_legacy(answer: Answer) -> bool:
+    """Whether the turn came over v1, which its texts and calls know."""
+    states = [part.provider_state for part in answer.parts] + [call.provider_state for call in answer.calls.values()]
+    return any(state and state.get("api") == "v1" for state in states)
+
+
+def _block(part: Part, answer: Answer) -> dict[str, Any] | None:
+    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    if part.kind == "text" or part.kind == "refusal":
+        return {"type": "text", "text": part.text} if part.text.strip() else None
+    if part.kind == "reasoning" and state.get("field") == "thinking":
+        return {"type": "thinking", "thinking": part.text}
+    return None
+
+
+def _plan(answer: Answer) -> str:
+    """The plan; another wire's reasoning is none."""
+    return "".join(
+        part.text
+        for part in answer.parts
+        if answer.own_wire and part.kind == "reasoning" and (part.provider_state or {}).get("field") == "tool_plan"
+    )
+
+
+def _provider_parts(answer: Answer) -> list[Part]:
+    return [
+        p for p in answer.parts if answer.own_wire and p.kind == "provider" and "citations" in (p.provider_state or {})
+    ]
+
+
+def _joined(answer: Answer, kind: str) -> str:
+    return "".join(part.text for part in answer.parts if part.kind == kind)

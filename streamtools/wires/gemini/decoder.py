@@ -1,0 +1,375 @@
+"""Gemini's responses in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic_core import from_json
+
+from ...errors import LimitExceeded
+from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
+from ...limits import Limits
+from ..base import WireDecoder, malformed, read_text
+from .endings import UNSPECIFIED, error_in, finish_of, reason_of, refusal_of, verdict
+from .open_call import OpenCall
+from .shapes import as_wire, is_foreign, without_nulls
+from .usage import UsageMetadata
+
+__all__ = ["NAME", "GeminiDecoder", "recognises"]
+
+NAME = "gemini.generate_content"
+
+_MARKS = frozenset({"candidates", "usageMetadata", "promptFeedback", "usage_metadata", "prompt_feedback"})
+_OTHERS = ("choices", "type", "object")  # marks of other wires
+_KNOWN = _MARKS | {"modelVersion", "responseId", "createTime", "modelStatus"}
+_NOT_PLAIN = frozenset({"error", "promptFeedback", "prompt_feedback", "usage_metadata"})
+_NOT_PLAIN_CANDIDATE = frozenset({"finishReason", "finish_reason"})
+_BARE = frozenset({"text", "thought", "thoughtSignature"})
+_OPAQUE = frozenset({
+    "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData", "functionResponse",
+})  # fmt: skip
+
+
+def recognises(payload: Mapping[str, Any]) -> bool:
+    """Whether this payload can only be one of Gemini's."""
+    if any(name in payload for name in _OTHERS):
+        return False
+    inner = payload.get("response")
+    return not _MARKS.isdisjoint(payload) or (isinstance(inner, Mapping) and not _MARKS.isdisjoint(inner))
+
+
+class GeminiDecoder(WireDecoder):
+    """Decodes one response of `streamGenerateContent`. Only one candidate is followed."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._candidate: object = None  # index of the candidate that is followed
+        self._path: tuple[str | int, ...] = ()  # from the payload's root to the response
+        self._usage = UsageMetadata()
+        self._call: OpenCall | None = None
+        self._call_count = 0
+        self._seen: dict[str, int] = {}  # hash of the call of each id
+        self._has_calls = False
+        self._finish_message: object = None
+
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """The event of a payload that holds one plain piece of text, and nothing else that matters."""
+        try:
+            [candidate] = payload["candidates"]
+            [part] = candidate["content"]["parts"]
+            text = part["text"]
+            if (
+                type(text) is str
+                and text
+                and len(part) == 1
+                and (size := self._text_size + len(text)) <= self._plain_text_max
+                and candidate.get("index", 0) == self._candidate
+                and _NOT_PLAIN_CANDIDATE.isdisjoint(candidate)
+                and _NOT_PLAIN.isdisjoint(payload)
+            ):
+                usage = payload.get("usageMetadata")
+                if usage is not None:
+                    if usage.keys() != self._usage.newest.keys():
+                        return None
+                    self._usage.newest = usage
+                self._text_size = size
+                return TextDelta(text)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        """Take one response object."""
+        out = self._out = []
+        payload = self._as_wire(payload)
+        if error := error_in(payload):
+            self._usage.add(payload.get("usageMetadata"))
+            self.fail(error)
+            return out
+        if _KNOWN.isdisjoint(payload):
+            self.warn("unknown_event")
+            self._unknown(payload)
+            return out
+        if not self._started:
+            self._start(payload.get("modelVersion"), payload.get("responseId"))
+        self._usage.add(payload.get("usageMetadata"))
+        candidates = payload.get("candidates")
+        if not candidates:
+            if refusal := refusal_of(payload.get("promptFeedback")):
+                self.fail(refusal)
+        elif not isinstance(candidates, list):
+            self.fail(malformed("'candidates' of a response is no list"))
+        else:
+            for position, candidate in enumerate(candidates):
+                if not isinstance(candidate, dict):
+                    self.fail(malformed("a candidate of a response is no object"))
+                elif self._follows(candidate.get("index"), position):
+                    self._read_candidate(candidate, (*self._path, "candidates", position, "content", "parts"))
+        return out
+
+    def terminate(self) -> list[Event]:
+        """``[DONE]``, which gateways add. It says nothing on this wire."""
+        self._out = []
+        return self._out
+
+    # -- the envelope --
+
+    def _as_wire(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """The response in a payload, in the API's own spelling."""
+        self._payload, self._exact, self._path = payload, None, ()
+        inner = payload.get("response")
+        if isinstance(inner, dict) and _MARKS.isdisjoint(payload):
+            self.warn("wrapped_response")
+            payload, self._path = inner, ("response",)
+        if is_foreign(payload):
+            payload = self._exact = as_wire(self._exactly(payload))
+            self._path = ()
+        return payload
+
+    def _exactly(self, payload: dict[str, Any]) -> Any:
+        """The response with all digits of its numbers."""
+        try:
+            exact = from_json(self.raw or b"", allow_inf_nan=False)
+        except ValueError:  # no bytes, or such that only the tolerant parser takes
+            return payload
+        for name in self._path:
+            exact = exact[name]
+        return exact
+
+    def _follows(self, index: object, position: int) -> bool:
+        """Whether this candidate is the one that is followed: the first."""
+        if index is None:  # 0 is left out
+            index = position
+        if self._candidate is None:
+            self._candidate = index
+        if index == self._candidate:
+            return True
+        self.warn("extra_candidate")
+        return False
+
+    def _read_candidate(self, candidate: dict[str, Any], path: tuple[str | int, ...]) -> None:
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, dict) else None
+        if isinstance(parts, list):
+            for number, part in enumerate(parts):
+                if self.done:  # a limit was exceeded
+                    return
+                if isinstance(part, dict):
+                    self._read_part(without_nulls(part), (*path, number))
+                else:
+                    self._unknown(part)
+        elif parts or (content and not isinstance(content, dict)):
+            self._unknown(content)
+        if (reason := candidate.get("finishReason")) is not None:
+            self._finished(reason, candidate.get("finishMessage"))
+        if (token := candidate.get("continuationToken")) is not None and self._may_keep():
+            item = {"continuationToken": self._kept(as_wire(token))}
+            self._out.append(ProviderItem("continuationToken", item))
+
+    # -- parts --
+
+    def _read_part(self, part: dict[str, Any], path: tuple[str | int, ...]) -> None:
+        if "functionCall" in part:
+            self._function_call(part, (*path, "functionCall"))
+        elif "text" in part or part.keys() <= _BARE:
+            self._text_part(part)
+        else:
+            self._opaque_part(part, path)
+
+    def _text_part(self, part: dict[str, Any]) -> None:
+        text = part.pop("text", "")
+        tell = self._reasoning if part.pop("thought", False) else self._text
+        state = self._state(part)
+        if not isinstance(text, str):
+            self._unknown(text)
+        elif not state:
+            if text:
+                tell(text)
+        else:  # a signature stays with its own part, which is never joined with another
+            self._end_part()
+            tell(text)
+            self._end_part(state)
+
+    def _state(self, part: dict[str, Any]) -> dict[str, Any] | None:
+        """A part, or what else it has, to be given back; without a signature that is none."""
+        state = as_wire(part)
+        signature = state.get("thoughtSignature")
+        if "thoughtSignature" in state and not (isinstance(signature, str) and signature):
+            del state["thoughtSignature"]
+            if signature:
+                self._unknown({"thoughtSignature": signature})
+        return self._kept(state) if state and self._charge(state) else None
+
+    def _opaque_part(self, part: dict[str, Any], path: tuple[str | int, ...]) -> None:
+        """A part that goes back as it came."""
+        kind = next((name for name in part if name in _OPAQUE), None)
+        if kind is None:
+            kind = str(next(name for name in part if name not in _BARE))[: self.limits.max_name_bytes]
+            self.warn("unknown_part_type", kind)
+        if not self._may_keep() or (kept := self._state(part)) is None:
+            return
+        self._end_part()
+        body = kept.get(kind)
+        if kind == "executableCode":
+            self._server_call("code_execution", body, body, kept, (*path, kind))
+        elif kind == "toolCall" and isinstance(body, dict):
+            name = read_text(body.get("toolType")) or "tool_call"
+            self._server_call(name, body, body.get("args"), kept, (*path, kind, "args"))
+        else:
+            self._out.append(ProviderItem(kind, kept))
+
+    def _server_call(
+        self, name: str, body: object, arguments: object, part: dict[str, Any], path: tuple[str | int, ...]
+    ) -> None:
+        text, problem = ("", None) if arguments is None else self._object_text(arguments, path)
+        id_ = read_text(body.get("id")) if isinstance(body, dict) else None
+        self._out.append(
+            ToolCallFragment(
+                None, id_, name, text, "server", start=True, end=True, problem=problem, provider_state={"part": part}
+            )
+        )
+
+    def _may_keep(self) -> bool:
+        """Count a part that is kept whole; False if it is one too many."""
+        self._part_count += 1
+        limit = self.limits.max_open_blocks
+        if self._part_count > limit:
+            self.fail(LimitExceeded("max_open_blocks", limit=limit, where="the response"))
+        return self._part_count <= limit
+
+    # -- calls --
+
+    def _function_call(self, part: dict[str, Any], path: tuple[str | int, ...]) -> None:
+        call = part.pop("functionCall")
+        text = part.pop("text", None)
+        if isinstance(text, str) and text:
+            (self._reasoning if part.get("thought") else self._text)(text)
+        if not isinstance(call, dict):
+            self._unknown(call)
+            return
+        self._end_part()
+        state = self._state(part)
+        name, id_ = read_text(call.get("name")), read_text(call.get("id"))
+        pieces, continues = call.get("partialArgs"), bool(call.get("willContinue"))
+        if self._call is not None and self._call.is_continued_by(name, id_):
+            self._continue_call(self._call, state)
+        elif not name and not call.get("args"):
+            if pieces or continues or state:  # otherwise the mark of an end, after the end
+                self.warn("piece_without_call")
+                self._unknown(call)
+            return
+        elif not pieces and not continues:
+            self._end_call(cut=True)
+            self._whole_call(id_, name, *self._arguments(call, path), state)
+            return
+        else:
+            self._end_call(cut=True)  # it was never ended
+            self._begin_call(id_, name, state)
+        self._pieces(call, pieces, path)
+        if not continues:
+            self._end_call()
+
+    def _arguments(self, call: dict[str, Any], path: tuple[str | int, ...]) -> tuple[str, str | None]:
+        arguments = call.get("args")
+        if arguments is None:
+            return "", None
+        if isinstance(arguments, str):
+            self.warn("arguments_text")
+            return arguments, None
+        return self._object_text(arguments, (*path, "args"))
+
+    def _whole_call(
+        self, id_: str | None, name: str | None, text: str, problem: str | None, state: dict[str, Any] | None
+    ) -> None:
+        if id_:
+            content = hash((name, text))
+            if self._seen.get(id_) == content:
+                self.warn("call_resent")
+                return
+            self._seen[id_] = content
+        self._has_calls = True
+        self._out.append(
+            ToolCallFragment(
+                self._label(), id_, name, text, start=True, end=True, problem=problem, provider_state=state
+            )
+        )
+
+    def _begin_call(self, id_: str | None, name: str | None, state: dict[str, Any] | None) -> None:
+        self._has_calls = True
+        call = self._call = OpenCall(self._label(), id_, self.limits)
+        call.signature = (state or {}).get("thoughtSignature")
+        self._out.append(ToolCallFragment(call.index, id_, name, start=True, provider_state=state))
+
+    def _continue_call(self, call: OpenCall, state: dict[str, Any] | None) -> None:
+        if not state:
+            return
+        if call.signature is not None and "thoughtSignature" in state:
+            self.warn("extra_signature")  # a part has one: the first, as with calls that come whole
+            state = {name: value for name, value in state.items() if name != "thoughtSignature"}
+        call.signature = call.signature or state.get("thoughtSignature")
+        self._out.append(ToolCallFragment(call.index, provider_state=state))
+
+    def _label(self) -> int:
+        self._call_count += 1
+        limit = self.limits.max_tool_calls
+        if self._call_count > limit:
+            self.fail(LimitExceeded("max_tool_calls", limit=limit, where="the turn"))
+        return self._call_count
+
+    def _pieces(self, call: dict[str, Any], pieces: object, path: tuple[str | int, ...]) -> None:
+        open_ = self._call
+        assert open_ is not None, "pieces are for the open call"
+        if call.get("args"):
+            open_.whole = self._arguments(call, path)
+        if isinstance(pieces, list):
+            for number, piece in enumerate(pieces):
+                open_.arguments.add(self._exact_piece(piece, (*path, "partialArgs", number, "numberValue")))
+        elif pieces is not None:
+            open_.arguments.add(pieces)
+
+    def _exact_piece(self, piece: Any, path: tuple[str | int, ...]) -> Any:
+        """A piece with all the digits of its number: the parser of payloads makes floats of large integers."""
+        number = piece.get("numberValue") if isinstance(piece, dict) else None
+        if not isinstance(number, float) or abs(number) < 2**63:
+            return piece
+        text, _ = self._object_text(number, path)
+        return piece | {"numberValue": from_json(text)}
+
+    def _end_call(self, *, cut: bool = False) -> None:
+        if self._call is not None:
+            self._out.append(self._call.end(cut=cut))
+            self._call = None
+
+    # -- the end --
+
+    def _finished(self, reason: object, message: object) -> None:
+        """A finish reason, which is not always the last word: relays send it first, too."""
+        reason = as_wire(reason)
+        if isinstance(reason, int) and not isinstance(reason, bool):
+            self.warn("numeric_finish_reason")
+            reason = reason_of(reason)
+        if not isinstance(reason, str):
+            self._unknown(reason)
+            return
+        if reason in UNSPECIFIED:
+            return
+        if self._finish_raw is not None:
+            self.warn("repeated_finish_reason" if reason == self._finish_raw else "conflicting_finish_reason")
+            if reason == self._finish_raw or finish_of(reason) in ("stop", "tool_calls"):
+                return  # a later reason counts only if it is bad news
+        self._finish_raw, self._finish_message = reason, message
+
+    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        self._end_call(cut=True)
+        self._end_part()
+        self._count(**self._usage.counts())
+        reason = self._finish_raw
+        if reason is None:
+            return None, False
+        finish = finish_of(reason)
+        if finish == "error":
+            self._verdict = verdict(reason, self._finish_message)
+        return "tool_calls" if finish == "stop" and self._has_calls else finish, True

@@ -1,0 +1,32 @@
+"""``ollama.chat``: Ollama's chat lines in, events out; a turn in, Ollama's messages out.
+
+    {"model":"m","created_at":"…","message":{"role":"assistant","content":"","thinking":"Hm"},"done":false}
+    {"model":"m","created_at":"…","message":{"role":"assistant","content":"Let me"},"done":false}
+    {"model":"m","message":{"content":"","tool_calls":[{"id":"call_1","function":{"index":0,"name":"f","arguments":
+        {"a":1}}}]},"done":false}
+    {"model":"m","message":{"content":""},"done":true,"done_reason":"stop","prompt_eval_count":9,"eval_count":5}
+
+Source: https://docs.ollama.com/api/chat and ``api/types.go`` of ollama/ollama (read 2026-11-21). A payload is a line
+(`streamtools.framing.ndjson`). Calls come whole, with an object for arguments, so that a call ends with its line; ids
+are newer than most servers. A response ends with ``done: true``. ``/api/generate`` has ``response`` in place of
+``message``. On the way back go ``{"role": "assistant", "content", "thinking", "tool_calls"}`` and for each call
+``{"role": "tool", "tool_name", "tool_call_id", "content"}``.
+"""
+
+from __future__ import annotations
+
+from ..wire import CallIds, Wire
+from .decoder import NAME, OllamaDecoder, recognises
+from .render import render
+from .tolerances import TOLERANCES
+
+__all__ = ["NAME", "WIRE", "OllamaDecoder"]
+
+WIRE = Wire(
+    name=NAME,
+    decoder=OllamaDecoder,
+    recognises=recognises,
+    render=render,
+    call_ids=CallIds(pattern=r"[\x21-\x7e]{1,256}"),  # any string, to a server that only compares it
+    tolerances=TOLERANCES,
+)

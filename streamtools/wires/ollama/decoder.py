@@ -1,0 +1,154 @@
+"""Lines of Ollama's chat in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ...events import Event, Finish, TextDelta, ToolCallFragment
+from ...limits import Limits
+from ..base import WireDecoder, malformed, provider_error, read_text
+
+__all__ = ["NAME", "OllamaDecoder", "recognises"]
+
+NAME = "ollama.chat"
+
+# "load" and "unload" answer requests without a prompt. Some imitations have a word for calls.
+_FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
+
+
+def recognises(payload: Mapping[str, Any]) -> bool:
+    """Whether this payload can only be a line of Ollama's chat, or of its completions."""
+    if not isinstance(payload.get("done"), bool):
+        return False
+    return isinstance(payload.get("message"), Mapping) or isinstance(payload.get("response"), str)
+
+
+class OllamaDecoder(WireDecoder):
+    """Decodes one response of ``/api/chat``, or of ``/api/generate``, which has text and no calls."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._has_calls = False
+        self._ended = False
+
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """The event of a line that holds one plain delta of text, and nothing else that matters."""
+        try:
+            message = payload["message"]
+            text = message["content"]
+            if (
+                type(text) is str
+                and text
+                and (size := self._text_size + len(text)) <= self._plain_text_max
+                and payload["done"] is False
+                and len(message) == 2
+                and "role" in message
+                and "error" not in payload
+            ):
+                self._text_size = size
+                return TextDelta(text)
+        except (KeyError, TypeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        """Take one line."""
+        out = self._out = []
+        self._payload, self._exact = payload, None
+        if "error" in payload and (error := provider_error(payload)):
+            self.fail(error)
+            return out
+        message, response = payload.get("message"), payload.get("response")
+        if not isinstance(message, dict) and not isinstance(response, str) and "done" not in payload:
+            self.warn("unknown_event")
+            self._unknown(payload)
+            return out
+        if not self._started:
+            self._start(payload.get("model"), None)
+        if isinstance(message, dict):
+            self._message(message)
+        elif message is not None:
+            self.fail(malformed("'message' of a line is no object"))
+        else:
+            self._told(payload.get("thinking"), response)
+        if payload.get("done") is True and not self.done:
+            self._end(payload)
+        return out
+
+    def terminate(self) -> list[Event]:
+        """``[DONE]``. It says nothing on this wire."""
+        self._out = []
+        return self._out
+
+    def _message(self, message: dict[str, Any]) -> None:
+        self._told(message.get("thinking"), message.get("content"))
+        calls = message.get("tool_calls")
+        if isinstance(calls, dict):
+            self._call(calls, ("message", "tool_calls"))
+        elif isinstance(calls, list):
+            for number, call in enumerate(calls):
+                if call is not None:
+                    self._call(call, ("message", "tool_calls", number))
+        elif calls is not None:
+            self._unknown({"tool_calls": calls})
+        if images := message.get("images"):
+            self._unknown({"images": images})
+
+    def _told(self, thinking: object, text: object) -> None:
+        if isinstance(thinking, str):
+            if thinking:
+                self._reasoning(thinking)
+        elif thinking is not None:
+            self._unknown({"thinking": thinking})
+        if isinstance(text, str):
+            if text:
+                self._text(text)
+        elif text is not None:
+            self._unknown({"content": text})
+
+    def _call(self, call: object, path: tuple[str | int, ...]) -> None:
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(call, dict) or not isinstance(function, dict):
+            self.fail(malformed("a tool call is no object, or has no function"))
+            return
+        self._end_part()
+        self._has_calls = True
+        given, problem = function.get("arguments"), None
+        if given is None:
+            given = ""
+        elif isinstance(given, str):
+            self.warn("arguments_text")
+        else:
+            given, problem = self._object_text(given, (*path, "function", "arguments"))
+        index = function.get("index")
+        self._out.append(
+            ToolCallFragment(
+                None,  # the index has been 0 for all of them (ollama/ollama#15457), and a call comes whole anyway
+                read_text(call.get("id")),
+                read_text(function.get("name")),
+                given,
+                start=True,
+                end=True,
+                problem=problem,
+                provider_state={"index": index} if isinstance(index, int) else None,
+            )
+        )
+
+    def _end(self, payload: dict[str, Any]) -> None:
+        reason = payload.get("done_reason")
+        if isinstance(reason, str) and reason:
+            self._finish_raw = reason
+        self._count(input_tokens=payload.get("prompt_eval_count"), output_tokens=payload.get("eval_count"))
+        self._ended = self.done = True
+
+    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        if not self._ended:
+            return None, False
+        if self._finish_raw is None:  # servers from before the field, and those that only look like Ollama
+            self.warn("missing_done_reason")
+        finish = _FINISHES.get(self._finish_raw or "stop", "other")
+        # Ollama has no word for calls: "stop" is what a turn with calls ends with.
+        return ("tool_calls" if finish == "stop" and self._has_calls else finish), True

@@ -1,0 +1,394 @@
+"""Responses stream events in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
+from ...events import Event, Finish, ProviderItem, TextDelta
+from ...limits import Limits
+from ...surrogates import well_formed
+from ..base import WireDecoder, malformed, provider_error
+from . import calls
+from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, texts_of, type_of
+from .register import Register
+from .vocabulary import ARGUMENTS, FINISHES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
+
+__all__ = ["NAME", "ResponsesDecoder", "recognises"]
+
+NAME = "openai.responses"
+
+_NOWHERE = object()  # a place that no payload names
+
+
+def recognises(payload: Mapping[str, Any]) -> bool:
+    """Whether this payload can only be an event of the Responses stream."""
+    kind = payload.get("type")
+    return isinstance(kind, str) and kind.startswith("response.")
+
+
+class ResponsesDecoder(WireDecoder):
+    """Decodes one response."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._response_id: object = None
+        self._stored = True  # the provider keeps the items, so that an id is enough to give one back
+        self._register = Register()
+        self._telling: Item | None = None  # the item whose text or reasoning is being told
+        self._text_index: object = _NOWHERE  # where it is, as the wire has it, if it is a message
+        self._pieces: list[str] = []  # its text so far
+        self._has_calls = False
+        self._ended = False
+
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """The event of a payload that holds one delta of the text that is being told."""
+        try:
+            if payload["type"] == "response.output_text.delta" and payload["output_index"] == self._text_index:
+                text = payload["delta"]
+                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
+                    self._text_size = size
+                    self._pieces.append(text)
+                    return TextDelta(text)
+        except (KeyError, TypeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        """Take one stream event."""
+        kind = payload.get("type")
+        out = self._out = []
+        self._payload, self._exact = payload, None
+        handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
+        if handler is not None:
+            handler(self, payload)
+        elif isinstance(kind, str) and self._says_nothing_new(kind, payload):
+            pass
+        elif error := provider_error(payload):
+            self.fail(error)
+        else:
+            self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
+            self._unknown(payload)
+        return out
+
+    def terminate(self) -> list[Event]:
+        """``[DONE]``, which some gateways add (OpenRouter). It proves nothing, but nothing follows it."""
+        self._out = []
+        self.done = True
+        return self._out
+
+    def _says_nothing_new(self, kind: str, payload: dict[str, Any]) -> bool:
+        if kind in QUIET:
+            return True
+        topic = kind.removeprefix("response.").partition(".")[0]
+        return topic in TOLD_LATER and self._register.find(*_address(payload), None) is not None
+
+    # -- the response --
+
+    def _created(self, payload: dict[str, Any]) -> None:
+        id_ = _object(payload.get("response")).get("id")
+        if self._started:
+            if self._register.items and isinstance(self._response_id, str) and id_ != self._response_id:
+                self.fail(RemoteProtocolError("response.created while another response is open"))
+                return
+            self.warn("duplicate_created")
+        self._progress(payload)
+
+    def _progress(self, payload: dict[str, Any]) -> None:
+        response = _object(payload.get("response"))
+        if not self._started:
+            self._response_id = response.get("id")
+            self._start(response.get("model"), self._response_id)
+        if isinstance(stored := response.get("store"), bool):
+            self._stored = stored
+
+    def _terminal(self, payload: dict[str, Any]) -> None:
+        self._progress(payload)
+        response = _object(payload.get("response"))
+        self._read_usage(_object(response.get("usage")))
+        status = response.get("status")
+        if not isinstance(status, str) or status not in STATUSES:
+            status = TERMINALS[payload["type"]]
+        if status == "failed":
+            error = provider_error({"error": response.get("error")})
+            self.fail(error or ProviderError("the provider failed the response without saying why"))
+            return
+        if isinstance(output := response.get("output"), list):
+            self._reconcile(output)
+        reason = _object(response.get("incomplete_details")).get("reason")
+        self._finish_raw = reason if isinstance(reason, str) and reason else status
+        self._ended = self.done = True
+
+    def _reconcile(self, output: list[Any]) -> None:
+        """The whole list at the end: take what never streamed, and end what was not ended."""
+        for position, (raw, item) in enumerate(zip(output, self._register.repeated(output), strict=True)):
+            if not isinstance(raw, dict):
+                continue
+            if item is None:
+                self.warn("terminal_backfill")
+                item = self._new_item(type_of(raw), position, raw.get("id"))
+                if item is None:
+                    return
+            if not item.done or (item.kind is not None and not item.ended):
+                self._complete(item, raw, ("response", "output", position))
+
+    def _error(self, payload: dict[str, Any]) -> None:
+        error = provider_error(payload, named_error=True)
+        assert error is not None, "an event of type error is one"
+        self.fail(error)
+
+    def _read_usage(self, usage: dict[str, Any]) -> None:
+        self._count(
+            input_tokens=usage.get("input_tokens"),
+            output_tokens=usage.get("output_tokens"),
+            cached_input_tokens=_object(usage.get("input_tokens_details")).get("cached_tokens"),
+            reasoning_tokens=_object(usage.get("output_tokens_details")).get("reasoning_tokens"),
+        )
+
+    # -- items --
+
+    def _added(self, payload: dict[str, Any]) -> None:
+        if (raw := self._raw_item(payload)) is None:
+            return
+        item = self._register.find(payload.get("output_index"), raw.get("id"), type_of(raw))
+        if item is not None and item.announced and not item.done and item.identity == identity(raw):
+            self.warn("duplicate_item_added")
+            return
+        if item is None or item.announced:
+            item = self._new_item(type_of(raw), payload.get("output_index"), raw.get("id"))
+        if item is not None:
+            self._announce(item, raw)
+            if item.type in TEXTS and self._telling is None:
+                self._tell(item, TEXTS[item.type][0], "", None)
+
+    def _done(self, payload: dict[str, Any]) -> None:
+        if (raw := self._raw_item(payload)) is None:
+            return
+        item = self._register.find(payload.get("output_index"), raw.get("id"), type_of(raw))
+        if item is not None and item.done and item.identity == identity(raw):
+            self.warn("duplicate_item_done")
+            return
+        if item is None or item.done:
+            self.warn("item_without_added")
+            item = self._new_item(type_of(raw), payload.get("output_index"), raw.get("id"))
+        if item is not None:
+            self._complete(item, raw, ("item",))
+
+    def _raw_item(self, payload: dict[str, Any]) -> dict[str, Any] | None:
+        raw = payload.get("item")
+        if isinstance(raw, dict):
+            return raw
+        self.fail(malformed(f"'item' of {payload['type']} is no object"))
+        return None
+
+    def _new_item(self, type_: str, index: object, id_: object) -> Item | None:
+        """A new item; None if it is one too many, which ends the stream."""
+        if len(self._register.items) >= self.limits.max_open_blocks:
+            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the response"))
+            return None
+        if not self._started:
+            self._start(None, None)
+        return self._register.open(type_, index, id_)
+
+    def _item_of(self, payload: dict[str, Any], type_: str) -> Item | None:
+        """The item that a delta belongs to, if that is still open. One that was not announced begins here."""
+        index, id_ = _address(payload)
+        item = self._register.find(index, id_, type_)
+        if item is None:
+            self.warn("item_without_added")
+            return self._new_item(type_, index, id_)
+        if item.done or item.text_done:
+            self.warn("delta_after_done")
+            return None
+        known = item.head.get("id")
+        if isinstance(id_, str) and isinstance(known, str) and id_ != known:
+            self.warn("item_id_rotated")
+        return item
+
+    def _announce(self, item: Item, raw: dict[str, Any]) -> None:
+        """The item is what `raw` says: take what was not known of it yet."""
+        if item.announced:
+            return
+        item.announced = True
+        item.head, item.identity, item.name = raw, identity(raw), name_of(raw)
+        start = item.kind is None
+        item.kind = item.kind or call_kind(item.type, raw)
+        if item.kind is not None:
+            self._has_calls = self._has_calls or item.kind != "server"
+            self._out.append(calls.announced(item, raw, self._kept(raw) or {}, start=start))
+        elif item.type not in TEXTS and item.type not in OPAQUE:
+            self.warn("unknown_item_type", item.type[: self.limits.max_name_bytes])
+
+    def _complete(self, item: Item, raw: dict[str, Any], path: calls.Path) -> None:
+        """The item is over, and `raw`, which stands at `path` in the payload, is all of it."""
+        self._announce(item, raw)
+        item.done = True
+        state: dict[str, Any] = {"output_index": item.place}
+        if (kept := self._kept(raw)) is not None:
+            state["item"] = kept
+        if item.kind is not None:
+            text, problem = calls.arguments_of(item.type, raw, path, self._object_text)
+            self._out.append(calls.completed(item, raw, text, problem, state))
+        elif item.type in TEXTS:
+            self._complete_text(item, raw, state)
+        elif kept is None or not item.type:
+            self._unknown(raw)
+        else:
+            self._out.append(ProviderItem(item.type, state))
+
+    # -- text and reasoning --
+
+    def _text_delta(self, payload: dict[str, Any]) -> None:
+        type_, channel, number = TEXT_DELTAS[payload["type"]]
+        text, paragraph = payload.get("delta"), payload.get(number)
+        if not isinstance(text, str):
+            self._unknown(payload)
+        elif (item := self._item_of(payload, type_)) is not None and text:
+            self._tell(item, channel, text, paragraph if isinstance(paragraph, int) else None)
+
+    def _text_done(self, payload: dict[str, Any]) -> None:
+        """A text is over. If there were no deltas of it, it is told now; else its item will be compared."""
+        type_, channel, field = TEXT_DONES[payload["type"]]
+        text = payload.get(field)
+        item = self._register.find(*_address(payload), type_)
+        if not isinstance(text, str) or not text or (item is not None and (item.done or item.told.get(channel))):
+            return
+        if (item := item or self._item_of(payload, type_)) is not None:
+            self._tell(item, channel, text, None)
+
+    def _tell(self, item: Item, channel: str, text: str, paragraph: int | None) -> None:
+        if self._telling is not item:
+            self._end_telling()
+            self._telling = item
+        told = item.told.setdefault(channel, [])
+        if channel == "text":
+            self._pieces, self._text_index = told, _NOWHERE if item.index is None else item.index
+            self._text(text)
+        elif channel == "refusal":
+            self._refusal(text)
+        else:
+            if item.paragraph not in (None, (channel, paragraph)):
+                self._reasoning("\n\n")
+            item.paragraph = (channel, paragraph) if text else None
+            self._reasoning(text)
+        if text:
+            told.append(text)
+
+    def _end_telling(self) -> None:
+        """Another item is told from here on; what this one still has to say will be a part of its own."""
+        self._end_part()
+        self._telling, self._text_index = None, _NOWHERE
+
+    def _keep(self, item: Item, state: dict[str, Any]) -> None:
+        """The item is over: its state goes with the part that tells it, or stands alone if another is being told."""
+        if self._telling is item and self._open is not None:
+            self._end_part(state)
+        elif "item" in state:
+            self._out.append(ProviderItem(item.type, state))
+        if self._telling is item:
+            self._end_telling()
+        item.told = {}
+
+    def _complete_text(self, item: Item, raw: dict[str, Any], state: dict[str, Any]) -> None:
+        for channel in TEXTS[item.type]:
+            # Of reasoning, the summary or the content is told; both only if both streamed.
+            if item.type == "message" or item.told.get(channel) or not any(item.told.values()):
+                self._compare(item, channel, texts_of(raw, channel))
+        if item.type == "reasoning" and not (self._stored or raw.get("encrypted_content") or raw.get("content")):
+            state.pop("item", None)  # neither the provider nor the item has it: "Item with id 'rs_...' not found"
+        elif "item" not in state and item.type == "message" and any(item.told.values()):
+            state["item"] = message_so_far(item, "completed")
+        self._keep(item, state)
+
+    def _compare(self, item: Item, channel: str, texts: list[str]) -> None:
+        """The whole text, against what was told of it: tell what is missing."""
+        told, whole = "".join(item.told.get(channel, ())), "".join(texts)
+        if self.loose:
+            told, whole = well_formed(told), well_formed(whole)
+        if not whole or whole == told:
+            return
+        if not told:
+            for paragraph, text in enumerate(texts):
+                self._tell(item, channel, text, paragraph)
+            return
+        self.warn("done_overrides_delta")
+        if whole.startswith(told):
+            self._tell(item, channel, whole[len(told) :], item.paragraph and item.paragraph[1])
+
+    # -- calls --
+
+    def _arguments_delta(self, payload: dict[str, Any]) -> None:
+        text = payload.get("delta")
+        if not isinstance(text, str):
+            self._unknown(payload)
+        elif (item := self._call_of(payload, payload["type"].removesuffix(".delta"))) is not None and text:
+            self._out.append(calls.grown(item, text))
+
+    def _arguments_done(self, payload: dict[str, Any]) -> None:
+        item = self._call_of(payload, payload["type"].removesuffix(".done"))
+        if item is not None:
+            text, problem = calls.arguments_of(item.type, payload, (), self._object_text)
+            self._out.append(calls.repeated(item, payload, text, problem))
+
+    def _call_of(self, payload: dict[str, Any], prefix: str) -> Item | None:
+        type_, kind = ARGUMENTS[prefix]
+        item = self._item_of(payload, type_)
+        if item is not None and item.kind is None:
+            item.kind = kind
+            self._has_calls = self._has_calls or kind != "server"
+            self._out.append(calls.begun(item))
+        return item
+
+    # -- the end --
+
+    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        for item in self._register.items:
+            if item.kind is not None:
+                if not item.ended:
+                    self._out.append(calls.ended(item))
+            elif not item.done:
+                self._abandon(item)
+        self._end_telling()
+        finish = FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
+        if finish == "stop" and self._has_calls:
+            finish = "tool_calls"
+        return finish, self._ended
+
+    def _abandon(self, item: Item) -> None:
+        """The response is over, and the item is not."""
+        if self._ended:
+            self.warn("item_without_done", item.type[: self.limits.max_name_bytes])
+        if item.type not in TEXTS:
+            self._unknown(item.head)
+        elif item.type == "message" and any(item.told.values()):
+            whole = self._finish_raw == "completed"
+            state = {"output_index": item.place, "item": message_so_far(item, "completed" if whole else "incomplete")}
+            self._keep(item, state)
+
+
+_HANDLERS: dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]] = {
+    "response.created": ResponsesDecoder._created,
+    "response.queued": ResponsesDecoder._progress,
+    "response.in_progress": ResponsesDecoder._progress,
+    "response.output_item.added": ResponsesDecoder._added,
+    "response.output_item.done": ResponsesDecoder._done,
+    **dict.fromkeys(TERMINALS, ResponsesDecoder._terminal),
+    **dict.fromkeys(TEXT_DELTAS, ResponsesDecoder._text_delta),
+    **dict.fromkeys(TEXT_DONES, ResponsesDecoder._text_done),
+    **{f"{prefix}.delta": ResponsesDecoder._arguments_delta for prefix in ARGUMENTS},
+    **{f"{prefix}.done": ResponsesDecoder._arguments_done for prefix in ARGUMENTS},
+    "error": ResponsesDecoder._error,
+    "response.error": ResponsesDecoder._error,
+}
+
+
+def _address(payload: Mapping[str, Any]) -> tuple[object, object]:
+    """Where an event says that its item is, and which."""
+    return payload.get("output_index"), payload.get("item_id")
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

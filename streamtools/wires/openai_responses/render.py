@@ -1,0 +1,120 @@
+"""A turn in, input items for the next request out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...turn import WELL_ENDED, Part, ToolCall
+from ..base import Answer, Result, valid_name
+
+__all__ = ["render"]
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """The turn's items, and an output item for each call. Empty if the model said nothing."""
+    items = _own_items(answer) if answer.own_wire else _projected(answer)
+    for result in answer.results:
+        item = _item_of_call(answer.calls[result.call_id], answer)
+        assert item is not None, "only the provider's own calls have no item, and they have no result"
+        output = _OUTPUTS[item["type"]](result, item)
+        items.append(output | ({"caller": item["caller"]} if isinstance(item.get("caller"), dict) else {}))
+    return items
+
+
+def _own_items(answer: Answer) -> list[dict[str, Any]]:
+    """The items as they came, in their places."""
+    placed: list[tuple[int, dict[str, Any]]] = []
+    for part in answer.parts:
+        call = answer.calls[part.call_id] if part.call_id is not None else None
+        state = (call.provider_state if call is not None else part.provider_state) or {}
+        item = _item_of_call(call, answer) if call is not None else state.get("item")
+        if item is not None:
+            placed.append((state.get("output_index", len(placed)), _returnable(item)))
+    items = [item for _, item in sorted(placed, key=lambda pair: pair[0])]
+    if answer.finish not in WELL_ENDED or all(item["type"] == "reasoning" for item in items):
+        # "Item 'rs_...' of type 'reasoning' was provided without its required following item" (vercel/ai#7099)
+        while items and items[-1]["type"] == "reasoning":
+            items.pop()
+    return items
+
+
+def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
+    """The item of a call; None for one that the provider runs itself, if it was cut or is another provider's."""
+    state = call.provider_state if answer.own_wire and call.provider_state else {}
+    kept: Mapping[str, Any] = state.get("item") or {}
+    if call.kind == "server":
+        return dict(kept) or None
+    if kept.get("type") in _BUILT_IN:
+        return {**kept, "call_id": call.call_id}
+    text, value = answer.arguments[call.call_id]
+    own = {key: value for key, value in kept.items() if call.status != "truncated" or key not in ("id", "status")}
+    if call.kind == "custom":
+        what = {"type": "custom_tool_call", "input": value["input"]}
+    else:
+        what = {"type": "function_call", "arguments": text}
+    return own | what | {"call_id": call.call_id, "name": valid_name(call.name)}
+
+
+def _returnable(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The item without what the API does not take back: who made it, and an id or a status that is none (a null id:
+    vllm-project/vllm#44608)."""
+    texts = ("id", "status")
+    kept = {k: v for k, v in item.items() if k != "created_by" and (k not in texts or (isinstance(v, str) and v))}
+    if kept.get("type") == "shell_call_output" and isinstance(chunks := kept.get("output"), list):
+        kept["output"] = [_returnable(chunk) if isinstance(chunk, dict) else chunk for chunk in chunks]
+    return kept
+
+
+def _projected(answer: Answer) -> list[dict[str, Any]]:
+    """What another wire's model said: text and refusals as messages, and the calls that were ours to run."""
+    items: list[dict[str, Any]] = []
+    for part in answer.parts:
+        if part.kind == "call" and part.call_id is not None:
+            call = _item_of_call(answer.calls[part.call_id], answer)
+            items += [call] if call is not None else []
+        elif (content := _content(part)) is not None:
+            if not items or items[-1]["type"] != "message":
+                items.append({"type": "message", "role": "assistant", "status": "completed", "content": []})
+            items[-1]["content"].append(content)
+    return items
+
+
+def _content(part: Part) -> dict[str, Any] | None:
+    if part.kind == "text" and part.text.strip():
+        return {"type": "output_text", "text": part.text, "annotations": []}
+    return {"type": "refusal", "refusal": part.text} if part.kind == "refusal" else None
+
+
+def _shell_output(result: Result, item: Mapping[str, Any]) -> dict[str, Any]:
+    """All that a tool returned stands in one chunk: which of it was an error's text is not known."""
+    chunk = {
+        "stdout": "" if result.is_error else result.content,
+        "stderr": result.content if result.is_error else "",
+        "outcome": {"type": "exit", "exit_code": 1 if result.is_error else 0},
+    }
+    output = {"type": "shell_call_output", "call_id": result.call_id, "output": [chunk]}
+    action = item.get("action")
+    longest = action.get("max_output_length") if isinstance(action, dict) else None
+    return output | ({"max_output_length": longest} if isinstance(longest, int) else {})
+
+
+def _apply_patch_output(result: Result, _: Mapping[str, Any]) -> dict[str, Any]:
+    status = "failed" if result.is_error else "completed"
+    return {"type": "apply_patch_call_output", "call_id": result.call_id, "status": status, "output": result.content}
+
+
+def _text_output(type_: str) -> Callable[[Result, Mapping[str, Any]], dict[str, Any]]:
+    return lambda result, _: {"type": type_, "call_id": result.call_id, "output": result.content}
+
+
+_BUILT_IN: dict[str, Callable[[Result, Mapping[str, Any]], dict[str, Any]]] = {
+    "local_shell_call": _text_output("local_shell_call_output"),
+    "shell_call": _shell_output,
+    "apply_patch_call": _apply_patch_output,
+}
+_OUTPUTS: dict[str, Callable[[Result, Mapping[str, Any]], dict[str, Any]]] = {
+    "function_call": _text_output("function_call_output"),
+    "custom_tool_call": _text_output("custom_tool_call_output"),
+    **_BUILT_IN,
+}

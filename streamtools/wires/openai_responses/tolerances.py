@@ -1,0 +1,188 @@
+"""What Responses servers do otherwise, and what becomes of it."""
+
+from __future__ import annotations
+
+from ..wire import Tolerance
+
+__all__ = ["TOLERANCES"]
+
+TOLERANCES = (
+    Tolerance(
+        seen="an item's `*.done` differs from its deltas: deltas were lost, or are ciphertext",
+        becomes="the end is right; what is missing is told, a call's arguments begin again",
+        servers="GitHub Copilot, gateways",
+        warning="done_overrides_delta",
+        case="responses-deltas-ciphertext",
+        source="lidge-jun/opencodex#995",
+    ),
+    Tolerance(
+        seen="no deltas, only the ends",
+        becomes="told at the end",
+        servers="xAI, Codex models, gateways",
+        case="responses-done-only",
+        source="vercel/ai#11563",
+    ),
+    Tolerance(
+        seen="deltas or an end of an item that was never announced",
+        becomes="it begins there; a call is held until it has a name",
+        servers="gateways, resumed streams",
+        warning="item_without_added",
+        case="responses-delta-before-added",
+        source="docker/docker-agent#2976",
+    ),
+    Tolerance(
+        seen="an `arguments.done` without arguments after deltas with some",
+        becomes="the deltas count",
+        servers="claude-code-router",
+        case="responses-arguments-done-empty",
+        source="farion1231/cc-switch#6481",
+    ),
+    Tolerance(
+        seen="a call's item ends without any arguments",
+        becomes="waits for the last event's list, and is a call without arguments only if that has none either",
+        servers="gateways",
+        case="responses-item-done-empty",
+    ),
+    Tolerance(
+        seen="`arguments` as an object",
+        becomes="its text",
+        servers="compatible servers",
+        case="responses-arguments-object",
+    ),
+    Tolerance(
+        seen="deltas after their end",
+        becomes="not added",
+        servers="gateways",
+        warning="delta_after_done",
+        case="responses-late-delta",
+    ),
+    Tolerance(
+        seen="items that only the last event's list has",
+        becomes="taken from there",
+        servers="gateways",
+        warning="terminal_backfill",
+        case="responses-terminal-backfill",
+        source="openai/openai-agents-python#3000",
+    ),
+    Tolerance(
+        seen="new ids for the same items in the last event's list",
+        becomes="the same items: by place, else by type and name",
+        servers="vLLM",
+        case="responses-terminal-new-ids",
+        source="vllm-project/vllm#38227",
+    ),
+    Tolerance(
+        seen="an empty list in the last event",
+        becomes="the items that streamed count",
+        servers="Codex backend",
+        case="responses-baseline-parallel",
+    ),
+    Tolerance(
+        seen="an item that never ends in a response that does",
+        becomes="its text is kept; a call is `truncated`, even if its arguments parse",
+        servers="hand-written servers",
+        warning="item_without_done",
+        case="responses-item-without-done",
+        source="earendil-works/pi#9897",
+    ),
+    Tolerance(
+        seen="another `item_id` on every event",
+        becomes="found by its place",
+        servers="GitHub Copilot",
+        warning="item_id_rotated",
+        case="responses-item-id-rotated",
+        source="vercel/ai#18548",
+    ),
+    Tolerance(
+        seen="no `output_index`, no `sequence_number`; `response.created` before every delta",
+        becomes="found by `item_id`; one response",
+        servers="llama.cpp",
+        warning="duplicate_created",
+        case="responses-no-output-index",
+    ),
+    Tolerance(
+        seen="neither `output_index` nor `item_id`",
+        becomes="the latest item",
+        servers="gateways",
+        case="responses-no-address",
+    ),
+    Tolerance(
+        seen="one `output_index` for several open items",
+        becomes="found by `item_id`",
+        servers="gateways",
+        case="responses-one-output-index",
+    ),
+    Tolerance(
+        seen="an item announced twice",
+        becomes="one item",
+        servers="relays",
+        warning="duplicate_item_added",
+        case="responses-duplicate-items",
+    ),
+    Tolerance(
+        seen="an item ended twice",
+        becomes="the first end counts",
+        servers="relays",
+        warning="duplicate_item_done",
+        case="responses-duplicate-items",
+    ),
+    Tolerance(
+        seen="items that begin before others have ended",
+        becomes="each keeps its place",
+        servers="OpenRouter",
+        case="responses-interleaved-items",
+    ),
+    Tolerance(
+        seen="a `response.completed` whose status is another",
+        becomes="the status counts",
+        servers="compatible servers",
+        case="responses-completed-incomplete",
+    ),
+    Tolerance(
+        seen="`response.done` as the last event",
+        becomes="the response's status counts",
+        servers="Codex over WebSocket, relays",
+        case="responses-response-done",
+    ),
+    Tolerance(
+        seen="custom calls that the server has run itself (`xs_call_…`)",
+        becomes="calls of kind `server`",
+        servers="xAI",
+        case="responses-xai-server-call",
+        source="vercel/ai#9896",
+    ),
+    Tolerance(
+        seen="`keepalive` and `ping` events",
+        becomes="nothing",
+        servers="Codex backend, gateways",
+        case="responses-keepalive",
+        source="openai/openai-node#1965",
+    ),
+    Tolerance(
+        seen="no `event:` lines, comments, `[DONE]`",
+        becomes="nothing; without a last event the stream is cut",
+        servers="OpenRouter, Bedrock Mantle",
+        case="responses-openrouter",
+    ),
+    Tolerance(
+        seen="events of a new type",
+        becomes="passed on as `Unknown`",
+        servers="any, later",
+        warning="unknown_event",
+        case="responses-unknown-events",
+    ),
+    Tolerance(
+        seen="items of a new type",
+        becomes="kept and given back as they came",
+        servers="any, later",
+        warning="unknown_item_type",
+        case="responses-unknown-item",
+    ),
+    Tolerance(
+        seen="errors flat, nested, without a type",
+        becomes="`provider_error`",
+        servers="compatible servers",
+        case="responses-error-nested",
+        source="ogx-ai/ogx#5224",
+    ),
+)
