@@ -29,6 +29,8 @@ class Body:
         self._limits = limits
         self._framing: Framing | None = None
         self._head = bytearray()
+        self.gave_up = False
+        """Nothing that comes is a payload."""
 
     @property
     def began(self) -> bool:
@@ -53,11 +55,12 @@ class Body:
 
     def give_up(self) -> None:
         """This is no stream: only what it is instead is still of interest."""
+        self.gave_up = True
         self.feed_payloads = self._only_head
 
     def finish(self) -> Sequence[Frame]:
         """The body has ended; returns what was pending, if it may be whole."""
-        if self._framing is None or self.feed_payloads == self._only_head:
+        if self._framing is None or self.gave_up:
             return ()
         return self._framing.finish()
 

@@ -9,8 +9,8 @@ What concerns the stream is raised at ``async for`` (and kept as ``turn.error``)
     │  │  │                               "not_event_stream", "empty_stream", "unknown_wire"
     │  │  └─ TruncatedStream              it ended before its terminal marker: "stream_truncated"
     │  ├─ LimitExceeded                   more than `Limits` allows: "limit_exceeded"   .limit .value .setting
-    │  └─ ProviderError                   the provider said "error" in band: "provider_error"; Gemini also
-    │                                     "malformed_function_call", "blocked"   .code .type
+    │  └─ ProviderError                   the provider said "error" in band: "provider_error"; Gemini and
+    │                                     Bedrock also "malformed_function_call", "blocked"   .code .type
     ├─ LocalProtocolError (RuntimeError)  you called something out of order
     ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
     ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool

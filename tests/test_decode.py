@@ -181,8 +181,8 @@ def test_payloads_that_never_tell_their_wire_are_refused_in_time() -> None:
     "payload",
     [
         {"choices": [{"text": "Hi", "index": 0}]},  # the legacy completions API
-        {"type": "response.created", "response": {}},
-        {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]},
+        {"type": "completion", "completion": "Hi", "stop_reason": None},  # the legacy text completions of Anthropic
+        {"token": {"text": "Hi"}, "generated_text": None},  # Hugging Face
         {"choices": {"delta": {}}},
         {"choices": ["Hi"]},
         {"type": 7},

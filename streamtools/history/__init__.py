@@ -53,16 +53,15 @@ def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
         seen = observed.get(call.call_id)
         content = seen.model_content if seen else _NOT_RUN[call.status]
         results.append(Result(call_id=call.call_id, content=content, is_error=seen is None or seen.outcome != "ok"))
-    own_wire = wire == turn.wire
     answer = Answer(
         parts=turn.parts,
         calls={call.call_id: call for call in turn.calls},
         arguments={call.call_id: history_form(call) for call in turn.calls},
         results=tuple(results),
         finish=turn.finish,
-        own_wire=own_wire,
+        own_wire=wire == turn.wire,
     )
-    return render(wire, answer if own_wire else with_valid_ids(answer, wire))
+    return render(wire, with_valid_ids(answer, wire))
 
 
 def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:

@@ -1,8 +1,8 @@
-"""Call ids that another provider takes: a stable, collision-checked bijection."""
+"""Call ids that a provider takes: a stable, collision-checked bijection."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ..wires import Answer, find
@@ -11,8 +11,12 @@ __all__ = ["valid_ids", "with_valid_ids"]
 
 
 def with_valid_ids(answer: Answer, target: str) -> Answer:
-    """`answer` with ids that `target` accepts; the same object if they all are already."""
-    ids = valid_ids(answer.calls, target)
+    """`answer` with ids that `target` accepts; the same object if they all are already.
+
+    What goes back over its own wire keeps the ids that the provider gave, whatever they look like.
+    """
+    given = {id_ for id_, call in answer.calls.items() if answer.own_wire and not call.call_id_synthesized}
+    ids = valid_ids(answer.calls, target, keep=given)
     if all(old == new for old, new in ids.items()):
         return answer
     return replace(
@@ -24,14 +28,15 @@ def with_valid_ids(answer: Answer, target: str) -> Answer:
     )
 
 
-def valid_ids(ids: Iterable[str], target: str) -> dict[str, str]:
-    """Each id, and what stands for it at `target`: itself where that is valid, else a name made of its hash.
+def valid_ids(ids: Iterable[str], target: str, *, keep: Collection[str] = ()) -> dict[str, str]:
+    """Each id, and what stands for it at `target`: itself where that is valid, or to be kept, else a name made of its
+    hash.
 
     The same id always gets the same name, so that the calls of an older turn keep theirs from request to request.
     """
     rule = find(target).call_ids
     wanted = list(ids)
-    found = {id_: id_ for id_ in wanted if rule.takes(id_)}
+    found = {id_: id_ for id_ in wanted if id_ in keep or rule.takes(id_)}
     taken = set(found)
     for id_ in wanted:
         attempt = 0

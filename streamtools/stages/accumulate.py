@@ -17,7 +17,7 @@ A call ends when the wire says so, or with the response. Its text is joined once
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from ..errors import InvalidArguments, LimitExceeded, ToolError
 from ..events import (
@@ -39,6 +39,8 @@ from .preview import PartialJSON
 __all__ = ["Accumulate"]
 
 _NOTHING: frozenset[str] = frozenset()
+_MAX_LABELS = 4096  # of calls, in one response; a hostile peer could give each fragment of a call another one
+_MAX_STATE_KEYS = 64  # of what goes back with one call; providers send up to four
 
 
 class Accumulate:
@@ -95,7 +97,7 @@ class Accumulate:
         if slot.ended:
             return
         if fragment.provider_state:
-            slot.provider_state = {**(slot.provider_state or {}), **fragment.provider_state}
+            slot.keep(fragment.provider_state)
         if fragment.problem:
             slot.problem = slot.problem or fragment.problem
         if fragment.whole:
@@ -115,8 +117,9 @@ class Accumulate:
             slot = self._begin(fragment)
         else:
             slot = self._by_id_or_new(fragment, id_) if id_ else self._by_index_or_new(fragment)
-        if fragment.index is not None:
-            self._by_index[fragment.index] = slot
+        index = fragment.index
+        if index is not None and (index in self._by_index or len(self._by_index) < _MAX_LABELS):
+            self._by_index[index] = slot
         return slot
 
     def _begin(self, fragment: ToolCallFragment) -> _Slot:
@@ -343,6 +346,11 @@ class _Slot:
         self.pieces = []
         self.json = PartialJSON(max_depth=limits.max_json_depth)
         self.json_end = 0
+
+    def keep(self, state: Mapping[str, object]) -> None:
+        """More of what the provider wants back with the call."""
+        kept = self.provider_state = self.provider_state or {}
+        kept.update(item for item in state.items() if item[0] in kept or len(kept) < _MAX_STATE_KEYS)
 
     def delta(self, text: str) -> ToolCallDelta:
         self.json_end += len(text)

@@ -149,7 +149,9 @@ PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "open
 _PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "bedrock": "aws.bedrock"}
 
 # "Anthropic `input_tokens` excludes cached tokens", which "MUST be added": docs/gen-ai/anthropic.md of v1.41.1.
-_INPUT_EXCLUDES_CACHE = frozenset({"anthropic.messages"})
+# Bedrock's `inputTokens` and `cacheReadInputTokens` are apart, too: "total tokens = cacheReadInputTokens +
+# cacheWriteInputTokens + inputTokens", https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html.
+_INPUT_EXCLUDES_CACHE = frozenset({"anthropic.messages", "bedrock.converse_stream"})
 
 
 def provider_of(wire: str) -> str:

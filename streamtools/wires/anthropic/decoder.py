@@ -300,12 +300,13 @@ class AnthropicDecoder(WireDecoder):
             self._current = index
 
     def _signature_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
-        if block is not None and isinstance(signature := delta.get("signature"), str):
+        signature = delta.get("signature")
+        if block is not None and isinstance(signature, str) and signature and self._charge(signature):
             block.signature.append(signature)
 
     def _citations_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
-        if block is not None:
-            block.citations.append(delta.get("citation"))
+        if block is not None and self._charge(citation := delta.get("citation")):
+            block.citations.append(citation)
 
     def _compaction_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
         if block is not None and isinstance(content := delta.get("content"), str):

@@ -69,6 +69,7 @@ class OpenAIChatDecoder(WireDecoder):
         self._reasoning_field: str | None = None
         self._details = ReasoningDetails()
         self._has_calls = False
+        self._is_late = False  # a piece of a call came after the last finish reason: that does not speak of it
         self._terminated = False
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
@@ -255,13 +256,14 @@ class OpenAIChatDecoder(WireDecoder):
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
         if self._think:  # text that might have become a tag stays text
             self._tell(*self._think.finish())
-            self._think = None
         if self._open:
             self._end_part()
+        self._think = None
         custom = call.get("custom")
         function = call.get("function")
         if isinstance(custom, dict):
             name, arguments = custom.get("name"), custom.get("input")
+            path = (*path[:-2], "custom", "input")
         elif isinstance(function, dict):
             name, arguments = function.get("name"), function.get("arguments")
         else:
@@ -270,6 +272,7 @@ class OpenAIChatDecoder(WireDecoder):
         if index is None:
             self.warn("missing_index")
         self._has_calls = True
+        self._is_late = self._finish_raw is not None
         problem = None
         if arguments is None:
             arguments = ""
@@ -295,6 +298,7 @@ class OpenAIChatDecoder(WireDecoder):
         if not isinstance(finish, str):
             self._unknown(finish)
             return
+        self._is_late = False
         if self._finish_raw is None:
             self._finish_raw = finish
         elif finish == self._finish_raw:
@@ -322,7 +326,7 @@ class OpenAIChatDecoder(WireDecoder):
         if finish == "stop" and self._has_calls:
             self.warn("finish_reason_normalized")
             finish = "tool_calls"
-        return finish, True
+        return finish, self._terminated or not self._is_late
 
     def _read_usage(self, payload: dict[str, Any]) -> None:
         groq = payload.get("x_groq")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..base import weight
+
 __all__ = ["ReasoningDetails"]
 
 _GROWING = ("text", "summary", "data")
@@ -20,7 +22,7 @@ class ReasoningDetails:
 
     def __init__(self) -> None:
         self.size = 0
-        """Characters kept."""
+        """How much is kept, as `weight` has it."""
         self._entries: list[tuple[dict[str, Any], dict[str, list[str]]]] = []  # an entry, and its growing texts
 
     def __bool__(self) -> bool:
@@ -36,12 +38,15 @@ class ReasoningDetails:
             entry, pieces = self._entries[-1]
             for key, value in detail.items():
                 if key in _GROWING and isinstance(value, str):
+                    entry.setdefault(key, "")  # keeps its place among the keys
+                    if not value:
+                        continue
                     self.size += len(value)
                     pieces.setdefault(key, []).append(value)
-                    entry.setdefault(key, "")  # keeps its place among the keys
                     if key != "data":
                         yield value
-                elif value is not None or key not in entry:
+                elif key not in entry or (value is not None and entry[key] != value):
+                    self.size += weight(value)
                     entry[key] = value
 
     def joined(self) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Literal
 __all__ = ["LeadingThink"]
 
 _OPEN, _CLOSE = "<think>", "</think>"
-_MAX_SPACE = 4096  # characters of white space before a tag; after more, all is text
+_MAX_SPACE = 4096  # characters of white space before a tag, or after its end; after more, all is text
 
 
 class LeadingThink:
@@ -34,15 +34,16 @@ class LeadingThink:
         if self.state == "undecided":
             if not self._begins_with_tag(text):
                 return ("", "") if self.state == "undecided" else ("", self._to_text(self._head()))
-            self.state = "reasoning"
+            self.state, self._space_size = "reasoning", 0
             self.raw.append("".join(self._space) + _OPEN)
             text, self._held = self._held[len(_OPEN) :], ""
         if self.state == "reasoning":
             reasoning, text = self._reasoning(text)
         if self.state == "gap":  # the white space between the block and the text belongs to neither
             stripped = text.lstrip()
+            self._space_size += len(text) - len(stripped)
             self.raw.append(text[: len(text) - len(stripped)])
-            return reasoning, self._to_text(stripped) if stripped else ""
+            return reasoning, self._to_text(stripped) if stripped or self._space_size > _MAX_SPACE else ""
         return reasoning, ""
 
     def finish(self) -> tuple[str, str]:

@@ -22,6 +22,12 @@ TOLERANCES = (
         case="chat-finish-missing-with-done",
     ),
     Tolerance(
+        seen="a call after the last finish reason, and no `[DONE]`",
+        becomes="truncated: nothing says that it is whole",
+        servers="Cerebras, if cut",
+        case="chat-call-after-finish",
+    ),
+    Tolerance(
         seen="the connection stays open after `[DONE]`",
         becomes="the response is over at `[DONE]`",
         servers="OpenCode",
