@@ -9,10 +9,28 @@ from pathlib import Path
 
 import orjson
 
-from . import bench_arguments, bench_concurrency, bench_dispatch, bench_preview, bench_telemetry, bench_text
+from . import (
+    bench_arguments,
+    bench_bounds,
+    bench_concurrency,
+    bench_dialects,
+    bench_dispatch,
+    bench_preview,
+    bench_telemetry,
+    bench_text,
+)
 from .measure import Figure, environment, record, show
 
-BENCHMARKS = (bench_text, bench_preview, bench_arguments, bench_dispatch, bench_telemetry, bench_concurrency)
+BENCHMARKS = (
+    bench_text,
+    bench_preview,
+    bench_arguments,
+    bench_dispatch,
+    bench_telemetry,
+    bench_concurrency,
+    bench_bounds,
+    bench_dialects,
+)
 
 
 def main() -> None:

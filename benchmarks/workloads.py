@@ -1,25 +1,33 @@
-"""Response bodies as the two providers send them, the same at every run, and the limit to compare with.
+"""What is read in the benchmarks, the same at every run, and the limit to compare with.
 
-A body is a list of `bytes`, one event of the event stream each. Its fields are those of the real APIs: a chat event
-has about 325 bytes around a few characters of text, an Anthropic event about 130.
+`benchmarks.bodies` spells it on each wire. A chat event has about 325 bytes around a few characters of text, an
+Anthropic event about 130.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import string
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import orjson
 
+from .bodies import ANTHROPIC, BEDROCK, BODIES, CHAT, GEMINI, OLLAMA, Call, pieces
+from .bodies.spelling import written
+
 __all__ = [
+    "ALL_WIRES",
     "ANTHROPIC",
+    "BEDROCK",
     "CHAT",
+    "GEMINI",
     "NEXT_ROUND",
+    "OLLAMA",
     "WIRES",
+    "Call",
     "Pause",
     "arguments",
     "body",
@@ -30,18 +38,16 @@ __all__ = [
     "text",
 ]
 
-CHAT = "openai.chat_completions"
-ANTHROPIC = "anthropic.messages"
 WIRES = (CHAT, ANTHROPIC)
+"""The two on which everything is measured."""
+ALL_WIRES = tuple(BODIES)
 
-Call = tuple[str, str]  # the tool's name, the arguments as JSON text
 Pause = Callable[[], Awaitable[object]]
 
 NEXT_ROUND: Pause = partial(asyncio.sleep, 0)
 """Lets the event loop go round once, as waiting for a socket does."""
 
 _SEED = 1
-_LETTERS = string.ascii_letters + string.digits
 _PROSE = (
     "a stream of words that nobody has to read but which looks like text with short and long ones in it, so that the "
     "deltas have realistic sizes; naïve “quotes”, 日本語 and → are among them"
@@ -49,18 +55,45 @@ _PROSE = (
 _WORDS = _PROSE.split()
 
 
-def limit(chunks: Iterable[bytes]) -> int:
-    """What no decoder in Python can beat: join, split at blank lines, `orjson.loads` of each payload. Nothing else.
+def limit(wire: str, chunks: Iterable[bytes]) -> int:
+    """What no decoder in Python can beat: join, the cheapest split that is correct, `orjson.loads` of each payload.
+    Nothing else.
 
     Returns how many payloads there were.
     """
+    whole = b"".join(chunks)
+    if wire == OLLAMA:
+        return _load(whole.splitlines())
+    if wire == BEDROCK:
+        return _load(_messages(whole))
+    return _load_data(whole.split(b"\r\n\r\n" if wire == GEMINI else b"\n\n"))
+
+
+def _load_data(blocks: Iterable[bytes]) -> int:
     count = 0
-    for block in b"".join(chunks).split(b"\n\n"):
+    for block in blocks:
         at = block.find(b"data: ")
         if at >= 0 and (data := block[at + 6 :]) != b"[DONE]":
             orjson.loads(data)
             count += 1
     return count
+
+
+def _load(payloads: Iterable[bytes]) -> int:
+    count = 0
+    for payload in payloads:
+        orjson.loads(payload)
+        count += 1
+    return count
+
+
+def _messages(whole: bytes) -> Iterator[bytes]:
+    """The payloads of an AWS event stream, by the lengths in it; checksums and headers are not looked at."""
+    at, lengths = 0, struct.Struct(">II").unpack_from
+    while at < len(whole):
+        size, headers = lengths(whole, at)
+        yield whole[at + 12 + headers : at + size - 4]
+        at += size
 
 
 async def source(chunks: Iterable[bytes], pause: Pause | None = None) -> AsyncIterator[bytes]:
@@ -102,108 +135,15 @@ def arguments(size: int) -> str:
                 "note": None,
             }
         )
-        used += len(_json(rows[-1])) + 1
+        used += len(written(rows[-1])) + 1
     document = {"path": "report.md", "rows": rows, "content": ""}
-    room = size - len(_json(document))
+    room = size - len(written(document))
     prose = "".join(rng.choice(_WORDS) + rng.choice((" ", " ", " ", "\n", ' "', "\t")) for _ in range(room // 3 + 1))
-    escaped = _json(prose)[1:-1][:room].rstrip("\\")
+    escaped = written(prose)[1:-1][:room].rstrip("\\")
     document["content"] = "\0"
-    return _json(document).replace("\\u0000", escaped + "." * (room - len(escaped)))
-
-
-def pieces(text: str, size: int = 5) -> list[str]:
-    """`text` in deltas of `size` characters."""
-    return [text[at : at + size] for at in range(0, len(text), size)]
+    return written(document).replace("\\u0000", escaped + "." * (room - len(escaped)))
 
 
 def body(wire: str, *, text: Sequence[str] = (), calls: Sequence[Call] = (), after: Sequence[str] = ()) -> list[bytes]:
-    """A response: text, then calls with their arguments in deltas of five characters, then more text, then the end."""
-    return _BODIES[wire](text, calls, after)
-
-
-def _chat(text: Sequence[str], calls: Sequence[Call], after: Sequence[str]) -> list[bytes]:
-    rng = random.Random(_SEED)
-    head = {
-        "id": "chatcmpl-" + _token(rng, 29),
-        "object": "chat.completion.chunk",
-        "created": 1763625600,
-        "model": "gpt-4o-2024-08-06",
-        "service_tier": "default",
-        "system_fingerprint": "fp_" + _token(rng, 10),
-    }
-    out: list[bytes] = []
-
-    def chunk(
-        delta: Mapping[str, Any] | None, finish: str | None = None, usage: Mapping[str, int] | None = None
-    ) -> None:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        payload = {**head, "choices": [] if delta is None else [choice], "usage": usage}
-        out.append(b"data: " + _json({**payload, "obfuscation": _token(rng, rng.randrange(2, 16))}).encode() + b"\n\n")
-
-    chunk({"role": "assistant", "content": "", "refusal": None})
-    for delta in text:
-        chunk({"content": delta})
-    for index, (name, arguments) in enumerate(calls):
-        function = {"name": name, "arguments": ""}
-        chunk(
-            {
-                "tool_calls": [
-                    {"index": index, "id": "call_" + _token(rng, 24), "type": "function", "function": function}
-                ]
-            }
-        )
-        for delta in pieces(arguments):
-            chunk({"tool_calls": [{"index": index, "function": {"arguments": delta}}]})
-    for delta in after:
-        chunk({"content": delta})
-    chunk({}, "tool_calls" if calls else "stop")
-    chunk(None, usage={"prompt_tokens": 512, "completion_tokens": len(out), "total_tokens": 512 + len(out)})
-    return [*out, b"data: [DONE]\n\n"]
-
-
-def _anthropic(text: Sequence[str], calls: Sequence[Call], after: Sequence[str]) -> list[bytes]:
-    rng = random.Random(_SEED)
-    out: list[bytes] = []
-
-    def event(kind: str, **fields: Any) -> None:
-        padding = " " * rng.randrange(15)  # the API pads its events so that their length tells nothing
-        out.append(f"event: {kind}\ndata: {_json({'type': kind, **fields})[:-1]}{padding}}}\n\n".encode())
-
-    def block(index: int, content_block: Mapping[str, Any], deltas: Iterable[Mapping[str, str]]) -> None:
-        event("content_block_start", index=index, content_block=content_block)
-        for delta in deltas:
-            event("content_block_delta", index=index, delta=delta)
-        event("content_block_stop", index=index)
-
-    def text_block(index: int, text: Sequence[str]) -> None:
-        block(index, {"type": "text", "text": ""}, ({"type": "text_delta", "text": delta} for delta in text))
-
-    message = {"id": "msg_01" + _token(rng, 22), "type": "message", "role": "assistant", "model": "claude-sonnet-4-5"}
-    event("message_start", message={**message, "content": [], "usage": {"input_tokens": 512, "output_tokens": 2}})
-    event("ping")
-    if text:
-        text_block(0, text)
-    first = 1 if text else 0
-    for index, (name, arguments) in enumerate(calls, first):
-        call = {"type": "tool_use", "id": "toolu_01" + _token(rng, 22), "name": name, "input": {}}
-        block(index, call, ({"type": "input_json_delta", "partial_json": delta} for delta in pieces(arguments)))
-    if after:
-        text_block(first + len(calls), after)
-    stop = {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
-    event("message_delta", delta=stop, usage={"output_tokens": len(out)})
-    event("message_stop")
-    return out
-
-
-_BODIES: dict[str, Callable[[Sequence[str], Sequence[Call], Sequence[str]], list[bytes]]] = {
-    CHAT: _chat,
-    ANTHROPIC: _anthropic,
-}
-
-
-def _json(value: object) -> str:
-    return orjson.dumps(value).decode()
-
-
-def _token(rng: random.Random, length: int) -> str:
-    return "".join(rng.choices(_LETTERS, k=length))
+    """A response: text, then calls, then more text, then the end; see `benchmarks.bodies`."""
+    return BODIES[wire](text, calls, after)

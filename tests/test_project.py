@@ -42,7 +42,7 @@ def test_make_test_runs_lint_types_and_tests() -> None:
 
 
 @needs_make
-@pytest.mark.parametrize("target", ["demo", "lint", "types", "unit", "bench", "format", "clean"])
+@pytest.mark.parametrize("target", ["demo", "lint", "types", "unit", "bench", "bench-compare", "format", "clean"])
 def test_make_knows_its_targets_and_help_lists_them(target: str) -> None:
     assert make("-n", target).returncode == 0
     assert f"make {target} " in make("help").stdout

@@ -1,0 +1,69 @@
+"""One file per reader: ``reader(wire, chunks)`` returns a function that reads the response once.
+
+The files import what they need at their top, and are imported only in the process that measures them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+
+from ...workloads import ANTHROPIC, CHAT
+from ..work import Read
+
+__all__ = ["PEERS", "Peer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A reader, and what has to be installed for it."""
+
+    key: str
+    """Its file."""
+    name: str
+    wires: tuple[str, ...] = field(default=(CHAT, ANTHROPIC), kw_only=True)
+    needs: tuple[str, ...] | Mapping[str, tuple[str, ...]] = field(kw_only=True)
+    """Distributions; by wire where they differ."""
+    extra: str = field(default="compare", kw_only=True)
+    """The extra of this project that brings them."""
+
+    @property
+    def ours(self) -> bool:
+        return self.key.startswith("ours")
+
+    def distributions(self, wire: str) -> tuple[str, ...]:
+        """What has to be installed to read that wire, the reader's own first."""
+        return self.needs[wire] if isinstance(self.needs, Mapping) else self.needs
+
+    def reader(self, wire: str, chunks: list[bytes]) -> Read:
+        """Import it, and make ready to read."""
+        read: Read = import_module(f"{__name__}.{self.key}").reader(wire, chunks)
+        return read
+
+
+def _with_sdk(*distributions: str) -> dict[str, tuple[str, ...]]:
+    return {CHAT: (*distributions, "openai"), ANTHROPIC: (*distributions, "anthropic")}
+
+
+_LANGCHAIN = {
+    CHAT: ("langchain-openai", "langchain-core", "openai"),
+    ANTHROPIC: ("langchain-anthropic", "langchain-core", "anthropic"),
+}
+_OURS = "llm-streamtools"
+PEERS = (
+    Peer("limit", "the limit: split, orjson.loads", needs=("orjson",)),
+    Peer("ours_parse", "streamtools: parse()", needs=(_OURS,)),
+    Peer("ours_pipeline", "streamtools: pipeline(bytes)", needs=(_OURS,)),
+    Peer("ours_pipeline_sdk", "streamtools: pipeline(SDK stream)", needs=_with_sdk(_OURS)),
+    Peer("openai_raw", "openai: chunks iterated", wires=(CHAT,), needs=("openai",)),
+    Peer("openai_stream", "openai: .stream()", wires=(CHAT,), needs=("openai",)),
+    Peer("anthropic_raw", "anthropic: events iterated", wires=(ANTHROPIC,), needs=("anthropic",)),
+    Peer("anthropic_stream", "anthropic: .stream()", wires=(ANTHROPIC,), needs=("anthropic",)),
+    Peer("pydantic_ai", "pydantic-ai: model_request_stream()", needs=_with_sdk("pydantic-ai-slim")),
+    Peer("openai_agents", "openai-agents: stream_response()", wires=(CHAT,), needs=("openai-agents", "openai")),
+    Peer("langchain_events", "langchain: astream_events(v3)", needs=_LANGCHAIN),
+    Peer("langchain_sum", "langchain: astream(), summed", needs=_LANGCHAIN),
+    Peer("litellm", "litellm: acompletion(), built", needs=("litellm", "openai"), extra="compare-litellm"),
+)
+"""In the order of the table."""

@@ -1,0 +1,68 @@
+"""SDK clients that never see a network: their transport hands over a response's chunks from memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from importlib import import_module
+from typing import Any
+
+__all__ = ["KEY", "MESSAGES", "anthropic_client", "http_client", "http_transport", "offline", "openai_client"]
+
+KEY = "none"
+MESSAGES: Any = [{"role": "user", "content": "hello"}]
+_URL = "http://in-memory"
+_OFFLINE = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LANGSMITH_TRACING": "false",
+    "OPENAI_AGENTS_DISABLE_TRACING": "1",
+}
+
+
+def offline() -> None:
+    """Keep libraries from calling home. Before they are imported."""
+    os.environ.update(_OFFLINE)
+
+
+def openai_client(chunks: Sequence[bytes]) -> Any:
+    """An `openai.AsyncOpenAI` to which every request is answered with `chunks`."""
+    import openai
+
+    client = http_client(openai.DefaultAsyncHttpxClient, chunks)
+    return openai.AsyncOpenAI(api_key=KEY, base_url=_URL, http_client=client, max_retries=0)
+
+
+def anthropic_client(chunks: Sequence[bytes]) -> Any:
+    """An `anthropic.AsyncAnthropic` to which every request is answered with `chunks`."""
+    import anthropic
+
+    client = http_client(anthropic.DefaultAsyncHttpxClient, chunks)
+    return anthropic.AsyncAnthropic(api_key=KEY, base_url=_URL, http_client=client, max_retries=0)
+
+
+def http_client(kind: Any, chunks: Sequence[bytes]) -> Any:
+    """A client of that class, of whichever library it comes from: SDKs use httpx or httpx2."""
+    library = next(base.__module__ for base in kind.__mro__ if base.__name__ == "AsyncClient")
+    return kind(transport=http_transport(library.partition(".")[0], chunks))
+
+
+def http_transport(library: str, chunks: Sequence[bytes]) -> Any:
+    """A transport for the clients of ``httpx`` or ``httpx2``."""
+    httpx = import_module(library)
+
+    class Body(httpx.AsyncByteStream):  # type: ignore[name-defined,misc]  # the library is known at run time only
+        """One shot, as a socket is: to iterate it again is to go on where it stopped."""
+
+        def __init__(self) -> None:
+            self._rest = iter(chunks)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for chunk in self._rest:
+                yield chunk
+
+    class Transport(httpx.AsyncBaseTransport):  # type: ignore[name-defined,misc]
+        async def handle_async_request(self, request: Any) -> Any:
+            headers = {"content-type": "text/event-stream; charset=utf-8"}
+            return httpx.Response(200, headers=headers, stream=Body(), request=request)
+
+    return Transport()
