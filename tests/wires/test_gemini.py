@@ -132,8 +132,22 @@ def test_a_call_that_says_nothing_is_the_mark_of_an_end_that_was_there_already(b
 
 
 def test_reading_goes_on_after_a_finish_reason() -> None:
-    turn = read(response(text("a"), finish="STOP"), response(call("f", {})), finish=None)
-    assert (turn.text, len(turn.calls), turn.finish, turn.complete) == ("a", 1, "tool_calls", True)
+    turn = read(
+        response(text("a"), finish="STOP"), response(text("b"), call("f", {})), response(finish="STOP"), finish=None
+    )
+    assert (turn.text, len(turn.calls), turn.finish, turn.complete) == ("ab", 1, "tool_calls", True)
+    turn = read(response(text("a"), finish="STOP"), response(text("b")), finish=None)
+    assert (turn.text, turn.finish, turn.complete) == ("ab", "stop", True)
+
+
+def test_a_call_after_a_finish_reason_needs_another_or_a_done_line() -> None:
+    body = b"".join(gemini(["a"], finish="STOP") + gemini([], [("f", {})], finish=None))
+    turn = parse(body)
+    assert (turn.complete, turn.error and turn.error.kind) == (False, "stream_truncated")
+    assert [(c.status, c.dispatchable) for c in turn.calls] == [("ready", False)]
+    for end in (b"data: [DONE]\n\n", b"".join(gemini())):
+        turn = parse(body + end)
+        assert (turn.complete, turn.calls[0].dispatchable) == (True, True)
 
 
 # -- signatures --------------------------------------------------------------------------------------------------------
@@ -440,6 +454,7 @@ def test_candidates_that_are_none_end_the_stream(candidates: Any) -> None:
     [
         {"content": "x"},
         {"content": ["x"]},
+        {"content": [call("f", {"a": 1})]},
         {"content": {"parts": {"text": "x"}}},
         candidate(["x"]),
         candidate([{"text": 7}]),
@@ -507,7 +522,7 @@ def test_limits_hold() -> None:
     parts = [text("", signature="cw=="), {"inlineData": {}}, text("x", signature="cw==")]
     for part in (*parts, {"executableCode": {}}):
         turn = read(response(*parts, part, text("no more")), limits=Limits(max_open_blocks=3))
-        assert (turn.error and turn.error.kind, turn.text) == ("limit_exceeded", "x" + part.get("text", ""))
+        assert (turn.error and turn.error.kind, turn.text) == ("limit_exceeded", f"x{part.get('text', '')}")
     turn = read(response(*[{"inlineData": {"data": "a" * 20}}] * 2), limits=Limits(max_text_bytes=60))
     assert turn.error is not None
     assert "max_text_bytes" in str(turn.error)

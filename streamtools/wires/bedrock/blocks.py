@@ -60,12 +60,12 @@ class Block:
         return {"reasoningContent": {"redactedContent": blob}}
 
     def _keep_signature(self, value: Any) -> bool:
-        if understood := isinstance(value, str):
+        if (understood := isinstance(value, str)) and value:
             self.signature.append(value)
         return understood
 
     def _keep_blob(self, value: Any) -> bool:
-        if understood := isinstance(value, (str, bytes)):
+        if (understood := isinstance(value, (str, bytes))) and value:
             self.blob.append(value)
         return understood
 

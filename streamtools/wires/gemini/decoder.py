@@ -53,6 +53,7 @@ class GeminiDecoder(WireDecoder):
         self._call_count = 0
         self._seen: dict[str, int] = {}  # hash of the call of each id
         self._has_calls = False
+        self._is_late = False  # a call came after what said that the response is over
         self._finish_message: object = None
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
@@ -111,8 +112,9 @@ class GeminiDecoder(WireDecoder):
         return out
 
     def terminate(self) -> list[Event]:
-        """``[DONE]``, which gateways add. It says nothing on this wire."""
+        """``[DONE]``, which gateways add. Without a finish reason it says nothing."""
         self._out = []
+        self._is_late = False
         return self._out
 
     # -- the envelope --
@@ -251,11 +253,12 @@ class GeminiDecoder(WireDecoder):
             self._unknown(call)
             return
         self._end_part()
+        self._is_late = self._finish_raw is not None
         state = self._state(part)
         name, id_ = read_text(call.get("name")), read_text(call.get("id"))
         pieces, continues = call.get("partialArgs"), bool(call.get("willContinue"))
         if self._call is not None and self._call.is_continued_by(name, id_):
-            self._continue_call(self._call, state)
+            self._continue_call(self._call, dict(state or {}))
         elif not name and not call.get("args"):
             if pieces or continues or state:  # otherwise the mark of an end, after the end
                 self.warn("piece_without_call")
@@ -303,14 +306,17 @@ class GeminiDecoder(WireDecoder):
         call.signature = (state or {}).get("thoughtSignature")
         self._out.append(ToolCallFragment(call.index, id_, name, start=True, provider_state=state))
 
-    def _continue_call(self, call: OpenCall, state: dict[str, Any] | None) -> None:
-        if not state:
-            return
-        if call.signature is not None and "thoughtSignature" in state:
-            self.warn("extra_signature")  # a part has one: the first, as with calls that come whole
-            state = {name: value for name, value in state.items() if name != "thoughtSignature"}
-        call.signature = call.signature or state.get("thoughtSignature")
-        self._out.append(ToolCallFragment(call.index, provider_state=state))
+    def _continue_call(self, call: OpenCall, state: dict[str, Any]) -> None:
+        """Of what else a later part has only a signature is taken, if the call has none: its first part is what counts,
+        as with calls that come whole."""
+        signature = state.pop("thoughtSignature", None)
+        if signature is not None and call.signature is not None:
+            self.warn("extra_signature")
+        elif signature is not None:
+            call.signature = signature
+            self._out.append(ToolCallFragment(call.index, provider_state={"thoughtSignature": signature}))
+        if state.keys() - _BARE:
+            self._unknown(state)
 
     def _label(self) -> int:
         self._call_count += 1
@@ -356,6 +362,7 @@ class GeminiDecoder(WireDecoder):
             return
         if reason in UNSPECIFIED:
             return
+        self._is_late = False
         if self._finish_raw is not None:
             self.warn("repeated_finish_reason" if reason == self._finish_raw else "conflicting_finish_reason")
             if reason == self._finish_raw or finish_of(reason) in ("stop", "tool_calls"):
@@ -372,4 +379,4 @@ class GeminiDecoder(WireDecoder):
         finish = finish_of(reason)
         if finish == "error":
             self._verdict = verdict(reason, self._finish_message)
-        return "tool_calls" if finish == "stop" and self._has_calls else finish, True
+        return "tool_calls" if finish == "stop" and self._has_calls else finish, not self._is_late

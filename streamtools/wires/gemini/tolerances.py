@@ -169,6 +169,12 @@ TOLERANCES = (
         case="gemini-finish-conflicting",
     ),
     Tolerance(
+        seen="a call after the only finish reason",
+        becomes="a truncated stream, unless `[DONE]` follows",
+        servers="relays",
+        case="gemini-call-after-finish",
+    ),
+    Tolerance(
         seen="a finish reason as a number",
         becomes="understood up to 4; `other` beyond, where Google's APIs differ",
         servers="Vertex' Python library",

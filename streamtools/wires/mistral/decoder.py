@@ -62,7 +62,8 @@ class MistralDecoder(OpenAIChatDecoder):
         thinking = self._chunk
         for text in thinking.add(chunk):
             self._reasoning(text)
-        self._holds(thinking.count, thinking.latest, "the thinking")
+        if thinking.latest:
+            self._holds(thinking.count, thinking.latest, "the thinking")
 
     def _opaque(self, kind: str, chunk: dict[str, Any]) -> None:
         self._kept_chunks += 1

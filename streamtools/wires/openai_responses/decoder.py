@@ -84,7 +84,7 @@ class ResponsesDecoder(WireDecoder):
         if kind in QUIET:
             return True
         topic = kind.removeprefix("response.").partition(".")[0]
-        return topic in TOLD_LATER and self._register.find(*_address(payload), None) is not None
+        return topic in TOLD_LATER and self._register.knows(payload.get("output_index"), payload.get("item_id"))
 
     # -- the response --
 
@@ -153,8 +153,8 @@ class ResponsesDecoder(WireDecoder):
     def _added(self, payload: dict[str, Any]) -> None:
         if (raw := self._raw_item(payload)) is None:
             return
-        item = self._register.find(payload.get("output_index"), raw.get("id"), type_of(raw))
-        if item is not None and item.announced and not item.done and item.identity == identity(raw):
+        item = self._find(payload, raw)
+        if item is not None and item.announced and _same(item, raw):
             self.warn("duplicate_item_added")
             return
         if item is None or item.announced:
@@ -167,8 +167,8 @@ class ResponsesDecoder(WireDecoder):
     def _done(self, payload: dict[str, Any]) -> None:
         if (raw := self._raw_item(payload)) is None:
             return
-        item = self._register.find(payload.get("output_index"), raw.get("id"), type_of(raw))
-        if item is not None and item.done and item.identity == identity(raw):
+        item = self._find(payload, raw)
+        if item is not None and item.done and _same(item, raw):
             self.warn("duplicate_item_done")
             return
         if item is None or item.done:
@@ -184,6 +184,9 @@ class ResponsesDecoder(WireDecoder):
         self.fail(malformed(f"'item' of {payload['type']} is no object"))
         return None
 
+    def _find(self, payload: dict[str, Any], raw: dict[str, Any]) -> Item | None:
+        return self._register.find(type_of(raw), payload.get("output_index"), raw.get("id"), raw.get("call_id"))
+
     def _new_item(self, type_: str, index: object, id_: object) -> Item | None:
         """A new item; None if it is one too many, which ends the stream."""
         if len(self._register.items) >= self.limits.max_open_blocks:
@@ -195,8 +198,8 @@ class ResponsesDecoder(WireDecoder):
 
     def _item_of(self, payload: dict[str, Any], type_: str) -> Item | None:
         """The item that a delta belongs to, if that is still open. One that was not announced begins here."""
-        index, id_ = _address(payload)
-        item = self._register.find(index, id_, type_)
+        index, id_ = payload.get("output_index"), payload.get("item_id")
+        item = self._register.find(type_, index, id_, payload.get("call_id"))
         if item is None:
             self.warn("item_without_added")
             return self._new_item(type_, index, id_)
@@ -210,10 +213,11 @@ class ResponsesDecoder(WireDecoder):
 
     def _announce(self, item: Item, raw: dict[str, Any]) -> None:
         """The item is what `raw` says: take what was not known of it yet."""
+        item.head, item.identity, item.name = raw, identity(raw), name_of(raw) or item.name
+        self._register.call(item, raw.get("call_id"))
         if item.announced:
             return
         item.announced = True
-        item.head, item.identity, item.name = raw, identity(raw), name_of(raw)
         start = item.kind is None
         item.kind = item.kind or call_kind(item.type, raw)
         if item.kind is not None:
@@ -253,7 +257,7 @@ class ResponsesDecoder(WireDecoder):
         """A text is over. If there were no deltas of it, it is told now; else its item will be compared."""
         type_, channel, field = TEXT_DONES[payload["type"]]
         text = payload.get(field)
-        item = self._register.find(*_address(payload), type_)
+        item = self._register.find(type_, payload.get("output_index"), payload.get("item_id"))
         if not isinstance(text, str) or not text or (item is not None and (item.done or item.told.get(channel))):
             return
         if (item := item or self._item_of(payload, type_)) is not None:
@@ -385,9 +389,9 @@ _HANDLERS: dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]] = {
 }
 
 
-def _address(payload: Mapping[str, Any]) -> tuple[object, object]:
-    """Where an event says that its item is, and which."""
-    return payload.get("output_index"), payload.get("item_id")
+def _same(item: Item, raw: dict[str, Any]) -> bool:
+    """Whether `raw` tells of the item once more, and of no other."""
+    return item.identity == identity(raw) and (item.identity is not None or item.head == raw)
 
 
 def _object(value: object) -> dict[str, Any]:

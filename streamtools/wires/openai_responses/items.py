@@ -74,6 +74,7 @@ class Item:
     head: dict[str, Any] = field(default_factory=dict)
     """As it was announced."""
     identity: str | None = None
+    call_id: str | None = None
     name: str | None = None
     kind: CallKind | None = None
     announced: bool = False

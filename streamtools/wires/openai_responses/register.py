@@ -1,9 +1,9 @@
 """The items of one response: which one an event means, and which one the list at the end repeats.
 
-Theory of operation. An event names its item by its place (``output_index``) and by its id. The place decides, because
-ids may differ on every event (GitHub Copilot, vercel/ai#18548); where there is no place the id does (llama.cpp), and
-where there is neither, the latest item is meant. An item of another type is never it, and a place that several open
-items have says nothing.
+Theory of operation. An event names its item by its type, its place (``output_index``), its id, and sometimes the id of
+its call. Call ids decide where they are known, since nothing else is as stable; then the place, because item ids may
+differ on every event (GitHub Copilot, vercel/ai#18548); then the id (llama.cpp sends no places); and where none of them
+says anything, the latest item of the type is meant. A place that several open items have says nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..base import read_text
 from .items import Item, identity, name_of, type_of
 
 __all__ = ["Register"]
@@ -21,20 +22,34 @@ class Register:
 
     def __init__(self) -> None:
         self.items: list[Item] = []
-        self._by_index: dict[int, Item | None] = {}  # None: several have it
-        self._by_id: dict[str, Item] = {}
+        self._by_index: dict[tuple[str, int], Item | None] = {}  # None: several have it
+        self._named: dict[tuple[str, str], Item] = {}  # by id, and by the id of the call
+        self._ids: set[str] = set()
+        self._latest: dict[str, Item] = {}
         self._places: set[int] = set()
         self._next_place = 0
 
-    def find(self, index: object, id_: object, type_: str | None) -> Item | None:
-        """The item that an event means; None if there is none of that type. Any type will do if that is None."""
-        item = self._by_index.get(index) if isinstance(index, int) else None
-        if item is not None and type_ in (None, item.type):
-            return item
-        item = self._by_id.get(id_) if isinstance(id_, str) else None
-        if item is None and index is None and id_ is None and self.items:
-            item = self.items[-1]
-        return item if item is not None and type_ in (None, item.type) else None
+    def find(self, type_: str, index: object, id_: object, call_id: object = None) -> Item | None:
+        """The item of that type that an event means, if there is one."""
+        place = (type_, index) if isinstance(index, int) else None
+        there = self._by_index.get(place) if place is not None else None
+        if there is not None and there.call_id == call_id:
+            return there
+        called, named = self._by_name(type_, call_id), self._by_name(type_, id_)
+        if called is not None and place is not None and called.index not in (None, index):
+            called = None  # another place, another call: some servers give one id to several (HKUDS/nanobot#3943)
+        for item in (called, there, named):
+            if item is not None and _may_be(item, call_id):
+                return item
+        latest = self._latest.get(type_)
+        placed = place is not None and (there is not None or place not in self._by_index)
+        if latest is None or placed or (id_ is not None and latest.done) or not _may_be(latest, call_id):
+            return None
+        return latest
+
+    def knows(self, index: object, id_: object) -> bool:
+        """Whether there is an item of any type at that place, or of that id."""
+        return (isinstance(index, int) and index in self._places) or (isinstance(id_, str) and id_ in self._ids)
 
     def open(self, type_: str, index: object, id_: object) -> Item:
         """A new item."""
@@ -42,14 +57,25 @@ class Register:
         place = index if isinstance(index, int) and free else self._next_place
         self._places.add(place)
         self._next_place = max(self._next_place, place + 1)
-        item = Item(len(self.items), type_, place, index if isinstance(index, int) else None)
+        item = self._latest[type_] = Item(len(self.items), type_, place, index if isinstance(index, int) else None)
         self.items.append(item)
         if isinstance(index, int):
-            held = self._by_index.get(index)
-            self._by_index[index] = item if index not in self._by_index or (held is not None and held.done) else None
+            key = type_, index
+            held = self._by_index.get(key)
+            self._by_index[key] = item if key not in self._by_index or (held is not None and held.done) else None
         if isinstance(id_, str):
-            self._by_id[id_] = item
+            self._ids.add(id_)
+            self._named[type_, id_] = item
         return item
+
+    def call(self, item: Item, call_id: object) -> None:
+        """The id of the call that the item is."""
+        if (known := read_text(call_id)) is not None:
+            item.call_id = known
+            self._named[item.type, known] = item
+
+    def _by_name(self, type_: str, key: object) -> Item | None:
+        return self._named.get((type_, key)) if isinstance(key, str) else None
 
     def repeated(self, output: Sequence[Any]) -> list[Item | None]:
         """For each item of the list at the end the one that streamed of which it is the repetition, if one is.
@@ -58,7 +84,7 @@ class Register:
         run twice. So where no id agrees the place does, and then the order among those of the same type and name.
         """
         found: list[Item | None] = [None] * len(output)
-        for key_of in (_by_identity, _by_place, _by_name):
+        for key_of in (_by_identity, _by_place, _by_type_and_name):
             waiting: dict[object, list[Item]] = {}
             for item in reversed(self.items):
                 if not item.repeated:
@@ -72,6 +98,12 @@ class Register:
         return found
 
 
+def _may_be(item: Item, call_id: object) -> bool:
+    """Whether nothing speaks against it. Calls of ours keep their ids; a client's tool search does not."""
+    known = item.call_id if item.type in ("function_call", "custom_tool_call") else None
+    return known is None or call_id is None or known == call_id
+
+
 def _by_identity(type_: str, _: str | None, identity: str | None, __: int) -> object:
     return (type_, identity) if identity else object()  # without one, nothing is the same
 
@@ -80,5 +112,5 @@ def _by_place(type_: str, name: str | None, _: str | None, place: int) -> object
     return type_, name, place
 
 
-def _by_name(type_: str, name: str | None, _: str | None, __: int) -> object:
+def _by_type_and_name(type_: str, name: str | None, _: str | None, __: int) -> object:
     return type_, name
