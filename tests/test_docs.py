@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
+
+from streamtools.wires import WIRES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCES = sorted((REPOSITORY / "streamtools").rglob("*.py"))
@@ -18,6 +21,17 @@ def test_every_warning_code_is_on_the_page_about_wires() -> None:
     }
     assert len(codes) > 20
     assert sorted(code for code in codes if f"`{code}`" not in page) == []
+
+
+def test_the_tables_of_tolerances_are_those_of_the_code() -> None:
+    page = (REPOSITORY / "docs" / "wires.md").read_text(encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("tables", REPOSITORY / "docs" / "tables.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    assert [name for name in ("bodies", "calls", *WIRES) if f"<!-- tolerances: {name} -->" not in page] == []
+    assert tables.with_tables(page) == page, "run: python docs/tables.py"
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

@@ -1,0 +1,782 @@
+"""The Responses wire: its events, item by item, and the way back. Deviations are in ``test_quirks.py``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from responses_items import check_items
+from responses_streams import (
+    CREATED,
+    Payload,
+    added,
+    arguments,
+    custom,
+    done,
+    ended,
+    event,
+    function,
+    message,
+    output_text,
+    reasoning,
+    summary,
+    text,
+)
+from sansio import ANTHROPIC, CHAT, check_histories, check_turn, snapshot
+from streams import anthropic, chat, sse
+
+from streamtools import (
+    Limits,
+    Observation,
+    ProviderItem,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    RefusalDelta,
+    StreamDecoder,
+    StreamEnd,
+    StreamStart,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Turn,
+    Unknown,
+    Usage,
+    parse,
+)
+
+RESPONSES = "openai.responses"
+
+
+def read(*payloads: Payload, end: Payload | None = None, **options: Any) -> Turn:
+    turn = parse([CREATED, *payloads, *([ended()] if end is None else [end] if end else [])], **options)
+    check_turn(turn)
+    check_histories(turn)
+    return turn
+
+
+def codes(turn: Turn) -> list[str]:
+    return [warning.code for warning in turn.warnings]
+
+
+def events_of(*payloads: Payload, tools: tuple[str, ...] = ()) -> list[Any]:
+    decoder = StreamDecoder(tools=tools)
+    return [event for item in payloads for event in decoder.feed(item)] + decoder.finish()
+
+
+def observed(turn: Turn, content: str, outcome: Any = "ok") -> Turn:
+    """The turn, each call of ours answered."""
+    ours = [call for call in turn.calls if call.kind != "server"]
+    answers = [
+        Observation(call_id=call.call_id, tool_name=call.name, outcome=outcome, model_content=content) for call in ours
+    ]
+    return replace(turn, observations=tuple(answers))
+
+
+# -- events ----------------------------------------------------------------------------------------------------------
+
+
+def test_items_are_told_in_order_each_between_its_start_and_its_end() -> None:
+    events = events_of(
+        CREATED,
+        added(0, reasoning()),
+        summary(0, "Hm"),
+        done(0, reasoning("Hm", encrypted_content="x")),
+        added(1, message()),
+        text(1, "H"),
+        text(1, "i"),
+        done(1, message(output_text("Hi"))),
+        added(2, {"type": "compaction", "id": "cmp_1"}),
+        done(2, {"type": "compaction", "id": "cmp_1", "encrypted_content": "y"}),
+        added(3, function()),
+        arguments(3, "{"),
+        arguments(3, "}"),
+        event("function_call_arguments.done", 3, arguments="{}"),
+        done(3, function(arguments="{}")),
+        ended(),
+        tools=("f",),
+    )
+    told = [StreamStart, ReasoningStart, ReasoningDelta, ReasoningEnd, TextStart, TextDelta, TextDelta, TextEnd]
+    told += [ProviderItem, ToolCallStart, ToolCallDelta, ToolCallDelta, ToolCallEnd, StreamEnd]
+    assert [type(event) for event in events] == told
+
+
+def test_a_call_ends_with_its_item_which_alone_says_whether_it_was_cut() -> None:
+    decoder = StreamDecoder()
+    for payload in (CREATED, added(0, function()), arguments(0, "{}")):
+        assert not any(isinstance(event, ToolCallEnd) for event in decoder.feed(payload))
+    whole = event("function_call_arguments.done", 0, arguments="{}")
+    assert not any(isinstance(event, ToolCallEnd) for event in decoder.feed(whole))
+    assert any(isinstance(event, ToolCallEnd) for event in decoder.feed(done(0, function(arguments="{}"))))
+
+
+def test_a_call_whose_item_never_ends_is_as_good_as_its_arguments_end() -> None:
+    whole = event("function_call_arguments.done", 0, arguments="{}", name="g")
+    turn = read(added(0, function(name="")), whole)
+    assert [(call.name, call.status, call.dispatchable) for call in turn.calls] == [("g", "ready", True)]
+    (call,) = read(added(0, function()), arguments(0, "{}")).calls
+    assert (call.status, call.dispatchable) == ("truncated", False)
+
+
+def test_usage_and_identity_come_from_the_first_and_the_last_event() -> None:
+    counts = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 7}
+    turn = read(end=ended(usage=counts | {"output_tokens_details": {"reasoning_tokens": 3}}))
+    assert (turn.model, turn.response_id) == ("m", "resp_1")
+    assert turn.usage == Usage(input_tokens=9, output_tokens=7, cached_input_tokens=4, reasoning_tokens=3)
+
+
+def test_a_stream_may_begin_anywhere() -> None:
+    for first in ([text(0, "Hi")], [done(0, message(output_text("Hi")))], [ended(output=[message(output_text("Hi"))])]):
+        turn = parse([*first, ended()])
+        assert (turn.wire, turn.text, turn.complete) == (RESPONSES, "Hi", True)
+
+
+# -- ends ------------------------------------------------------------------------------------------------------------
+
+INCOMPLETE = {"reason": "max_output_tokens"}
+FINISHES = [
+    (ended(), "stop", "completed"),
+    (ended("incomplete", incomplete_details=INCOMPLETE), "length", "max_output_tokens"),
+    (ended("incomplete", incomplete_details={"reason": "content_filter"}), "content_filter", "content_filter"),
+    (ended("incomplete", incomplete_details={"reason": "bored"}), "other", "bored"),
+    (ended("incomplete"), "other", "incomplete"),
+    (ended("incomplete", event="completed", incomplete_details=INCOMPLETE), "length", "max_output_tokens"),
+    (ended("cancelled"), "other", "cancelled"),
+    (ended("completed", event="done"), "stop", "completed"),
+    (ended("in_progress", event="completed"), "stop", "completed"),
+    ({"type": "response.completed"}, "stop", "completed"),
+]
+
+
+@pytest.mark.parametrize(("end", "finish", "raw"), FINISHES)
+def test_a_finish_is_ours_and_the_providers_word_is_kept(end: Payload, finish: str, raw: str) -> None:
+    turn = read(added(0, message()), text(0, "Hi"), done(0, message(output_text("Hi"))), end=end)
+    assert (turn.finish, turn.finish_raw, turn.complete, turn.error) == (finish, raw, True, None)
+
+
+def test_a_completed_response_with_calls_of_ours_finishes_by_them() -> None:
+    assert read(done(0, function(arguments="{}"))).finish == "tool_calls"
+    assert read(done(0, custom("x"))).finish == "tool_calls"
+    assert read(done(0, {"type": "web_search_call", "id": "ws_1", "action": {}})).finish == "stop"
+
+
+ERRORS: list[tuple[Payload, str, Any]] = [
+    (ended("failed", error={"code": "server_error", "message": "boom"}), "boom", "server_error"),
+    (ended("failed", error=None), "the provider failed the response without saying why", None),
+    ({"type": "error", "code": None, "message": "boom", "param": None}, "boom", None),
+    ({"type": "error", "error": {"type": "tokens", "code": "rate_limit", "message": "boom"}}, "boom", "rate_limit"),
+    ({"type": "response.error", "error": {"message": "boom"}}, "boom", None),
+    ({"error": {"message": "boom"}}, "boom", None),
+]
+
+
+@pytest.mark.parametrize(("end", "said", "code"), ERRORS)
+def test_an_error_ends_the_stream_and_runs_nothing(end: Payload, said: str, code: Any) -> None:
+    turn = read(done(0, function(arguments="{}")), end, end={})
+    assert turn.error is not None
+    assert (turn.error.kind, str(turn.error), vars(turn.error)["code"]) == ("provider_error", said, code)
+    assert (turn.finish, turn.complete, turn.calls[0].dispatchable) == ("error", False, False)
+
+
+def test_a_stream_without_a_last_event_is_cut() -> None:
+    for tail in ([], [b"data: [DONE]\n\n"]):
+        turn = parse([*sse([CREATED, done(0, function(arguments="{}"))]), *tail, b": more\n\n"])
+        assert turn.error is not None
+        assert (turn.error.kind, turn.complete, turn.finish) == ("stream_truncated", False, None)
+
+
+@pytest.mark.parametrize("odd", [None, 7, "x", [], [1]])
+def test_an_event_without_an_item_breaks_the_wire(odd: Any) -> None:
+    for payload in (added(0, odd), done(0, odd)):
+        turn = parse([payload, ended()])
+        assert turn.error is not None
+        assert turn.error.kind == "malformed_chunk"
+
+
+def test_a_response_inside_another_is_an_error_but_not_before_anything_was_said() -> None:
+    other = {"type": "response.created", "response": {"id": "resp_2"}}
+    turn = parse([CREATED, added(0, function()), other, ended()])
+    assert turn.error is not None
+    assert turn.error.kind == "protocol_error"
+    assert codes(read(other)) == ["duplicate_created"]
+
+
+# -- text and reasoning ----------------------------------------------------------------------------------------------
+
+
+def test_paragraphs_of_a_summary_are_set_apart() -> None:
+    payloads = [summary(0, "A", 0), summary(0, "B", 0), summary(0, "C", 1)]
+    assert read(added(0, reasoning()), *payloads, done(0, reasoning("AB", "C"))).reasoning == "AB\n\nC"
+    assert read(done(0, reasoning("AB", "C"))).reasoning == "AB\n\nC"
+
+
+def test_reasoning_is_told_once_from_its_summary_or_from_its_content() -> None:
+    whole = reasoning("S", content=[{"type": "reasoning_text", "text": "C"}])
+    deltas = {"summary": summary(0, "S"), "content": event("reasoning_text.delta", 0, content_index=0, delta="C")}
+    assert read(added(0, reasoning()), done(0, whole)).reasoning == "S"
+    assert read(added(0, reasoning()), deltas["summary"], done(0, whole)).reasoning == "S"
+    assert read(added(0, reasoning()), deltas["content"], done(0, whole)).reasoning == "C"
+    assert read(added(0, reasoning()), *deltas.values(), done(0, whole)).reasoning == "S\n\nC"
+    assert read(done(0, reasoning(content=[{"type": "reasoning_text", "text": "C"}]))).reasoning == "C"
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "field"),
+    [
+        ("output_text.done", {"text": "x"}, "text"),
+        ("refusal.done", {"refusal": "x"}, "refusal"),
+        ("reasoning_summary_text.done", {"text": "x"}, "reasoning"),
+        ("reasoning_text.done", {"text": "x"}, "reasoning"),
+    ],
+)
+def test_a_text_without_deltas_is_told_at_its_end_and_once(kind: str, more: Payload, field: str) -> None:
+    for first in ([], [added(0, reasoning() if field == "reasoning" else message())]):
+        turn = read(*first, event(kind, 0, **more), event(kind, 0, **more))
+        assert getattr(turn, field) == "x"
+
+
+def test_a_refusal_is_told_and_given_back() -> None:
+    refused = message({"type": "refusal", "refusal": "No."})
+    delta = event("refusal.delta", 0, content_index=0, delta="No.")
+    for payloads in ([added(0, message()), delta, done(0, refused)], [done(0, refused)], [delta, done(0, refused)]):
+        turn = read(*payloads)
+        assert (turn.text, turn.refusal, turn.messages()) == ("", "No.", [refused])
+        assert sum(isinstance(event, RefusalDelta) for event in events_of(CREATED, *payloads, ended())) == 1
+
+
+@pytest.mark.parametrize("content", ["Hi", [{"type": "text", "text": "Hi"}], [output_text("H"), output_text("i")]])
+def test_a_messages_text_may_have_any_of_its_shapes(content: Any) -> None:
+    assert read(done(0, message() | {"content": content})).text == "Hi"
+
+
+def test_a_text_that_contradicts_its_deltas_stays_as_it_was_told_and_goes_back_as_it_ended() -> None:
+    whole = message(output_text("Bye"))
+    turn = read(added(0, message()), text(0, "Hi"), done(0, whole))
+    assert (turn.text, codes(turn), turn.messages()) == ("Hi", ["done_overrides_delta"], [whole])
+
+
+def test_what_the_deltas_lack_is_told_at_the_end() -> None:
+    turn = read(added(0, message()), text(0, "Hel"), done(0, message(output_text("Hello"))))
+    assert (turn.text, codes(turn)) == ("Hello", ["done_overrides_delta"])
+
+
+def test_an_end_without_text_says_nothing_about_it() -> None:
+    turn = read(added(0, message()), text(0, "Hi"), done(0, message()))
+    assert (turn.text, codes(turn)) == ("Hi", [])
+
+
+def test_deltas_after_the_items_end_are_not_added() -> None:
+    turn = read(added(0, message()), text(0, "Hi"), done(0, message(output_text("Hi"))), text(0, "!"))
+    assert (turn.text, codes(turn)) == ("Hi", ["delta_after_done"])
+    whole = event("function_call_arguments.done", 0, arguments="{}")
+    turn = read(added(0, function()), whole, arguments(0, "}"), whole, done(0, function(arguments="{}")))
+    assert (turn.calls[0].arguments, codes(turn)) == ({}, ["delta_after_done"])
+
+
+def test_items_may_interleave_and_keep_their_places() -> None:
+    first, second = message(output_text("Hello")), reasoning("Hm", encrypted_content="x")
+    payloads = [added(0, message()), text(0, "Hel"), added(1, reasoning()), summary(1, "Hm"), text(0, "lo")]
+    turn = read(*payloads, done(1, second), done(0, first))
+    assert (turn.text, turn.reasoning, turn.messages()) == ("Hello", "Hm", [first, second])
+
+
+# -- calls -----------------------------------------------------------------------------------------------------------
+
+ACTION = {"action": {"type": "exec", "command": ["ls"]}}
+COMMANDS = {"action": {"commands": ["ls"]}}
+PATCH = {"operation": {"type": "delete_file", "path": "p"}}
+SEARCH = {"action": {"query": "q", "type": "search"}}
+CODE = {"container_id": "k", "code": "1"}
+GOAL = {"arguments": {"goal": "g"}}
+MCP = {"name": "f", "server_label": "s", "arguments": '{"a": 1}', "output": "o"}
+
+
+def built_in(type_: str, **more: Any) -> Payload:
+    return {"type": type_, "id": "x", "call_id": "c", **more}
+
+
+# An item at its end, and the kind, name and arguments of the call that it is.
+CALLS: list[tuple[Payload, str, str, Any]] = [
+    (function(arguments='{"a": 1}'), "function", "f", {"a": 1}),
+    (function(arguments={"a": 2**70}), "function", "f", {"a": 2**70}),
+    (function(arguments=None), "function", "f", {}),
+    (custom("ls -l"), "custom", "f", {"input": "ls -l"}),
+    (custom(""), "custom", "f", {"input": ""}),
+    (custom('{"query": "x"}', call_id="xs_call_1"), "server", "f", {"query": "x"}),
+    (built_in("local_shell_call", **ACTION), "function", "local_shell_call", ACTION),
+    (built_in("shell_call", **COMMANDS, environment=None), "function", "shell_call", COMMANDS),
+    (built_in("shell_call", **COMMANDS, environment={"type": "local"}), "function", "shell_call", COMMANDS),
+    (built_in("shell_call", **COMMANDS, environment={"type": "container_auto"}), "server", "shell_call", COMMANDS),
+    (built_in("apply_patch_call", **PATCH), "function", "apply_patch_call", PATCH),
+    (built_in("web_search_call", **SEARCH), "server", "web_search_call", SEARCH),
+    (built_in("file_search_call", queries=["q"], results=None), "server", "file_search_call", {"queries": ["q"]}),
+    (built_in("code_interpreter_call", **CODE, outputs=[]), "server", "code_interpreter_call", CODE),
+    (built_in("image_generation_call", result="iVBOR"), "server", "image_generation_call", {}),
+    (built_in("mcp_call", **MCP), "server", "f", {"a": 1}),
+    (built_in("tool_search_call", **GOAL, execution="server"), "server", "tool_search_call", GOAL),
+    ({"type": "web_search_call", "id": "x", **SEARCH}, "server", "web_search_call", SEARCH),
+]
+
+
+@pytest.mark.parametrize(("item", "kind", "name", "value"), CALLS, ids=[f"{call[2]}-{call[1]}" for call in CALLS])
+def test_an_item_that_is_a_call_is_of_its_kind(item: Payload, kind: str, name: str, value: Any) -> None:
+    for payloads in ([done(0, item)], [added(0, item), done(0, item)], []):
+        turn = read(*payloads, end=ended(output=[item]))
+        (call,) = turn.calls
+        assert (call.kind, call.name, call.arguments, call.status) == (kind, name, value, "ready")
+        assert call.call_id == item.get("call_id", "x")
+        assert call.dispatchable == (kind != "server")
+        own, *outputs = turn.messages()
+        if isinstance(item.get("arguments", ""), str):
+            assert own == item
+        assert len(outputs) == (kind != "server")
+    cut = parse([CREATED, added(0, item | {"arguments": "", "input": ""})])
+    assert (cut.calls[0].status, cut.calls[0].kind) == ("truncated", kind)
+    check_histories(cut)
+    assert bool(cut.messages()) == (kind != "server"), "nobody takes back a server's call that was cut"
+
+
+@pytest.mark.parametrize("type_", ["computer_call", "mcp_approval_request", "mcp_list_tools", "program", "new_item"])
+def test_any_other_item_is_kept_whole_and_given_back(type_: str) -> None:
+    item = {"type": type_, "id": "x", "call_id": "c", "y": {"z": [1]}}
+    turn = read(added(0, {"type": type_, "id": "x"}), done(0, item))
+    assert (turn.calls, turn.messages()) == ((), [item])
+    assert codes(turn) == (["unknown_item_type"] if type_ == "new_item" else [])
+    (told,) = (event for event in events_of(CREATED, done(0, item), ended()) if isinstance(event, ProviderItem))
+    assert (told.type, told.raw) == (type_, {"output_index": 0, "item": item})
+
+
+def test_a_client_side_tool_search_wants_tools_so_it_is_kept_whole() -> None:
+    item = {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}}
+    assert read(done(0, item)).messages() == [item]
+
+
+def test_events_about_an_item_that_is_known_are_silent_and_those_about_none_are_not() -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "action": {"query": "q"}}
+    progress = {"type": "response.web_search_call.searching", "item_id": "ws_1"}
+    assert codes(read(added(0, search), progress, done(0, search))) == []
+    turn = read(progress)
+    assert [(warning.code, warning.detail) for warning in turn.warnings] == [("unknown_event", progress["type"])]
+    assert any(isinstance(event, Unknown) for event in events_of(CREATED, progress, ended()))
+
+
+def test_mcp_arguments_stream_and_are_not_ours_to_run() -> None:
+    item = {"type": "mcp_call", "id": "mcp_1", "name": "f", "server_label": "s", "arguments": ""}
+    payloads = [event("mcp_call_arguments.delta", 0, item_id="mcp_1", delta=piece) for piece in ('{"a"', ": 1}")]
+    turn = read(added(0, item), *payloads, done(0, item | {"arguments": '{"a": 1}', "output": "o"}))
+    (call,) = turn.calls
+    assert (call.call_id, call.kind, call.arguments, call.dispatchable) == ("mcp_1", "server", {"a": 1}, False)
+
+
+def test_items_without_ids_are_the_same_only_if_they_are_alike() -> None:
+    one, two = ({"type": "message", "content": [output_text(text)]} for text in ("a", "b"))
+    turn = parse([CREATED, *({"type": "response.output_item.done", "item": item} for item in (one, one, two)), ended()])
+    assert (turn.text, codes(turn)) == ("ab", ["item_without_added", "duplicate_item_done"])
+
+
+def test_an_item_announced_after_its_end_is_the_same() -> None:
+    turn = read(done(0, function(arguments="{}")), added(0, function()))
+    assert (len(turn.calls), codes(turn)) == (1, ["item_without_added", "duplicate_item_added"])
+
+
+def test_an_item_is_found_by_its_place_else_by_its_id_else_it_is_the_latest() -> None:
+    delta = {"type": "response.function_call_arguments.delta", "delta": '{"a":1}'}
+    for address, code in (
+        ({"output_index": 0, "item_id": "rotated"}, ["item_id_rotated"]),
+        ({"output_index": 7, "item_id": "fc_1"}, []),
+        ({"item_id": "fc_1"}, []),
+        ({"item_id": "rotated"}, ["item_id_rotated"]),
+        ({"item_id": "call_1"}, ["item_id_rotated"]),
+        ({"call_id": "call_1"}, []),
+        ({}, []),
+    ):
+        turn = read(added(0, function()), delta | address, done(0, function(arguments='{"a":1}')))
+        assert ([call.arguments for call in turn.calls], codes(turn)) == ([{"a": 1}], code)
+
+
+def test_the_end_of_a_call_is_found_by_its_call_id_first() -> None:
+    one, two = function(1, '{"a":1}'), function(2, '{"b":2}')
+    nameless = [item | {"id": None} for item in (two, one)]
+    for places in ((0, 1), (0, 0), (None, None)):
+        ends = [done(None, item) for item in nameless]
+        turn = read(added(places[0], function(1)), added(places[1], function(2)), *ends)
+        assert [(call.call_id, call.arguments) for call in turn.calls] == [("call_1", {"a": 1}), ("call_2", {"b": 2})]
+    stray = read(added(0, function(1)), done(0, two), done(0, one), done(None, function(3, "{}")))
+    assert [call.call_id for call in stray.calls] == ["call_1", "call_2", "call_3"]
+    assert [call.arguments for call in stray.calls] == [{"a": 1}, {"b": 2}, {}]
+
+
+def test_parallel_calls_stream_side_by_side() -> None:
+    turn = read(
+        *(added(0, function(1)), added(1, function(2)), arguments(1, '{"b"'), arguments(0, '{"a"')),
+        *(arguments(0, ":1}"), arguments(1, ":2}"), done(1, function(2, '{"b":2}')), done(0, function(1, '{"a":1}'))),
+    )
+    assert [(call.call_id, call.arguments) for call in turn.calls] == [("call_1", {"a": 1}), ("call_2", {"b": 2})]
+    assert [item.get("call_id") for item in turn.messages()] == ["call_1", "call_2", "call_1", "call_2"]
+
+
+def test_two_calls_with_one_id_are_two_calls() -> None:
+    turn = read(done(0, function(1, "{}")), done(1, function(1, "{}") | {"id": "fc_2"}))
+    assert [call.call_id_synthesized for call in turn.calls] == [False, True]
+    assert len({item["call_id"] for item in turn.messages()}) == 2
+
+
+def test_a_call_that_only_deltas_told_of_cannot_run() -> None:
+    for kind in ("function_call_arguments", "custom_tool_call_input", "mcp_call_arguments"):
+        turn = read(event(f"{kind}.delta", 0, delta="{}"))
+        assert [(call.problem, call.dispatchable) for call in turn.calls] == [("missing_name", False)]
+
+
+def test_arguments_nested_too_deep_to_be_written_are_refused() -> None:
+    deep: Any = 1
+    for _ in range(300):
+        deep = [deep]
+    for item in (function(arguments={"a": deep}), {"type": "local_shell_call", "call_id": "call_1", "action": deep}):
+        turn = read(added(0, item | {"arguments": ""}), done(0, item))
+        assert [(call.status, call.problem) for call in turn.calls] == [("invalid", "too_deep")]
+
+
+def test_the_list_at_the_end_repeats_what_streamed_and_adds_what_did_not() -> None:
+    one, two, other = function(1, "{}"), function(2, "{}"), function(3, "{}")
+    turn = read(done(0, two), end=ended(output=[one, two, "odd", message(output_text("Hi")), other | {"name": "g"}]))
+    assert [call.call_id for call in turn.calls] == ["call_2", "call_1", "call_3"]
+    assert turn.text == "Hi"
+    renamed = [item | {"id": f"new_{at}", "call_id": f"new_{at}"} for at, item in enumerate((reasoning(), one, two))]
+    turn = read(done(0, one), done(1, two), end=ended(output=renamed))
+    assert [call.call_id for call in turn.calls] == ["call_1", "call_2"]
+
+
+# -- the way back ----------------------------------------------------------------------------------------------------
+
+STATE = "gAAAA" + "\u2028\u00e9\\n" + "=" * 8
+
+
+def test_a_turn_goes_back_item_by_item_byte_for_byte() -> None:
+    items = [
+        reasoning("Hm", encrypted_content=STATE, content=[], status="completed"),
+        message(output_text("Hi", logprobs=[], annotations=[{"type": "x"}]), phase="commentary"),
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "q", "type": "search"}},
+        reasoning(encrypted_content=STATE) | {"id": "rs_2"},
+        function(1, '{"a" : 1.0}', namespace="n", status="completed"),
+        custom("x\ny") | {"call_id": "call_2"},
+    ]
+    streamed = [payload for at, item in enumerate(items) for payload in (added(at, item), done(at, item))]
+    for payloads, end in ((streamed, ended()), (streamed, ended(output=items)), ([], ended(output=items))):
+        turn = parse([CREATED, *payloads, end])
+        assert orjson.dumps(turn.messages()[:-2]) == orjson.dumps(items)
+        outputs = [(item["type"], item["call_id"]) for item in turn.messages()[-2:]]
+        assert outputs == [("function_call_output", "call_1"), ("custom_tool_call_output", "call_2")]
+        check_items(turn.messages())
+
+
+def test_reasoning_that_nobody_keeps_does_not_go_back() -> None:
+    forgetful = CREATED | {"response": {"id": "resp_1", "store": False}}
+    for item, kept in (
+        (reasoning("Hm"), False),
+        (reasoning("Hm", encrypted_content=STATE), True),
+        (reasoning(content=[{"type": "reasoning_text", "text": "x"}]), True),
+    ):
+        turn = parse([forgetful, added(0, item), done(0, item), done(1, function(arguments="{}")), ended()])
+        assert [item["type"] for item in turn.messages()][: 1 + kept] == ["reasoning", "function_call"][1 - kept :]
+    open_message = [added(0, message()), text(0, "Hi"), done(1, reasoning("Hm"))]
+    turn = parse([forgetful, *open_message, done(0, message(output_text("Hi"))), ended()])
+    assert [item["type"] for item in turn.messages()] == ["message"]
+    unseen = [added(0, message()), text(0, "Hi"), added(1, reasoning()), done(1, reasoning())]
+    assert [item["type"] for item in parse([forgetful, *unseen, ended()]).messages()] == ["message"]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_reasoning_without_what_follows_it_does_not_go_back(ends: bool) -> None:
+    item = reasoning("Hm", encrypted_content=STATE)
+    first = [CREATED, added(0, item), done(0, item), added(1, reasoning()), summary(1, "Hm")]
+    end: list[Payload] = [ended("incomplete", incomplete_details=INCOMPLETE)] if ends else []
+    assert parse([*first, *end]).messages() == []
+    cut = parse([*first[:3], added(1, function()), arguments(1, '{"a'), *end])
+    assert [item["type"] for item in cut.messages()] == ["reasoning", "function_call", "function_call_output"]
+    assert cut.messages()[1] == {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
+    check_histories(cut)
+
+
+def test_reasoning_alone_does_not_go_back_and_at_the_end_of_a_whole_turn_it_does() -> None:
+    item = reasoning(encrypted_content=STATE)
+    assert read(done(0, item)).messages() == []
+    assert [item["type"] for item in read(done(0, message(output_text("Hi"))), done(1, item)).messages()] == [
+        "message",
+        "reasoning",
+    ]
+
+
+def test_a_message_that_was_cut_goes_back_as_far_as_it_came() -> None:
+    refusal = event("refusal.delta", 0, content_index=1, delta="No.")
+    turn = read(added(0, message(phase="commentary")), text(0, "Hel"), refusal, end={})
+    (item,) = turn.messages()
+    assert item == message(output_text("Hel"), {"type": "refusal", "refusal": "No."}) | {
+        "status": "incomplete",
+        "phase": "commentary",
+    }
+    assert read(text(0, "Hel"), end={}).messages()[0]["content"] == [output_text("Hel")]
+    assert read(added(0, message()), end={}).messages() == []
+    two = [added(0, message()), text(0, "a"), added(1, message() | {"id": "msg_2"}), text(1, "b")]
+    assert [item["content"] for item in read(*two, end={}).messages()] == [[output_text("a")], [output_text("b")]]
+
+
+def test_an_item_that_was_cut_and_is_no_call_is_passed_on_as_unknown() -> None:
+    item = {"type": "mcp_list_tools", "id": "x"}
+    assert [event.raw for event in events_of(CREATED, added(0, item)) if isinstance(event, Unknown)] == [item]
+    assert codes(read(added(0, item))) == ["item_without_done"]
+
+
+def test_who_made_an_item_is_said_and_not_taken_back() -> None:
+    output = {"stdout": "", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    item = {"type": "shell_call_output", "call_id": "c", "output": [output | {"created_by": "u"}, 7], "created_by": "u"}
+    assert read(done(0, item)).messages() == [{"type": "shell_call_output", "call_id": "c", "output": [output, 7]}]
+    assert read(done(0, item | {"output": None})).messages() == [
+        {"type": "shell_call_output", "call_id": "c", "output": None}
+    ]
+
+
+@pytest.mark.parametrize("odd", [None, "", 7])
+def test_an_id_or_a_status_that_is_none_is_left_out(odd: Any) -> None:
+    item, _ = read(done(0, function(arguments="{}") | {"id": odd, "status": odd})).messages()
+    assert item == {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
+
+
+def test_what_is_nested_too_deep_for_any_encoder_is_not_kept() -> None:
+    deep: Any = 1
+    for _ in range(300):
+        deep = [deep]
+    turn = read(
+        done(0, message(output_text("Hi", logprobs=deep))),
+        done(1, {"type": "program", "x": deep}),
+        added(2, function(x=deep)),
+        done(2, function(arguments="{}", x=deep)),
+    )
+    said, call, _ = turn.messages()
+    assert said == message(output_text("Hi"))
+    assert call == {"type": "function_call", "arguments": "{}", "call_id": "call_1", "name": "f"}
+
+
+@pytest.mark.parametrize(("outcome", "failed"), [("ok", False), ("failed", True)])
+def test_each_call_is_answered_in_its_own_shape(outcome: str, failed: bool) -> None:
+    caller = {"type": "program", "caller_id": "prog_1"}
+    items = [
+        function(1, "{}", caller=caller),
+        custom("x", call_id="call_2"),
+        {"type": "local_shell_call", "id": "lsh_1", "call_id": "call_3", "status": "completed"} | ACTION,
+        {"type": "shell_call", "call_id": "call_4", "action": {"commands": ["ls"], "max_output_length": 9}},
+        {"type": "shell_call", "call_id": "call_5", "action": None},
+        {"type": "apply_patch_call", "call_id": "call_6", "operation": {"type": "delete_file", "path": "p"}},
+    ]
+    turn = observed(read(*(done(at, item) for at, item in enumerate(items))), "said", outcome)
+    chunk = {
+        "stdout": "" if failed else "said",
+        "stderr": "said" if failed else "",
+        "outcome": {"type": "exit", "exit_code": int(failed)},
+    }
+    assert turn.messages()[len(items) :] == [
+        {"type": "function_call_output", "call_id": "call_1", "output": "said", "caller": caller},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "said"},
+        {"type": "local_shell_call_output", "call_id": "call_3", "output": "said"},
+        {"type": "shell_call_output", "call_id": "call_4", "output": [chunk], "max_output_length": 9},
+        {"type": "shell_call_output", "call_id": "call_5", "output": [chunk]},
+        {"type": "apply_patch_call_output", "call_id": "call_6"}
+        | {"status": "failed" if failed else "completed", "output": "said"},
+    ]
+
+
+def test_turns_of_other_wires_become_messages_calls_and_outputs() -> None:
+    calls = [("toolu_1", "f", '{"a":1}'), ("x" * 65, "g", "{}")]
+    for turn in (parse(chat(["Hi", " there"], calls)), parse(anthropic(["Hi", " there"], calls))):
+        said, first, second, *outputs = turn.messages(RESPONSES)
+        content = [{"type": "output_text", "text": "Hi there", "annotations": []}]
+        assert said == {"type": "message", "role": "assistant", "status": "completed", "content": content}
+        assert first == {"type": "function_call", "arguments": '{"a":1}', "call_id": "toolu_1", "name": "f"}
+        assert len(second["call_id"]) <= 64
+        assert [output["call_id"] for output in outputs] == [first["call_id"], second["call_id"]]
+        check_items([said, first, second, *outputs])
+
+
+def test_another_wires_refusal_custom_call_and_server_call_are_projected() -> None:
+    start = {"type": "message_start", "message": {"id": "m", "content": []}}
+    search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    block: list[Payload] = [{"type": "content_block_start", "index": 0, "content_block": search}]
+    stop: list[Payload] = [{"type": "content_block_stop", "index": 0}, {"type": "message_stop"}]
+    assert parse([start, *block, *stop]).messages(RESPONSES) == []
+    call = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "f", "input": "x"}}
+    delta = {"content": "Hm.", "refusal": "No.", "tool_calls": [call]}
+    turn = parse([{"choices": [{"delta": delta, "finish_reason": "tool_calls"}]}])
+    content = [output_text("Hm."), {"type": "refusal", "refusal": "No."}]
+    assert turn.messages(RESPONSES)[:2] == [
+        {"type": "message", "role": "assistant", "status": "completed", "content": content},
+        {"type": "custom_tool_call", "input": "x", "call_id": "c", "name": "f"},
+    ]
+    assert parse(chat(["  "], finish="stop")).messages(RESPONSES) == []
+
+
+def test_a_turn_goes_to_other_wires_without_what_only_its_own_understands() -> None:
+    turn = read(
+        done(0, reasoning("Hm", encrypted_content=STATE)),
+        done(1, message(output_text("Hi"))),
+        done(2, {"type": "web_search_call", "id": "ws_1", "action": {}}),
+        done(3, function(arguments='{"a": 1}')),
+    )
+    said, result = turn.messages(CHAT)
+    assert (said["content"], [call["id"] for call in said["tool_calls"]]) == ("Hi", ["call_1"])
+    assert set(said) == {"role", "content", "tool_calls"}
+    assert result["tool_call_id"] == "call_1"
+    blocks = turn.messages(ANTHROPIC)[0]["content"]
+    assert [block["type"] for block in blocks] == ["text", "tool_use"]
+
+
+# -- whatever comes --------------------------------------------------------------------------------------------------
+
+
+def test_more_items_than_allowed_end_the_stream() -> None:
+    limits = Limits(max_open_blocks=2)
+    items = [done(at, function(at, "{}")) for at in range(3)]
+    assert parse([CREATED, *items[:2], ended()], limits=limits).error is None
+    many = [event(f"output_text.{kind}", at, delta="x", text="x") for at, kind in enumerate(("delta", "delta", "done"))]
+    opened = [added(at, function(at)) for at in range(3)]
+    for payloads in (items, opened, many, [ended(output=[item["item"] for item in items])]):
+        turn = parse([CREATED, *payloads, ended()], limits=limits)
+        assert turn.error is not None
+        assert (turn.error.kind, turn.complete) == ("limit_exceeded", False)
+        assert "max_open_blocks=2" in str(turn.error)
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [text(0, "xx"), summary(0, "xx"), event("refusal.delta", 0, delta="xx")],
+    ids=["text", "summary", "refusal"],
+)
+def test_more_text_than_allowed_ends_the_stream(delta: Payload) -> None:
+    for size, kind in ((4, None), (3, "limit_exceeded")):
+        turn = parse([CREATED, delta, delta, ended()], limits=Limits(max_text_bytes=size))
+        assert (turn.error and turn.error.kind) == kind
+
+
+@pytest.mark.parametrize("as_bytes", [True, False])
+def test_no_half_of_a_character_leaves_the_library_anywhere(as_bytes: bool) -> None:
+    half = "x\ud83d"
+    items: list[Payload] = [
+        function(arguments={half: half}, name=half, call_id=half, caller={half: [half]}),
+        custom(half, call_id="c"),
+        message(output_text(half), {"type": "refusal", "refusal": half}, id=half, phase=half),
+        reasoning(half, encrypted_content=half),
+        {"type": "web_search_call", "id": half, "action": {half: half}},
+        {"type": half, "x": half},
+    ]
+    payloads: list[Payload] = [CREATED | {"response": {"id": half, "model": half}}]
+    for at, item in enumerate(items):
+        payloads += [added(at, item), text(at, half), event("refusal.delta", at, delta=half), done(at, item)]
+    ends: list[list[Payload]] = [[ended(incomplete_details={"reason": half})], []]
+    for end in ends:
+        sent: Any = [*payloads, added(9, items[2]), text(9, half), *end]
+        turn = parse([b"data: " + json.dumps(payload).encode() + b"\n\n" for payload in sent] if as_bytes else sent)
+        states = [part.provider_state for part in turn.parts] + [call.provider_state for call in turn.calls]
+        calls = [(call.call_id, call.name, call.arguments_text, call.arguments) for call in turn.calls]
+        said = (turn.model, turn.response_id, turn.finish_raw, turn.text, turn.reasoning, turn.refusal)
+        for told in (said, calls, states, turn.warnings, turn.messages(), turn.messages(CHAT)):
+            assert "\\ud83d" not in ascii(told)
+
+
+def test_halves_of_a_character_in_two_deltas_are_one() -> None:
+    payloads = [added(0, message()), text(0, "x\ud83d"), text(0, "\ude00"), done(0, message(output_text("x😀")))]
+    body = [b"data: " + json.dumps(payload).encode() + b"\n\n" for payload in [CREATED, *payloads, ended()]]
+    turn = parse(body)
+    assert (turn.text, codes(turn)) == ("x😀", [])
+
+
+WORDS = ["message", "reasoning", "function_call", "custom_tool_call", "shell_call", "completed", "call_1", "fc_1", 0.5]
+
+
+@pytest.mark.parametrize("odd", [None, 7, [], {}])
+def test_a_delta_that_is_no_text_is_passed_on_as_unknown(odd: Any) -> None:
+    kinds = ("output_text", "refusal", "reasoning_summary_text", "function_call_arguments", "custom_tool_call_input")
+    for kind in kinds:
+        payload = event(f"{kind}.delta", 0, delta=odd)
+        assert [event.raw for event in events_of(CREATED, payload, ended()) if isinstance(event, Unknown)] == [payload]
+
+
+def test_events_that_keep_the_connection_alive_say_nothing() -> None:
+    quiet: list[Payload] = [{"type": "keepalive"}, {"type": "response.rate_limits.updated"}]
+    turn = read(added(0, message()), *quiet, text(0, "Hi"), done(0, message(output_text("Hi"))))
+    assert (turn.text, turn.warnings) == ("Hi", ())
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5) | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+WELL_FORMED: list[Payload] = [
+    CREATED,
+    added(0, reasoning()),
+    summary(0, "Hm"),
+    event("reasoning_text.delta", 0, content_index=0, delta="C"),
+    done(0, reasoning("Hm", encrypted_content="x")),
+    added(1, message()),
+    text(1, "Hi"),
+    event("refusal.delta", 1, content_index=1, delta="No"),
+    event("output_text.done", 1, content_index=0, text="Hi"),
+    done(1, message(output_text("Hi"))),
+    added(2, function()),
+    arguments(2, "{}"),
+    event("function_call_arguments.done", 2, item_id="fc_1", arguments="{}"),
+    done(2, function(arguments="{}")),
+    added(3, custom() | {"call_id": "call_2"}),
+    event("custom_tool_call_input.delta", 3, item_id="ctc_1", delta="x"),
+    done(3, custom("x") | {"call_id": "call_2"}),
+    added(4, {"type": "shell_call", "call_id": "c", "action": {"commands": []}, "environment": {"type": "local"}}),
+    done(4, {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}),
+    done(5, {"type": "web_search_call", "id": "ws_1", "action": {"query": "q"}}),
+    event("web_search_call.searching", 5, item_id="ws_1"),
+    ended(output=[message(output_text("Hi"))], usage={"input_tokens": 1, "input_tokens_details": {}}),
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, child in inner for place in places(child, (*path, key)))]
+
+
+def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = value.copy()
+    copy[path[0]] = changed(value[path[0]], path[1:], new)
+    return copy
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_anything_in_any_field_is_never_an_exception(data: st.DataObject) -> None:
+    payloads = list(WELL_FORMED)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(payloads) - 1))
+        path = data.draw(st.sampled_from([place for place in places(WELL_FORMED[at]) if place and place != ("type",)]))
+        try:
+            payloads[at] = changed(payloads[at], path, data.draw(ANYTHING))
+        except (KeyError, IndexError, TypeError, AttributeError):
+            continue  # an earlier change took the place away
+    turn = parse(payloads, wire=RESPONSES)
+    check_turn(turn)
+    check_histories(turn)
+    assert snapshot(turn) == snapshot(parse([b"".join(sse(payloads))], wire=RESPONSES))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(WELL_FORMED[1:-1]), max_size=12))
+def test_events_in_any_order_are_never_an_exception(payloads: list[Payload]) -> None:
+    for end in ([ended()], []):
+        turn = parse([CREATED, *payloads, *end])
+        check_turn(turn)
+        check_histories(turn)
