@@ -4,6 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# What is compared with: litellm cannot live beside the SDKs' current versions.
+COMPARE := .venv-compare
+COMPARE_LITELLM := .venv-compare-litellm
+# SDKs and the servers that they are tested with. aimock is a program for node.
+INTEGRATIONS := .venv-integrations
+AIMOCK := @copilotkit/aimock@1.43.0
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
 JOBS ?= 2
 ARGS ?=
@@ -12,7 +18,7 @@ ARGS ?=
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: demo test lint types unit bench format clean help
+.PHONY: demo test test-integrations lint types unit bench bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
 	@$(BIN)/streamtools demo $(ARGS)
@@ -30,19 +36,26 @@ types: $(VENV)/.dev  ## mypy and pyright, both strict about what is public
 unit: $(VENV)/.dev  ## the tests, with branch coverage
 	$(BIN)/python -m pytest -n $(JOBS) --cov $(ARGS)
 
+test-integrations: $(INTEGRATIONS)/.installed .aimock/.installed  ## the SDKs themselves, against servers on this machine
+	$(INTEGRATIONS)/bin/python -m pytest -n $(JOBS) tests/integrations $(ARGS)
+
 bench: $(VENV)/.dev  ## every figure of the benchmarks in one table: make bench ARGS="--json figures.json"
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-compare: $(COMPARE)/.installed $(COMPARE_LITELLM)/.installed  ## the same streams read by the SDKs and other libraries
+	$(COMPARE)/bin/python -m benchmarks.compare --python $(COMPARE_LITELLM)/bin/python $(ARGS)
 
 format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean:  ## remove .venv, caches and builds
-	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean:  ## remove the venvs, caches and builds
+	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) .aimock
+	rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## this list
-	@awk -F ':.*##' '/^[a-z]+:.*##/ { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # -- what is installed: a stamp is newer than pyproject.toml when it is ---------------------------------------------
 
@@ -58,6 +71,18 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	@echo "Installing streamtools and its development tools into $(VENV) (once) ..."
 	@$(PIP) install -e '.[dev,demo]' || { echo "$(NO_SERVER)" >&2; $(PIP) install -e '.[dev]'; }
 	@touch $@ $(VENV)/.demo
+
+# A venv of its own for the extra of the same name: .venv-compare holds '.[compare]'.
+.venv-%/.installed: pyproject.toml | $(BIN)/pip
+	@echo "Installing streamtools[$*] into .venv-$* (once) ..."
+	@$(BIN)/python -m venv .venv-$*
+	@.venv-$*/bin/python -m pip --disable-pip-version-check --quiet install -e '.[$*]'
+	@touch $@
+
+.aimock/.installed: Makefile
+	@mkdir -p .aimock
+	@npm install --prefix .aimock --no-package-lock --ignore-scripts --no-audit --no-fund --silent $(AIMOCK) \
+	  && touch $@ || echo "npm cannot install $(AIMOCK) here; the tests that ask it are skipped." >&2
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

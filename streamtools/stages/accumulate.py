@@ -104,8 +104,8 @@ class Accumulate:
             self._replace(slot, fragment.whole)
         elif fragment.arguments:
             self._grow(slot, fragment.arguments)
-        elif not slot.announced and slot.name and self._registered(slot.name) is not None:
-            self._announce(slot)
+        elif not slot.announced and slot.name and (fragment.start or self._registered(slot.name) is not None):
+            self._announce(slot)  # a wire that says where a call begins gives its whole name there
         if fragment.end:
             self._end(slot, cut=fragment.cut)
 
