@@ -7,14 +7,17 @@ has come out of it: only then is it certain that this is a stream, and not an er
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from .errors import RemoteProtocolError, StreamError, TruncatedStream
 from .framing import Frame, Framing, JSONArrayDecoder, NDJSONDecoder, SSEDecoder, choose
 from .limits import Limits
 from .wires.base import excerpt, provider_error
 
-__all__ = ["Body", "tolerant_json"]
+__all__ = ["SLICE_BYTES", "Body", "slices", "tolerant_json"]
+
+SLICE_BYTES = 64 << 10
 
 _BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 64 << 10  # of a body without a single payload, kept to tell what it is instead
@@ -98,6 +101,15 @@ class Body:
         what = "an HTML page" if text[:1] == b"<" else "no event stream"
         shown = excerpt(text, self._limits.max_error_excerpt)
         return RemoteProtocolError(f"the body is {what}: {shown}", kind="not_event_stream")
+
+
+def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> Iterable[bytes | Mapping[str, Any]]:
+    """A chunk in parts of at most `SLICE_BYTES`, so that only so many events are held at once; a payload as it is."""
+    if isinstance(item, str):
+        item = item.encode("utf-8", "surrogatepass")
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return (bytes(item[at : at + SLICE_BYTES]) for at in range(0, len(item), SLICE_BYTES))
+    return (item,)
 
 
 def tolerant_json(data: bytes) -> object | None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import orjson
 
-from .body import Body, tolerant_json
+from .body import SLICE_BYTES, Body, slices, tolerant_json
 from .errors import (
     LimitExceeded,
     LocalProtocolError,
@@ -29,11 +29,10 @@ from .turn import Turn, TurnBuilder
 from .wires import WireDecoder, decoder, detect, find
 from .wires.base import excerpt, malformed, provider_error
 
-__all__ = ["SLICE_BYTES", "StreamDecoder", "parse", "slices"]
+__all__ = ["StreamDecoder", "parse"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
 _NOTHING: frozenset[str] = frozenset()
-SLICE_BYTES = 64 << 10
 
 
 def parse(
@@ -79,15 +78,6 @@ def parse(
     return turn.build()
 
 
-def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> Iterable[bytes | Mapping[str, Any]]:
-    """A chunk in parts of at most `SLICE_BYTES`, so that only so many events are held at once; a payload as it is."""
-    if isinstance(item, str):
-        item = item.encode("utf-8", "surrogatepass")
-    if isinstance(item, (bytes, bytearray, memoryview)):
-        return (bytes(item[at : at + SLICE_BYTES]) for at in range(0, len(item), SLICE_BYTES))
-    return (item,)
-
-
 class StreamDecoder:
     """Decodes one stream. Feed it items until `done` or the source ends, then call `finish` once.
 
@@ -120,6 +110,7 @@ class StreamDecoder:
         self._text_delta: Callable[[dict[str, Any]], TextDelta | None] | None = (
             None  # the wire's, while it may be asked
         )
+        self._is_direct = False  # no stage wants text
         self._size = 0
         self._max_size = limits.max_stream_bytes
         self._seen = False  # some payload came out of the body
@@ -165,7 +156,10 @@ class StreamDecoder:
                         self._odd_payload(data, out)
                         continue
                     if self._text_delta is not None and (delta := self._text_delta(payload)) is not None:
-                        out.append(delta)
+                        if self._is_direct:
+                            out.append(delta)
+                        else:
+                            self._chain.feed_all((delta,), out)
                     else:
                         self._rare_payload(payload, data, out)
             elif isinstance(item, Mapping):
@@ -287,7 +281,7 @@ class StreamDecoder:
                 raise malformed("a payload is nested too deep") from None
         self._grow(size)
         if self._text_delta is not None and not self._loose and (delta := self._text_delta(payload)) is not None:
-            out.append(delta)
+            self._chain.feed_all((delta,), out)
         else:
             self._payload(payload, None, out)
 
@@ -352,8 +346,9 @@ class StreamDecoder:
         self._chain.feed_all(events, out)
         if wire.done:
             self.done, self._text_delta = True, None
-        elif self._text_delta is None and self._chain.passes(TextDelta):
+        elif self._text_delta is None:
             self._text_delta = wire.text_delta
+            self._is_direct = self._chain.passes(TextDelta)
 
     def _flush(self, out: list[Event]) -> None:
         """At a clean end of the body a last block counts although its blank line is missing, if it is whole."""

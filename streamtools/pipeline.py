@@ -127,7 +127,9 @@ class Pipeline:
         self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
         self._step = Step(trajectory, self._outbox)
-        self._pump = Pump(open_source(stream), decoder, self._step, self._outbox, transforms, limits.cancel_grace)
+        self._pump = Pump(
+            open_source(stream, limits), decoder, self._step, self._outbox, transforms, limits.cancel_grace
+        )
         self._dispatcher = Dispatcher(tools, limits, dispatch, self._step, self._start_call)
         self._idle_timeout = limits.idle_timeout
         self._drain = on_source_error == "drain"

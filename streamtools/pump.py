@@ -11,11 +11,12 @@ import anyio
 from anyio import CancelScope, current_effective_deadline
 from anyio.lowlevel import checkpoint
 
-from .decode import SLICE_BYTES, StreamDecoder, slices
+from .body import SLICE_BYTES, slices
+from .decode import StreamDecoder
 from .errors import StreamError, TruncatedStream
 from .events import Event, StreamEnd, Warning
 from .outbox import Outbox
-from .sources import Source, as_item
+from .sources import Source
 from .step import Step
 
 __all__ = ["Pump", "Transform"]
@@ -157,7 +158,7 @@ class Pump:
                     if self.must_pause or len(queue) >= outbox.size:
                         await self._pause()
                 else:
-                    for part in _parts(item):
+                    for part in self._parts(item):
                         events = decoder.feed(part)
                         if not direct:
                             yield events
@@ -179,6 +180,11 @@ class Pump:
         last = self._decoder.finish(self.stream_error())
         self.end = next((event for event in last if isinstance(event, StreamEnd)), self.end)
         return last
+
+    def _parts(self, item: Any) -> Iterable[bytes | Mapping[str, Any]]:
+        """What the source yielded, in pieces that the decoder takes."""
+        payload = self._source.as_item(item)
+        return () if payload is None else slices(payload)
 
     async def _pause(self) -> None:
         """Let others run: calls that were launched, and a consumer who is behind."""
@@ -215,12 +221,6 @@ def stray(error: BaseException) -> TruncatedStream:
 
 def _is_cancelled() -> bool:
     return current_effective_deadline() == -math.inf
-
-
-def _parts(item: Any) -> Iterable[bytes | Mapping[str, Any]]:
-    """What a source yielded, in pieces that the decoder takes."""
-    payload = as_item(item)
-    return () if payload is None else slices(payload)
 
 
 async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, None]:

@@ -57,7 +57,7 @@ class NDJSONDecoder:
                 self._size = 0
             if line and not line.isspace():
                 payloads.append(line)
-        self._between = not rest
+        self._between = not rest and not self._line
         if rest:
             self._size += len(rest)
             if self._size > self._max:

@@ -6,21 +6,27 @@ loop. Stages are plain objects without clock, loop or task, so a chain can be dr
     accumulate   fragments of calls → one call each (identity, names, order)
     finalize     a call's text → its arguments, verbatim or losslessly normalised, or why not
     validate     arguments → typed arguments, by the tool's own schema
+
+Two more are put before ``accumulate`` by who needs them:
+
+    split_think  reasoning between tags in the text → reasoning
+    text_calls   calls in the text, in the dialect of the model → fragments of calls
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ..events import Event
 from ..limits import Limits
 from ..tools import Toolset
 from .accumulate import Accumulate
 from .finalize import Finalize
+from .text import DIALECTS, split_think, text_calls
 from .validate import Validate
 
-__all__ = ["DEFAULT", "Chain", "Stage", "StageList"]
+__all__ = ["DEFAULT", "DIALECTS", "Chain", "Stage", "StageList", "StageRecipe", "split_think", "text_calls"]
 
 
 class Stage(Protocol):
@@ -89,6 +95,24 @@ def _wants(stage: Stage, kind: type[Event]) -> bool:
     return handles is None or kind in handles
 
 
+class StageRecipe(Protocol):
+    """Makes a stage that has to know the stream's tools or limits. Put it where a stage may be put.
+
+    If it has a `name`, the stage is called so in the list. A `StageList` is a recipe, too, for several stages at once.
+    """
+
+    def build(self, tools: Toolset, limits: Limits, id_salt: str, /) -> Stage:
+        """The stage for one stream.
+
+        Args:
+            tools: the registered tools.
+            limits: the stream's bounds.
+            id_salt: what makes this stream's made-up ids differ from another's.
+        """
+        ...
+
+
+StageSource: TypeAlias = "Stage | StageRecipe | Callable[[], Stage]"
 StageFactory: TypeAlias = "Callable[[Toolset, Limits, str], Stage]"
 
 
@@ -103,24 +127,24 @@ class StageList:
     >>> DEFAULT.insert_after("finalize", Redact)
     StageList(accumulate, finalize, Redact, validate)
 
-    A stage is given as a class or another callable without parameters; an instance serves too, but keeps its state
-    from one stream to the next.
+    A stage is given as a class or another callable without parameters; or as a `StageRecipe`, if it has to know the
+    tools or the limits. An instance serves too, but keeps its state from one stream to the next.
     """
 
     def __init__(self, stages: Iterable[tuple[str, StageFactory]]) -> None:
         self._stages = tuple(stages)
 
-    def insert_before(self, name: str, stage: Stage | Callable[[], Stage]) -> StageList:
+    def insert_before(self, name: str, stage: StageSource) -> StageList:
         """The same with `stage` before the one called `name`."""
         at = self._position(name)
         return StageList([*self._stages[:at], _named(stage), *self._stages[at:]])
 
-    def insert_after(self, name: str, stage: Stage | Callable[[], Stage]) -> StageList:
+    def insert_after(self, name: str, stage: StageSource) -> StageList:
         """The same with `stage` after the one called `name`."""
         at = self._position(name) + 1
         return StageList([*self._stages[:at], _named(stage), *self._stages[at:]])
 
-    def append(self, stage: Stage | Callable[[], Stage]) -> StageList:
+    def append(self, stage: StageSource) -> StageList:
         """The same with `stage` at the end."""
         return StageList([*self._stages, _named(stage)])
 
@@ -146,14 +170,18 @@ class StageList:
         raise ValueError(f"no stage called {name!r}; there are: {', '.join(self)}")
 
 
-def _named(stage: Stage | Callable[[], Stage]) -> tuple[str, StageFactory]:
-    if hasattr(stage, "feed") and not isinstance(stage, type):
-        instance: Stage = stage  # type: ignore[assignment]  # it has `feed`, so it is a stage and no factory
-        return type(stage).__name__, lambda *_: instance
+def _named(stage: StageSource) -> tuple[str, StageFactory]:
+    """The name of a stage, and what makes it. Which of the three it is, its methods tell."""
+    given: Any = stage
+    is_class = isinstance(stage, type)
+    name: str = getattr(given, "__name__", type(given).__name__)
+    if hasattr(given, "feed") and not is_class:
+        return name, lambda *_: given
+    if hasattr(given, "build") and not is_class:
+        return getattr(given, "name", name), given.build
     if not callable(stage):
         raise TypeError(f"a stage has feed() and finish(), or is a callable that makes one; not {stage!r}")
-    make: Callable[[], Stage] = stage
-    return getattr(stage, "__name__", type(stage).__name__), lambda *_: make()
+    return name, lambda *_: given()
 
 
 DEFAULT = StageList(

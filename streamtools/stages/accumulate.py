@@ -39,7 +39,6 @@ from .preview import PartialJSON
 __all__ = ["Accumulate"]
 
 _NOTHING: frozenset[str] = frozenset()
-_MAX_LABELS = 4096  # of calls, in one response; a hostile peer could give each fragment of a call another one
 _MAX_STATE_KEYS = 64  # of what goes back with one call; providers send up to four
 
 
@@ -117,10 +116,16 @@ class Accumulate:
             slot = self._begin(fragment)
         else:
             slot = self._by_id_or_new(fragment, id_) if id_ else self._by_index_or_new(fragment)
-        index = fragment.index
-        if index is not None and (index in self._by_index or len(self._by_index) < _MAX_LABELS):
-            self._by_index[index] = slot
+        if fragment.index is not None and self._may_remember(fragment.index):
+            self._by_index[fragment.index] = slot
         return slot
+
+    def _may_remember(self, label: int | str) -> bool:
+        """Whether there is room for this label: a hostile peer could give each fragment of a call another one."""
+        if label in self._by_index:
+            return True
+        is_short = isinstance(label, int) or len(label) <= self._limits.max_id_bytes
+        return is_short and len(self._by_index) < self._limits.max_open_blocks
 
     def _begin(self, fragment: ToolCallFragment) -> _Slot:
         """A call of a wire that says where calls begin."""
@@ -367,4 +372,4 @@ def _problem_error(problem: str | None, limits: Limits) -> ToolError | None:
         "argument_too_large": f"the arguments exceed max_argument_bytes={limits.max_argument_bytes}",
         "bad_path": "a piece of the arguments has no path or value that can be used",
     }
-    return InvalidArguments(texts[problem])
+    return InvalidArguments(texts.get(problem, f"the call is not whole: {problem}"))

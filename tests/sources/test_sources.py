@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import io
+from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import anthropic as anthropic_sdk
 import httpx
 import httpx2
 import openai
+import orjson
 import pytest
 from streams import anthropic, chat, stream
 
@@ -140,6 +143,72 @@ async def test_the_derived_events_of_the_anthropic_helper_are_not_counted_twice(
         assert body.closed
 
 
+class BlockingBody(httpx2.SyncByteStream):
+    """The same for a synchronous client."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self.chunks = iter(chunks)
+        self.closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.chunks
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def blocking_client_for(body: BlockingBody) -> httpx2.Client:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=body)
+
+    return httpx2.Client(transport=httpx2.MockTransport(answer))
+
+
+@pytest.mark.parametrize("how", ["new", "begun", "manager", "raw"])
+async def test_the_streams_of_the_synchronous_openai_client_are_read_without_blocking(how: str) -> None:
+    body = BlockingBody(CHAT)
+    with openai.OpenAI(api_key="k", http_client=blocking_client_for(body)) as client:
+        if how == "manager":
+            source: Any = client.chat.completions.stream(**REQUEST)
+        elif how == "raw":
+            source = client.chat.completions.with_streaming_response.create(**REQUEST, stream=True)
+        else:
+            source = client.chat.completions.create(**REQUEST, stream=True)
+        if how == "begun":
+            next(source)
+        is_whole(await run(source))
+    assert body.closed
+
+
+@pytest.mark.parametrize("how", ["new", "begun", "manager"])
+async def test_the_streams_of_the_synchronous_anthropic_client_are_read_without_blocking(how: str) -> None:
+    body = BlockingBody(MESSAGES)
+    with anthropic_sdk.Anthropic(api_key="k", http_client=blocking_client_for(body)) as client:
+        if how == "manager":
+            source: Any = client.messages.stream(**REQUEST, max_tokens=9)
+        else:
+            source = client.messages.create(**REQUEST, max_tokens=9, stream=True)
+        if how == "begun":
+            next(source)
+        is_whole(await run(source))
+    assert body.closed
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+async def test_a_response_of_a_synchronous_httpx_client_is_read_and_closed(library: Any) -> None:
+    def answer(request: Any) -> Any:
+        return library.Response(200, content=b"".join(CHAT))
+
+    with library.Client(transport=library.MockTransport(answer)) as client:
+        is_whole(await run(client.stream("POST", "http://test/")))
+        is_whole(await run(client.post("http://test/")))  # read already
+        response = client.send(client.build_request("POST", "http://test/"), stream=True)
+        async with pipeline(response) as events:
+            async for _ in events:
+                break
+        assert response.is_closed
+
+
 @pytest.mark.parametrize("library", [httpx, httpx2])
 async def test_a_response_of_httpx_or_httpx2_is_read_and_closed_also_when_the_consumer_leaves(library: Any) -> None:
     def answer(request: Any) -> Any:
@@ -169,8 +238,6 @@ async def test_an_error_page_with_a_status_says_what_came_instead_of_a_stream() 
 
 @pytest.mark.parametrize("wire", [CHAT, MESSAGES])
 async def test_bytes_text_and_payloads_make_the_same_turn(wire: list[bytes]) -> None:
-    import orjson
-
     whole = b"".join(wire)
     payloads = [orjson.loads(item.partition(b"data: ")[2]) for item in wire if b"[DONE]" not in item]
     for source in (
@@ -185,6 +252,10 @@ async def test_bytes_text_and_payloads_make_the_same_turn(wire: list[bytes]) -> 
         stream(wire),
         stream(payloads),
         stream([whole[:100].decode(), whole[100:]]),
+        iter(wire),
+        iter(payloads),
+        io.BytesIO(whole),
+        memoryview(whole),
     ):
         is_whole(await run(source))
     expected = parse(whole, tools=[add])
@@ -198,8 +269,10 @@ async def test_what_cannot_be_streamed_is_refused_before_anything_starts() -> No
     cases: list[tuple[Any, str]] = [
         (coroutine, "was not awaited"),
         ({"choices": []}, "stream=True"),
-        ((chunk for chunk in CHAT), "use the async client"),
-        (42, "cannot stream from int"),
+        ({"ResponseMetadata": {}, "stream": iter([])}, r"pass response\['stream'\]"),
+        (openai.types.chat.ChatCompletionMessage(role="assistant"), "ask for stream=True"),
+        (42, "cannot stream from int; pass an SDK's stream"),
+        (None, "cannot stream from NoneType"),
     ]
     for source, says in cases:
         with pytest.raises(TypeError, match=says):
@@ -207,10 +280,32 @@ async def test_what_cannot_be_streamed_is_refused_before_anything_starts() -> No
     coroutine.close()
 
 
+async def test_a_stream_that_cannot_be_closed_need_not_be() -> None:
+    class Bare:
+        def __init__(self) -> None:
+            self.items = iter(CHAT)
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return self  # type: ignore[return-value]
+
+        async def __anext__(self) -> bytes:
+            for item in self.items:
+                return item
+            raise StopAsyncIteration
+
+    is_whole(await run(Bare()))
+
+
+async def test_a_context_manager_that_opens_another_is_refused() -> None:
+    with pytest.raises(TypeError, match="which a context manager opened"):
+        await run(nullcontext(nullcontext()))
+
+
 async def test_an_item_that_is_nothing_we_know_is_an_error_that_names_its_type() -> None:
-    async with pipeline(stream([b"", 42])) as events:
-        with pytest.raises(TypeError, match="not int"):
-            _ = [event async for event in events]
+    for make in (stream, iter):
+        async with pipeline(make([b"", 42])) as events:  # type: ignore[operator]
+            with pytest.raises(TypeError, match=r"not int; make each item the provider's payload, a dict"):
+                _ = [event async for event in events]
 
 
 async def test_a_huge_chunk_is_worked_on_in_slices_so_that_the_consumer_keeps_up() -> None:

@@ -94,7 +94,9 @@ class LegacyEvents(CohereParts):
             call = told.calls[index] = LegacyCall(name)
             self._calls[index] = True
             self._out.append(ToolCallFragment(index, None, name, start=True, provider_state=_STATE))
-        if isinstance(parameters, str) and parameters:
+        if isinstance(parameters, str) and parameters and self._calls[index] is False:
+            self._unknown(payload)  # the call has ended
+        elif isinstance(parameters, str) and parameters:
             call.pieces.append(parameters)  # as many as the turn may hold: the accumulator counts them
             self._out.append(ToolCallFragment(index, arguments=parameters))
 

@@ -172,7 +172,7 @@ class PartialArgs:
                 return False
         elif type(there) is not _Text or not goes_on:
             return False
-        if self._grow(len(text)):
+        if text and self._grow(len(text)):
             there.append(text)
         return True
 

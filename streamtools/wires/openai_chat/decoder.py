@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from ...errors import LimitExceeded
 from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
+from ...surrogates import well_formed
 from ..base import WireDecoder, malformed, provider_error, read_text
 from .reasoning_details import ReasoningDetails
 from .think import LeadingThink
@@ -235,7 +236,7 @@ class OpenAIChatDecoder(WireDecoder):
 
     def _reasoning_state(self) -> dict[str, Any]:
         if self._reasoning_field is None and self._think and self._think.raw:
-            return {"inline": "".join(self._think.raw)}
+            return {"inline": well_formed("".join(self._think.raw))}
         return {"field": self._reasoning_field} if self._reasoning_field else {}
 
     # -- calls --

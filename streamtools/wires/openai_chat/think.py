@@ -42,7 +42,7 @@ class LeadingThink:
         if self.state == "gap":  # the white space between the block and the text belongs to neither
             stripped = text.lstrip()
             self._space_size += len(text) - len(stripped)
-            self.raw.append(text[: len(text) - len(stripped)])
+            self.raw[-1] += text[: len(text) - len(stripped)]
             return reasoning, self._to_text(stripped) if stripped or self._space_size > _MAX_SPACE else ""
         return reasoning, ""
 

@@ -1,0 +1,90 @@
+"""What a stream yields, as what the decoder takes: bytes, text, or a payload as the wire had it.
+
+bytes, text, mappings             as they are
+an event of an event source       its frame, written again: an event named "error" stays one
+an SDK's typed chunk              the payload that it was made of
+what an SDK derived from others   nothing: it would count twice
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from .langchain import LangChainChunks, is_chunk
+
+__all__ = ["Item", "as_item"]
+
+Item: TypeAlias = "bytes | str | Mapping[str, Any]"
+
+# Events that an SDK's accumulating helper adds beside the raw ones; taking both would count every delta twice.
+_DERIVED = frozenset({
+    # anthropic `messages.stream()`
+    "text", "thinking", "signature", "citation", "input_json", "compaction",
+    # openai `chat.completions.stream()`
+    "content.delta", "content.done", "refusal.delta", "refusal.done", "logprobs.content.delta",
+    "logprobs.content.done", "logprobs.refusal.delta", "logprobs.refusal.done",
+    "tool_calls.function.arguments.delta", "tool_calls.function.arguments.done",
+})  # fmt: skip
+
+# google-genai adds the HTTP headers of the response, and what its own tool loop did.
+_ADDED_BY_GENAI = ("sdkHttpResponse", "automaticFunctionCallingHistory", "parsed")
+_STANDARD_BASE64 = str.maketrans("-_", "+/")
+
+
+def as_item(item: Any) -> Item | None:
+    """What a stream yielded, as bytes, text or a plain payload; None for what an SDK derived from other items.
+
+    Raises:
+        TypeError: it is nothing of the kind; the message says what a stream may yield.
+    """
+    if isinstance(item, (bytes, str, Mapping)):
+        return item
+    if isinstance(item, (bytearray, memoryview)):
+        return bytes(item)
+    if is_chunk(item):
+        return LangChainChunks().payload(item)
+    kind = getattr(item, "type", None)
+    data = getattr(item, "data", None)
+    if kind == "chunk" and hasattr(item, "chunk"):
+        return _payload(item.chunk)
+    if isinstance(kind, str) and kind in _DERIVED:
+        return None
+    if isinstance(data, str) and hasattr(item, "event"):
+        return _frame(item.event, data)
+    if hasattr(data, "model_dump"):  # mistralai's CompletionEvent
+        return _payload(data)
+    return _payload(item)
+
+
+def _payload(item: Any) -> Mapping[str, Any]:
+    if hasattr(item, "to_dict"):
+        payload = item.to_dict()
+    elif hasattr(item, "model_dump"):
+        payload = item.model_dump(mode="json", by_alias=True, exclude_none=True)
+    else:
+        raise TypeError(
+            f"a stream yields bytes, text, mappings or chunks of an SDK, not {type(item).__name__}; "
+            "make each item the provider's payload, a dict, before you pass it on"
+        )
+    if not isinstance(payload, Mapping):
+        raise TypeError(f"{type(item).__name__}.to_dict() gave no mapping")
+    return _as_gemini_has_it(payload) if "candidates" in payload else payload
+
+
+def _frame(name: object, data: str) -> str:
+    """An event of an event stream; its name matters where it is all that tells an error."""
+    event = f"event: {name}\n" if name == "error" else ""
+    lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return event + "".join(f"data: {line}\n" for line in lines) + "\n"
+
+
+def _as_gemini_has_it(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A response of google-genai, whose base64 is the URL-safe one, as the wire has it."""
+    wire = {key: value for key, value in payload.items() if key not in _ADDED_BY_GENAI}
+    for candidate in wire["candidates"]:
+        for part in candidate.get("content", {}).get("parts", ()):
+            for holder, key in ((part, "thoughtSignature"), (part.get("inlineData"), "data")):
+                if holder and isinstance(text := holder.get(key), str):
+                    holder[key] = text.translate(_STANDARD_BASE64)
+    return wire

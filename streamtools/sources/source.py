@@ -1,0 +1,164 @@
+"""One stream that somebody holds: opened, read, and closed on every way out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import anyio
+
+from ..limits import Limits
+from .items import Item, as_item
+from .kinds import Kind, kind_of, response_of
+from .langchain import LangChainChunks, is_chunk
+from .threads import BlockingItems
+
+__all__ = ["Source", "open_source"]
+
+_ACCEPTED = (
+    "an SDK's stream, a response of httpx or aiohttp, or an iterable, asynchronous or not, of bytes, text or payloads"
+)
+_BLOCKING = {Kind.BLOCKING, Kind.BLOCKING_MANAGER, Kind.BLOCKING_RESPONSE}
+_STREAMS = set(Kind) - {Kind.MEMORY}
+_LINGER_S = 0.05  # how long the end of a body is waited for, when all that matters of it has come
+_BUFFERED = 8  # chunks that may be in an HTTP library's hands at once
+
+
+class Source:
+    """One stream: iterate `items` once, then `aclose`."""
+
+    def __init__(self, stream: Any, limits: Limits = Limits()) -> None:
+        self._stream = stream
+        self._limits = limits
+        self._opened = AsyncExitStack()
+        self._begun = False
+        self._body: AsyncIterator[bytes] | None = None  # of a response, to be read to its very end
+        self._langchain: LangChainChunks | None = None
+
+    async def items(self) -> AsyncIterator[Any]:
+        """Begin to read; what comes is for `as_item`. Call it in the task that iterates."""
+        self._begun = True
+        stream = self._stream
+        kind = kind_of(stream)
+        if kind is Kind.MANAGER:
+            stream = await self._opened.enter_async_context(stream)
+            kind = _check(stream)
+            if kind is Kind.MANAGER:
+                raise TypeError(f"cannot stream from {type(stream).__name__}, which a context manager opened")
+        return self._read(stream, kind)
+
+    def as_item(self, item: Any) -> Item | None:
+        """What this stream yielded as `as_item` has it; chunks that tell differences are added up.
+
+        Raises:
+            TypeError: it is nothing that a stream yields.
+        """
+        if not is_chunk(item):
+            return as_item(item)
+        if self._langchain is None:
+            self._langchain = LangChainChunks()
+        return self._langchain.payload(item)
+
+    async def aclose(self, error: BaseException | None = None) -> bool:
+        """Close the stream, and leave what was entered to open it. Idempotent.
+
+        Args:
+            error: what ended the reading; a context manager that was entered is told.
+
+        Returns:
+            Whether that manager took the error upon itself.
+        """
+        if not self._begun and (kind := kind_of(self._stream)) is not Kind.MANAGER:
+            self._begun = True
+            self._read(self._stream, kind)
+        if self._body is not None:
+            await _end(self._body, cancelled=error is not None)
+        opened, self._opened = self._opened, AsyncExitStack()
+        trace = None if error is None else error.__traceback__
+        return bool(await opened.__aexit__(type(error) if error else None, error, trace))
+
+    def _read(self, stream: Any, kind: Kind | None) -> AsyncIterator[Any]:
+        if kind is Kind.MEMORY:
+            held = _in_memory([stream] if isinstance(stream, (bytes, bytearray, memoryview, str)) else stream)
+            self._opened.push_async_callback(held.aclose)
+            return held
+        if kind in _BLOCKING:
+            blocking = BlockingItems(stream, self._limits.max_abandoned_threads)
+            self._opened.push_async_exit(blocking.leave)
+            return blocking
+        self._opened.push_async_callback(_close, stream)
+        chunks: Any = stream
+        if kind is Kind.RESPONSE:
+            response: Any = response_of(stream)
+            if response is not stream:
+                self._opened.push_async_callback(_close, response)
+            chunks = response.aiter_bytes()
+        elif kind is Kind.AIOHTTP:
+            chunks = stream.content.iter_any()
+        elif kind is Kind.EVENTS:
+            chunks = stream.aiter_sse()
+        items: AsyncIterator[Any] = aiter(chunks)
+        if items is not stream:
+            self._opened.push_async_callback(_close, items)
+        if kind in (Kind.RESPONSE, Kind.AIOHTTP):
+            self._body = items
+        return items
+
+
+def open_source(stream: Any, limits: Limits = Limits()) -> Source:
+    """A source for `stream`; nothing is read yet.
+
+    Raises:
+        TypeError: it is nothing that can be streamed; the message says what to pass instead.
+    """
+    _check(stream)
+    return Source(stream, limits)
+
+
+def _check(stream: Any) -> Kind:
+    name = type(stream).__name__
+    if inspect.isawaitable(stream):
+        raise TypeError(f"the stream is a {name} that was not awaited; write pipeline(await ...)")
+    if isinstance(stream, Mapping):
+        if kind_of(stream.get("stream")) in _STREAMS:  # botocore's answer to `converse_stream`
+            raise TypeError("the stream is one mapping, which holds it; pass response['stream']")
+        raise TypeError("the stream is one mapping; pass an iterable of payloads, or ask for stream=True")
+    if hasattr(stream, "model_dump"):
+        raise TypeError(f"cannot stream from {name}, which is one object of an SDK and no stream; ask for stream=True")
+    kind = kind_of(stream)
+    if kind is None:
+        raise TypeError(f"cannot stream from {name}; pass {_ACCEPTED}")
+    return kind
+
+
+async def _end(body: AsyncIterator[bytes], *, cancelled: bool) -> None:
+    """Bring a body to its end before it is closed.
+
+    After the last event its end is mostly here already. A connection whose response was not read to its end is not
+    used again, and the next request pays for a new one. Where the reader leaves in the middle, the body is cancelled
+    where it waits for more: httpx leaves generators that are merely closed to the garbage collector, which trio tells.
+    """
+    with anyio.move_on_after(0 if cancelled else _LINGER_S):
+        try:
+            for _ in range(_BUFFERED if cancelled else 1):
+                if await anext(body, None) is None:
+                    return
+        except Exception:
+            return  # the response is whole, or unwanted: how its connection ends is no news
+
+
+async def _close(stream: Any) -> None:
+    for name in ("aclose", "close"):
+        close = getattr(stream, name, None)
+        if callable(close):
+            result = close()
+            if inspect.isawaitable(result):
+                await result
+            return
+
+
+async def _in_memory(items: Iterable[Any]) -> AsyncGenerator[Any, None]:
+    for item in items:
+        yield item

@@ -1,0 +1,200 @@
+"""Streams that block: read, and closed, in a thread of their own.
+
+Theory of operation. Each stream has one thread, a daemon, which does everything that is done to it: enters, begins,
+pulls, closes. So nothing of the stream is ever touched by two threads, it finds its thread-local state again, and a
+reader that hangs does not keep the interpreter alive. The thread does one thing when it is asked to, and waits: it
+does not read ahead, since it would be stuck in a server's silence after the end of the response, and an item that it
+holds while it waits for the next would come too late. A hop costs some 60 µs an item (measured, both backends).
+
+Python cannot interrupt a thread. Who leaves while the stream is silent waits for its next item, or until the pump's
+grace is over; then the thread is given up: it closes the stream as soon as that lets it, unheard. How many of those
+the process may have at once is bounded.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from contextvars import Context, copy_context
+from functools import partial
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any
+
+import anyio
+from anyio import from_thread
+from anyio.lowlevel import current_token
+
+from ..errors import LimitExceeded
+from .kinds import Kind, kind_of, response_of, wrapped_by
+
+__all__ = ["BlockingItems"]
+
+_END: Any = object()
+_READABLE = {Kind.MEMORY, Kind.BLOCKING_RESPONSE, Kind.BLOCKING}
+
+_lock = threading.Lock()
+_given_up = 0  # threads of this process that were given up and still wait for a stream
+
+
+class BlockingItems:
+    """A stream that blocks, as an asynchronous iterator.
+
+    Args:
+        stream: an iterable, a response of a synchronous client, or a context manager that opens one of them.
+        max_given_up: how many threads may be given up before no stream is begun.
+    """
+
+    def __init__(self, stream: Any, max_given_up: int) -> None:
+        self._stream = stream
+        self._max_given_up = max_given_up
+        self._thread: _Thread | None = None
+        self._items: Iterator[Any] | None = None
+        self._opened = ExitStack()
+
+    def __aiter__(self) -> BlockingItems:
+        """Itself: it can be read once."""
+        return self
+
+    async def __anext__(self) -> Any:
+        """The next item, from the thread; the event loop is never blocked."""
+        if self._thread is None:
+            if _given_up >= self._max_given_up:
+                raise too_many(self._max_given_up)
+            self._thread = _Thread()
+        item = await self._thread.run(self._next)
+        if item is _END:
+            raise StopAsyncIteration
+        return item
+
+    async def leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Close what was opened, as the exit of a context manager; once."""
+        if self._thread is None:  # not begun, so that nothing is known to be open but the stream itself
+            self._thread = _Thread()
+            close_later(self._opened, self._stream)
+        return bool(await self._thread.stop(partial(self._opened.__exit__, kind, error, trace)))
+
+    # -- in the thread --
+
+    def _next(self) -> Any:
+        if self._items is None:
+            self._items = self._begin()
+        return next(self._items, _END)
+
+    def _begin(self) -> Iterator[Any]:
+        stream = self._stream
+        kind = kind_of(stream)
+        if kind is Kind.BLOCKING_MANAGER:
+            stream = self._opened.enter_context(stream)
+            kind = kind_of(stream)
+            if kind not in _READABLE:
+                raise TypeError(f"cannot stream from {type(stream).__name__}, which a context manager opened")
+        if kind is Kind.MEMORY:
+            return iter([stream] if isinstance(stream, (bytes, bytearray, memoryview, str)) else stream)
+        close_later(self._opened, stream)
+        chunks: Iterable[Any] = stream
+        if kind is Kind.BLOCKING_RESPONSE:
+            response: Any = response_of(stream)
+            if response is not stream:
+                close_later(self._opened, response)
+            chunks = response.iter_bytes()
+        items = iter(chunks)
+        if items is not stream:
+            close_later(self._opened, items)
+        return items
+
+
+def close_later(opened: ExitStack, stream: Any) -> None:
+    """Have `stream` closed with what was opened, if it can be."""
+    close = getattr(stream, "close", None) or getattr(wrapped_by(stream), "close", None)
+    if callable(close):
+        opened.callback(close)
+
+
+def too_many(limit: int) -> LimitExceeded:
+    """The error of a stream that is not begun, because too many others hang."""
+    where = "the number of threads that were left waiting for a silent stream"
+    return LimitExceeded("max_abandoned_threads", limit=limit, value=_given_up, where=where)
+
+
+class _Job:
+    """Something to do in the thread, and what came of it."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.is_last = False
+        self.done = anyio.Event()
+        self.is_awaited = True
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.value = self.function()
+        except BaseException as error:  # raised where it is awaited
+            self.error = error
+
+
+def _context() -> Context:
+    """The caller's context variables, for a thread in which no async library runs, whatever anyio left in them."""
+    context = copy_context()
+    if (sniffio := sys.modules.get("sniffio")) is not None:
+        context.run(sniffio.current_async_library_cvar.set, None)
+    return context
+
+
+class _Thread:
+    """One thread that does what it is asked to, one thing after the other, in one context."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._token = current_token()
+        self._has_ended = False
+        self._is_given_up = False
+        target = _context().run
+        threading.Thread(target=target, args=(self._serve,), name="streamtools source", daemon=True).start()
+
+    async def run(self, function: Callable[[], Any], *, is_last: bool = False) -> Any:
+        """Call `function` in the thread. If this is cancelled, what comes of it goes nowhere."""
+        job = _Job(function)
+        job.is_last = is_last
+        self._jobs.put(job)
+        try:
+            await job.done.wait()
+        finally:
+            job.is_awaited = False
+        if job.error is not None:
+            raise job.error
+        return job.value
+
+    async def stop(self, function: Callable[[], Any]) -> Any:
+        """Call `function` in the thread as its last deed. If this is cancelled, that is done unheard."""
+        global _given_up
+        try:
+            return await self.run(function, is_last=True)
+        except anyio.get_cancelled_exc_class():
+            with _lock:
+                self._is_given_up = not self._has_ended
+                _given_up += self._is_given_up
+            raise
+
+    def _serve(self) -> None:
+        global _given_up
+        while True:
+            job = self._jobs.get()
+            job.run()
+            if job.is_last:
+                with _lock:
+                    self._has_ended = True
+                    _given_up -= self._is_given_up
+            if job.is_awaited:
+                try:
+                    from_thread.run_sync(job.done.set, token=self._token)
+                except RuntimeError:  # the event loop is gone, and with it whoever waited
+                    return
+            if job.is_last:
+                return

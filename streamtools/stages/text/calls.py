@@ -1,0 +1,239 @@
+"""Tool calls that stand in the text: text in, the text around them and `ToolCallFragment`s out.
+
+Theory of operation. Between calls the stage looks for what may begin one in its dialect, and holds back only what
+may still become that. From there a parser of the dialect reads (`Reader`), in one of three states:
+
+    candidate   Nothing was told yet. All that was read is held; if it is no call after all, or the text ends, it is
+                text again, and the search goes on behind it.
+    call        The name has come and the arguments have begun, so the call was announced (`Calls.begin`), which nothing
+                can take back. Arguments go out as they come.
+    spoiled     The markup of an announced call is broken. What follows up to its closing marker is added to its
+                arguments, so that nothing is lost; it is told as cut, or its arguments are no JSON: it cannot run.
+
+A call ends at its closing marker, or where the list that it stands in goes on or ends. If the text ends before, it was
+cut, and is told so. Where a dialect has neither, its call ends with the response, as calls of the chat wire do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from ...events import StreamEnd, ToolCallFragment
+from ...limits import Limits
+from ...tools import Toolset
+from .markers import Markers
+from .parts import TextStage
+from .reader import NotACall, Parsing, Reader, TextOver
+
+__all__ = ["Calls", "Dialect", "Parser", "TextCalls"]
+
+
+class Calls:
+    """Where a parser tells the calls that it reads. One is open at a time.
+
+    Args:
+        dialect: goes into the labels of its calls.
+        tools: what may be called.
+        reader: what the parser reads from.
+        tell: takes each fragment.
+    """
+
+    def __init__(self, dialect: str, tools: Toolset, reader: Reader, tell: Callable[[ToolCallFragment], None]) -> None:
+        self.tools = tools
+        self.count = 0
+        """Calls so far."""
+        self.is_open = False
+        self.close: str | None = None
+        """The closing marker of the open call; None if it has none."""
+        self.is_json = False
+        """The open call has arguments, and they are JSON that the model wrote, not composed of parts."""
+        self._verbatim = True
+        self._dialect = dialect
+        self._reader = reader
+        self._tell = tell
+        self._label = ""
+        self._left = ""  # label of the call that ends with the response, or with the next call
+
+    def knows(self, name: str) -> bool:
+        """Whether a tool of that name is registered."""
+        return name.removeprefix("functions.") in self.tools.names
+
+    def begin(self, name: str, call_id: str | None = None, *, close: str | None, verbatim: bool = True) -> None:
+        """A call: there is no way back.
+
+        Args:
+            name: the tool's.
+            call_id: the call's, if the dialect has one.
+            close: the marker that ends it.
+            verbatim: its arguments are JSON that the model wrote.
+
+        Raises:
+            NotACall: the name is none.
+        """
+        if not name or len(name) > self._reader.limits.max_name_bytes:
+            raise NotACall
+        self._reader.let_go()
+        if self._left:
+            self._tell(ToolCallFragment(self._left, end=True))
+            self._left = ""
+        self.count += 1
+        self.is_open, self.close = True, close
+        self.is_json, self._verbatim = False, verbatim
+        self._label = f"{self._dialect}:{self.count}"
+        self._tell(ToolCallFragment(self._label, call_id, name, start=True))
+
+    def add(self, text: str) -> None:
+        """More of the open call's arguments."""
+        if text:
+            self.is_json = self._verbatim
+            self._tell(ToolCallFragment(self._label, arguments=text))
+
+    def end(self, *, cut: bool = False) -> None:
+        """The open call has ended. The next may be text."""
+        self.is_open = False
+        self._tell(ToolCallFragment(self._label, end=True, cut=cut))
+        self._reader.hold()
+
+    def leave(self) -> None:
+        """The open call is whole, and ends with the next call or with the response. What comes next may be text."""
+        self.is_open = False
+        self._left = self._label
+        self._reader.hold()
+
+
+Parser: TypeAlias = Callable[[Reader, Calls], Parsing[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How a family of models writes calls."""
+
+    name: str
+    anywhere: Mapping[str, Parser]
+    """What begins a call wherever it stands, and who reads it from there."""
+    at_line_start: Mapping[str, Parser] = field(default_factory=dict)
+    """What begins a call only if nothing but blanks stands before it in its line."""
+    openers: Markers = field(init=False, repr=False)
+    """All of these."""
+    first_characters: frozenset[str] = field(init=False, repr=False)
+    """The characters that they begin with."""
+
+    def __post_init__(self) -> None:
+        openers = [*self.anywhere, *self.at_line_start]
+        object.__setattr__(self, "openers", Markers(openers))  # it is frozen
+        object.__setattr__(self, "first_characters", frozenset(opener[0] for opener in openers))
+
+
+class TextCalls(TextStage):
+    """Turns the calls in the text into `ToolCallFragment`s. Stands before ``accumulate``.
+
+    Args:
+        dialect: how calls are written.
+        tools: what may be called.
+        limits: bounds on names and arguments.
+    """
+
+    def __init__(self, dialect: Dialect, tools: Toolset, limits: Limits) -> None:
+        super().__init__()
+        self._dialect = dialect
+        self._first_characters = dialect.first_characters
+        self._lines = bool(dialect.at_line_start)
+        self._reader = Reader(limits, lines=self._lines)
+        self._calls = Calls(dialect.name, tools, self._reader, self._tell_between)
+        self._parsing: Parsing[None] | None = None
+
+    def _is_plain(self, text: str) -> bool:
+        if self._parsing is not None or self._reader.text or not self._first_characters.isdisjoint(text):
+            return False
+        if self._lines:
+            self._reader.passed(text)
+        return True
+
+    def _text(self, text: str) -> None:
+        self._reader.feed(text)
+        self._read()
+
+    def _text_over(self) -> None:
+        self._reader.over = True
+        self._read()
+        self._reader.begin_again()  # a wire may tell several texts
+
+    def _stream_end(self, end: StreamEnd) -> StreamEnd:
+        return replace(end, finish="tool_calls") if end.finish == "stop" and self._calls.count else end
+
+    def _read(self) -> None:
+        """Read all that has come."""
+        while self._parsing is not None or self._seek():
+            assert self._parsing is not None, "one was found"
+            try:
+                next(self._parsing)
+                return
+            except StopIteration:
+                self._parsing = None
+                self._reader.let_go()
+            except NotACall:
+                self._give_up()
+            except TextOver:
+                self._cut()
+
+    def _seek(self) -> bool:
+        """Look for the beginning of a call; tell the text before it."""
+        reader, dialect = self._reader, self._dialect
+        text, start = reader.text, reader.at
+        at = start
+        while found := dialect.openers.search(text, at):
+            at = found.end()
+            parser = dialect.anywhere.get(found[0])
+            if parser is None and reader.begins_line(found.start()):
+                parser = dialect.at_line_start[found[0]]
+            if parser is not None:
+                self._tell_text(text[start : found.start()])
+                reader.at = found.start()
+                reader.hold()
+                self._parsing = parser(reader, self._calls)
+                return True
+        reader.at = len(text) if reader.over else dialect.openers.held_from(text, at)
+        self._tell_text(text[start : reader.at])
+        if reader.at == len(text):
+            reader.feed("")
+        return False
+
+    def _give_up(self) -> None:
+        """What is being read is no call, or a broken one."""
+        rest = self._reader.take_back()
+        if self._calls.is_open and self._calls.close is not None:
+            self._parsing = _spoiled(self._reader, self._calls, self._calls.close, rest)
+            return
+        self._parsing = None
+        if self._calls.is_open:
+            self._calls.end(cut=True)
+        self._tell_text(rest)
+
+    def _cut(self) -> None:
+        """The text ended in what is being read."""
+        self._parsing = None
+        if self._calls.is_open:
+            self._calls.end(cut=True)
+            self._reader.at = len(self._reader.text)  # some of a closing marker
+            self._reader.let_go()
+        else:
+            self._tell_text(self._reader.take_back())
+
+
+def _spoiled(reader: Reader, calls: Calls, close: str, rest: str) -> Parsing[None]:
+    """Read a broken call to its closing marker. `rest` was read since its arguments."""
+    was_json, more = calls.is_json, False
+
+    def take(piece: str) -> None:
+        nonlocal more
+        more = more or not piece.isspace()
+        calls.add(piece)
+
+    if rest:
+        take(rest)
+    yield from reader.until(Markers([close]), take)
+    reader.at += len(close)
+    # JSON with something behind it is none any more. Whatever else was spoiled might look like good arguments.
+    calls.end(cut=not (was_json and more))

@@ -1,0 +1,274 @@
+"""Calls written as a Python list: ``[get_weather(city='Paris', days=3), get_time(zone="CET")]``.
+
+Read by a grammar of its own and never evaluated: keyword arguments whose values are literals, namely strings, numbers
+as JSON has them, ``True False None`` (or ``true false null``), lists, tuples and dicts with string keys. Anything else
+in the list (a variable, an operator, a positional argument), and all of it is text. So nothing is told before the list
+has ended, and one list holds at most `max_argument_bytes`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .calls import Calls
+from .markers import Markers
+from .parameters import escaped
+from .reader import NotACall, Parsing, Reader
+
+__all__ = ["PYTHONIC_MARKERS", "dotted_call", "marked_list", "plain_list"]
+
+PYTHONIC_MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
+"""Opening and closing markers that some models put around the list: Llama 4, LFM2."""
+
+_WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NUMBER_END = Markers(" \t\r\n,)]}:")
+_MAX_NUMBER = 4400  # characters: the longest integer that is parsed has 4300 digits
+_MAX_DEPTH = 100  # of brackets: each is read by two generators, one inside the other, and Python nests a thousand
+_CLOSING = {"[": "]", "(": ")"}
+_QUOTES = "'\""
+_STOPS = {quote: Markers([quote, "\\", "\n"]) for quote in _QUOTES}
+_LONG_STOPS = {quote: Markers([quote, "\\"]) for quote in _QUOTES}
+# Python's escape → what stands for it in a JSON string.
+_ESCAPES = {
+    "\n": "", "\\": "\\\\", "'": "'", '"': '\\"', "a": "\\u0007", "b": "\\b", "f": "\\f", "n": "\\n", "r": "\\r",
+    "t": "\\t", "v": "\\u000b",
+}  # fmt: skip
+_HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
+_HEX = re.compile(r"[0-9a-fA-F]*")
+
+_Heard = list[tuple[str, str]]  # name and arguments of each call
+
+
+def plain_list(reader: Reader, calls: Calls) -> Parsing[None]:
+    """A list without a marker: only registered tools are called."""
+    heard: _Heard = []
+    yield from _List(reader, calls, known_only=True).read(heard)
+    _tell(heard, calls)
+
+
+def marked_list(reader: Reader, calls: Calls) -> Parsing[None]:
+    """A list between two markers, the second of which may be missing."""
+    close = PYTHONIC_MARKERS[(yield from reader.expect(*PYTHONIC_MARKERS))]
+    heard: _Heard = []
+    yield from reader.spaces()
+    yield from _List(reader, calls, known_only=False).read(heard)
+    _tell(heard, calls)
+    yield from reader.spaces()
+    yield from reader.expect(close)
+
+
+def dotted_call(reader: Reader, calls: Calls) -> Parsing[None]:
+    """One call without a list, as Llama 3.1 calls its own tools: ``brave_search.call(query="...")``."""
+    name, arguments = yield from _List(reader, calls, known_only=False).call()
+    if not name.endswith(".call"):
+        raise NotACall
+    calls.begin(name.removesuffix(".call"), close=None)
+    calls.add(arguments)
+    calls.leave()
+
+
+def _tell(heard: _Heard, calls: Calls) -> None:
+    for name, arguments in heard:
+        calls.begin(name, close=None)
+        calls.add(arguments)
+        calls.end()
+
+
+class _List:
+    """The grammar. Each method reads one thing, and returns it as JSON text."""
+
+    def __init__(self, reader: Reader, calls: Calls, *, known_only: bool) -> None:
+        self._reader = reader
+        self._calls = calls
+        self._known_only = known_only
+        self._left = reader.limits.max_argument_bytes
+        self._depth_left = min(reader.limits.max_json_depth, _MAX_DEPTH)
+
+    def read(self, heard: _Heard) -> Parsing[None]:
+        """The list of calls."""
+        reader = self._reader
+        yield from reader.expect("[")
+        yield from reader.spaces()
+        while True:
+            heard.append((yield from self.call()))
+            if not (yield from self._more("]")):
+                return
+
+    def call(self) -> Parsing[tuple[str, str]]:
+        """One call: its name and its arguments."""
+        reader = self._reader
+        self._spend(1)
+        name = yield from reader.name()
+        if self._known_only and not self._calls.knows(name):
+            raise NotACall
+        yield from reader.spaces()
+        yield from reader.expect("(")
+        keys: set[str] = set()
+        pieces: list[str] = []
+        if (yield from reader.spaces()) == ")":
+            reader.at += 1
+            return name, "{}"
+        while True:
+            key = yield from reader.name()
+            if key in keys or not key.isidentifier():
+                raise NotACall
+            keys.add(key)
+            yield from reader.spaces()
+            yield from reader.expect("=")
+            pieces.append(f'"{escaped(key)}": {(yield from self._value())}')
+            self._spend(len(key))
+            if not (yield from self._more(")")):
+                return name, "{" + ", ".join(pieces) + "}"
+
+    def _more(self, closing: str) -> Parsing[bool]:
+        """Read a comma or the closing bracket, or both; returns whether there is more before it."""
+        reader = self._reader
+        yield from reader.spaces()
+        if (yield from reader.expect(",", closing)) == closing:
+            return False
+        if (yield from reader.spaces()) != closing:
+            return True
+        reader.at += 1
+        return False
+
+    def _value(self) -> Parsing[str]:
+        self._spend(1)
+        first = yield from self._reader.spaces()
+        if first in _QUOTES:
+            return (yield from self._string())
+        if first in "[(":
+            return (yield from self._sequence(first))
+        if first == "{":
+            return (yield from self._dict())
+        if first.isalpha():
+            word = yield from self._reader.word(len("False"))
+            if word not in _WORDS:
+                raise NotACall
+            return _WORDS[word]
+        pieces: list[str] = []
+        yield from self._reader.until(_NUMBER_END, pieces.append, _MAX_NUMBER)
+        number = "".join(pieces)
+        if not _NUMBER.fullmatch(number):
+            raise NotACall
+        self._spend(len(number))
+        return number
+
+    def _sequence(self, opening: str) -> Parsing[str]:
+        """A list, or a tuple: JSON has only one of them."""
+        self._enter()
+        self._reader.at += 1
+        items: list[str] = []
+        closing = _CLOSING[opening]
+        if (yield from self._reader.spaces()) == closing:
+            self._reader.at += 1
+        else:
+            items.append((yield from self._value()))
+            one = (yield from self._reader.spaces()) == closing
+            if one and opening == "(":  # not a tuple: brackets around a value
+                self._reader.at += 1
+                self._depth_left += 1
+                return items[0]
+            while (yield from self._more(closing)):
+                items.append((yield from self._value()))
+        self._depth_left += 1
+        return f"[{', '.join(items)}]"
+
+    def _dict(self) -> Parsing[str]:
+        self._enter()
+        self._reader.at += 1
+        items: list[str] = []
+        if (yield from self._reader.spaces()) == "}":
+            self._reader.at += 1
+        else:
+            while True:
+                if (yield from self._reader.spaces()) not in _QUOTES:
+                    raise NotACall
+                key = yield from self._string()
+                yield from self._reader.spaces()
+                yield from self._reader.expect(":")
+                items.append(f"{key}: {(yield from self._value())}")
+                if not (yield from self._more("}")):
+                    break
+        self._depth_left += 1
+        return "{" + ", ".join(items) + "}"
+
+    def _string(self) -> Parsing[str]:
+        """A string in one or three quotes, without a prefix."""
+        reader = self._reader
+        quote = yield from reader.expect(*_QUOTES)
+        quotes = 1
+        while quotes < 3 and (yield from reader.peek()) == quote:
+            reader.at += 1
+            quotes += 1
+        if quotes == 2:
+            return '""'
+        pieces: list[str] = []
+        yield from (self._long_string if quotes == 3 else self._short_string)(quote, pieces)
+        return f'"{"".join(pieces)}"'
+
+    def _short_string(self, quote: str, pieces: list[str]) -> Parsing[None]:
+        while (stop := (yield from self._run(_STOPS[quote], pieces))) != quote:
+            if stop == "\n":
+                raise NotACall
+            pieces.append((yield from self._escape()))
+
+    def _long_string(self, quote: str, pieces: list[str]) -> Parsing[None]:
+        quotes = 0
+        while quotes < 3:
+            if (yield from self._reader.peek()) != quote:
+                pieces.append(escaped(quote * quotes))
+                quotes = 0
+                if (yield from self._run(_LONG_STOPS[quote], pieces)) != quote:
+                    pieces.append((yield from self._escape()))
+                    continue
+                quotes = 1
+            else:
+                self._reader.at += 1
+                quotes += 1
+
+    def _run(self, stops: Markers, pieces: list[str]) -> Parsing[str]:
+        """The inside of a string, and what stops it, which is taken."""
+        start = len(pieces)
+        stop = yield from self._reader.until(stops, lambda piece: pieces.append(escaped(piece)), self._left)
+        self._reader.at += 1
+        self._spend(sum(map(len, pieces[start:])) + 1)
+        return stop
+
+    def _escape(self) -> Parsing[str]:
+        """What follows a backslash."""
+        reader = self._reader
+        character = yield from reader.peek()
+        reader.at += 1
+        if character in _HEX_DIGITS:
+            return (yield from self._code(_HEX_DIGITS[character]))
+        if character in _ESCAPES:
+            return _ESCAPES[character]
+        if character.isdigit() or character == "N":  # octal, which nobody means; a character's name
+            raise NotACall
+        return "\\\\" + escaped(character)  # an unknown one is no escape in Python
+
+    def _code(self, digits: int) -> Parsing[str]:
+        text = ""
+        while len(text) < digits:
+            character = yield from self._reader.peek()
+            if not _HEX.fullmatch(character):
+                raise NotACall
+            text += character
+            self._reader.at += 1
+        if digits <= 4:
+            return f"\\u{text:0>4}"  # half of a pair may follow the other; that is for the arguments' parser
+        code = int(text, 16)
+        if code > 0x10FFFF:
+            raise NotACall
+        return escaped(chr(code))
+
+    def _enter(self) -> None:
+        self._depth_left -= 1
+        if self._depth_left < 0:
+            raise NotACall
+
+    def _spend(self, characters: int) -> None:
+        self._left -= characters
+        if self._left < 0:
+            raise NotACall

@@ -1,0 +1,298 @@
+"""The text that a parser of calls reads: cut anywhere, read as if it were whole.
+
+A parser is a generator. What it reads with are generators, too: ``yield from reader.spaces()`` gives its result when
+enough text has come, and lets the stage wait for more until then. So a parser is written as the grammar is read, and no
+text is ever read twice: time is linear, however the text is cut.
+
+While a parser has not announced a call, all that it has read is kept (`hold`), since it may turn out to be text. How
+much that can be is bounded by the parser, character by character, so that the outcome does not depend on the cuts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from typing import TypeAlias, TypeVar
+
+from pydantic_core import from_json
+
+from ...limits import Limits
+from .markers import Markers
+
+__all__ = ["NotACall", "Parsing", "Reader", "TextOver"]
+
+T = TypeVar("T")
+Parsing: TypeAlias = Generator[None, None, T]
+"""Something that reads: it yields when it needs more text, and returns what it found."""
+
+_MAX_SPACE = 4096  # characters of white space in one place; no model writes a tenth of it
+_MAX_SCALAR = 4400  # characters of a number, true, false or null: the longest integer that is parsed has 4300 digits
+
+_match_word = re.compile(r"[\w.\-]*").match
+_search_bracket = re.compile(r'["{}\[\]]').search
+_search_string_end = re.compile(r'["\\]').search
+_STRING_STOPS = Markers('"\\')
+_SCALAR_END = " \t\r\n,]}"
+_SCALAR_STOPS = Markers(_SCALAR_END)
+
+
+class NotACall(Exception):
+    """What was read since the last `Reader.hold` is no call of this dialect."""
+
+
+class TextOver(Exception):
+    """The text ended before the parser did."""
+
+
+class Reader:
+    """What a parser reads from. `at` is where it is in `text`; the parser moves it past what it has taken.
+
+    Args:
+        limits: bounds on names and arguments.
+        lines: keep account of where lines begin.
+    """
+
+    __slots__ = ("_before", "_from", "_held", "_lines", "at", "limits", "over", "text")
+
+    def __init__(self, limits: Limits, *, lines: bool) -> None:
+        self.limits = limits
+        self.text = ""
+        """Text that came and was not taken, and what the parser is at."""
+        self.at = 0
+        self.over = False
+        """No more text will come."""
+        self._held: list[str] = []  # taken, and still needed if this is no call; what came before `text`
+        self._from = -1  # where in `text` the rest of it begins; -1 if nothing is to be kept
+        self._lines = lines
+        self._before = "\n"  # ends as the text before `text` does; that of the whole begins a line
+
+    # -- for the stage --
+
+    def feed(self, text: str) -> None:
+        """Take more text."""
+        at = self.at
+        if at:
+            if self._lines:
+                self.passed(self.text[:at])
+            if self._from >= 0:
+                self._held.append(self.text[self._from : at])
+                self._from = 0
+            text = self.text[at:] + text
+            self.at = 0
+        elif self.text:
+            text = self.text + text
+        self.text = text
+
+    def begin_again(self) -> None:
+        """Another text will come."""
+        self.over = False
+        self._before = "\n"
+
+    def passed(self, text: str) -> None:
+        """Take note of text that went by without being fed."""
+        if text.isspace():
+            begins = _begins_line(text, len(text))
+            if begins is not None:
+                self._before = "\n" if begins else "x"
+        elif text:
+            self._before = text
+
+    def begins_line(self, at: int) -> bool:
+        """Whether there is only white space in this line before `at`."""
+        begins = _begins_line(self.text, at)
+        return bool(_begins_line(self._before, len(self._before)) if begins is None else begins)
+
+    def hold(self) -> None:
+        """Keep what is read from here on: it may be text."""
+        self._held, self._from = [], self.at
+
+    def let_go(self) -> None:
+        """What was read is no text."""
+        self._held, self._from = [], -1
+
+    def take_back(self) -> str:
+        """What was held, as the text that it is."""
+        if self._from < 0:
+            return ""
+        held = "".join([*self._held, self.text[self._from : self.at]])
+        self.let_go()
+        return held
+
+    # -- for parsers --
+
+    def more(self) -> Parsing[None]:
+        """Wait for more text."""
+        if self.over:
+            raise TextOver
+        yield
+
+    def peek(self) -> Parsing[str]:
+        """The next character, which is not taken."""
+        while self.at >= len(self.text):
+            yield from self.more()
+        return self.text[self.at]
+
+    def spaces(self) -> Parsing[str]:
+        """Take white space; returns the character after it."""
+        for _ in range(_MAX_SPACE):
+            character = yield from self.peek()
+            if not character.isspace():
+                return character
+            self.at += 1
+        raise NotACall
+
+    def expect(self, *literals: str) -> Parsing[str]:
+        """Take one of these, none of which begins another; returns which."""
+        while True:
+            for literal in literals:
+                if self.text.startswith(literal, self.at):
+                    self.at += len(literal)
+                    return literal
+            rest = self.text[self.at : self.at + max(map(len, literals))]
+            if not any(literal.startswith(rest) for literal in literals):
+                raise NotACall
+            yield from self.more()
+
+    def word(self, limit: int) -> Parsing[str]:
+        """Take letters, digits and ``_ . -``: a name, maybe an empty one. There is no call if it has more than `limit`
+        characters."""
+        pieces: list[str] = []
+        left: int | None = limit
+        while True:
+            match = _match_word(self.text, self.at)
+            assert match is not None, "it may be empty"
+            left = self._take(match.end(), pieces.append, left)
+            if self.at < len(self.text):
+                return "".join(pieces)
+            yield from self.more()
+
+    def name(self) -> Parsing[str]:
+        """Take a tool's name."""
+        name = yield from self.word(self.limits.max_name_bytes)
+        if not name:
+            raise NotACall
+        return name
+
+    def until(self, stops: Markers, take: Callable[[str], object], limit: int | None = None) -> Parsing[str]:
+        """Take the text before the first of `stops`, in pieces; returns the stop, which is not taken.
+
+        `limit`: there is no call if it has more characters; None: it may have any number.
+        """
+        while True:
+            found = stops.search(self.text, self.at)
+            limit = self._take(found.start() if found else stops.held_from(self.text, self.at), take, limit)
+            if found:
+                return found[0]
+            yield from self.more()
+
+    def _take(self, end: int, take: Callable[[str], object], limit: int | None) -> int | None:
+        """Take the text up to `end`, or as much of it as is allowed; returns how much more is."""
+        size = end - self.at
+        piece = self.text[self.at : end if limit is None or size <= limit else self.at + limit]
+        self.at += len(piece)
+        if piece:
+            take(piece)
+        if limit is None:
+            return None
+        if size > limit:
+            raise NotACall
+        return limit - size
+
+    def string(self, limit: int) -> Parsing[str]:
+        """Take a JSON string that is written with at most `limit` characters; returns what it says."""
+        yield from self.expect('"')
+        pieces: list[str] = []
+        while True:
+            left = limit - sum(map(len, pieces))
+            if left < 0:
+                raise NotACall
+            stop = yield from self.until(_STRING_STOPS, pieces.append, left)
+            self.at += 1
+            if stop == '"':
+                break
+            escaped = yield from self.peek()
+            self.at += 1
+            pieces.append(stop + escaped)
+        try:
+            value = from_json(f'"{"".join(pieces)}"')
+        except ValueError:
+            raise NotACall from None
+        assert isinstance(value, str), "it stands in quotes"
+        return value
+
+    def value(self, take: Callable[[str], object], limit: int | None = None) -> Parsing[None]:
+        """Take one JSON value as it stands, in pieces. Whether it is valid is not looked at, only where it ends.
+
+        `limit`: there is no call if it has more characters; None: it may have any number.
+        """
+        first = yield from self.peek()
+        if first not in '{["':
+            if first in _SCALAR_END:
+                raise NotACall
+            yield from self.until(_SCALAR_STOPS, take, _MAX_SCALAR)
+            return
+        extent = _Extent(self.limits.max_json_depth)
+        while True:
+            end = extent.scan(self.text, self.at)
+            limit = self._take(end or len(self.text), take, limit)
+            if extent.broken:
+                raise NotACall
+            if end:
+                return
+            yield from self.more()
+
+
+class _Extent:
+    """Where a JSON value ends, by its brackets and quotes."""
+
+    __slots__ = ("_escaped", "_expected", "_in_string", "_max_depth", "broken")
+
+    def __init__(self, max_depth: int) -> None:
+        self._expected: list[str] = []  # the closing bracket of each container that is open
+        self._max_depth = max_depth
+        self._in_string = self._escaped = False
+        self.broken = False
+        """A bracket closes what is not open, or too many are open: nothing that follows can mend it."""
+
+    def scan(self, text: str, at: int) -> int:
+        """Read on; returns where in `text` the value ends or breaks, or 0 if it goes on."""
+        expected = self._expected
+        while at < len(text):
+            if self._in_string:
+                if self._escaped:
+                    self._escaped = False
+                    at += 1
+                    continue
+                match = _search_string_end(text, at)
+                if match is None:
+                    return 0
+                at = match.end()
+                if match[0] == "\\":
+                    self._escaped = True
+                    continue
+                self._in_string = False
+            else:
+                match = _search_bracket(text, at)
+                if match is None:
+                    return 0
+                at, character = match.end(), match[0]
+                if character == '"':
+                    self._in_string = True
+                    continue
+                if character in "{[":
+                    expected.append("}" if character == "{" else "]")
+                    self.broken = len(expected) > self._max_depth
+                else:
+                    self.broken = expected.pop() != character
+                if self.broken:
+                    return at
+            if not expected:
+                return at
+        return 0
+
+
+def _begins_line(text: str, at: int) -> bool | None:
+    """Whether only blanks stand between `at` and the end of the line before; None if `text` has nothing else."""
+    while at > 0 and text[at - 1] in " \t\r":
+        at -= 1
+    return text[at - 1] == "\n" if at else None

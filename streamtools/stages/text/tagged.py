@@ -1,0 +1,245 @@
+"""Calls whose parameters stand in tags of their own, as raw text.
+
+    Qwen3-Coder   <tool_call><function=get_weather><parameter=city>Paris</parameter></function></tool_call>
+    GLM 4.5       <tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value></tool_call>
+    MiniMax M2    <minimax:tool_call><invoke name="get_weather"><parameter name="city">Paris</parameter></invoke>...
+    DeepSeek V3.2 <｜DSML｜function_calls><｜DSML｜invoke name="get_weather">
+                  <｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>...
+
+White space between tags means nothing. The arguments are composed as a JSON object: a parameter that can only be a
+string goes out as it comes, any other when it is whole. Nothing is escaped in a value, so that the first closing tag
+ends it; a value that holds another tag of its own dialect was not closed, and its call is broken.
+"""
+
+from __future__ import annotations
+
+from .calls import Calls
+from .markers import Markers
+from .parameters import NO_STRING, STRING, Types, as_json, escaped, parameter_types
+from .reader import NotACall, Parsing, Reader, TextOver
+
+__all__ = ["DSML", "MINIMAX", "Invokes", "glm", "qwen_coder"]
+
+_MAX_KEY = 256  # characters of a parameter's name
+
+_TOOL_CALL, _TOOL_CALL_END = "<tool_call>", "</tool_call>"
+_FUNCTION, _FUNCTION_END, _PARAMETER, _PARAMETER_END = "<function=", "</function>", "<parameter=", "</parameter>"
+_QWEN_TAGS = Markers([_PARAMETER_END, _PARAMETER, _FUNCTION_END, _FUNCTION, _TOOL_CALL_END])
+_KEY, _KEY_END, _VALUE, _VALUE_END = "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"
+_GLM_TAGS = Markers([_VALUE_END, _VALUE, _KEY, _KEY_END, _TOOL_CALL, _TOOL_CALL_END])
+_TAG_END, _QUOTE = Markers(">"), Markers('"')
+
+
+def qwen_coder(reader: Reader, calls: Calls) -> Parsing[None]:
+    """Qwen3-Coder. It likes to forget the outer opening tag; then only a registered tool is called."""
+    wrapped = (yield from reader.expect(_TOOL_CALL, _FUNCTION)) == _TOOL_CALL
+    if wrapped:
+        yield from reader.spaces()
+        yield from reader.expect(_FUNCTION)
+    name = yield from reader.name()
+    yield from reader.expect(">")
+    if not wrapped and not calls.knows(name):
+        raise NotACall
+    yield from reader.spaces()
+    tag = yield from reader.expect(_PARAMETER, _FUNCTION_END)
+    arguments = _Arguments(reader, calls, name, close=_TOOL_CALL_END if wrapped else _FUNCTION_END)
+    while tag == _PARAMETER:
+        key = yield from _key(reader, _TAG_END)
+        yield from reader.expect(">")
+        yield from arguments.value(key, _PARAMETER_END, _QWEN_TAGS, trim=True)
+        yield from reader.spaces()
+        tag = yield from reader.expect(_PARAMETER, _FUNCTION_END)
+    arguments.end()
+    yield from reader.spaces()
+    yield from reader.expect(_TOOL_CALL_END)
+
+
+def glm(reader: Reader, calls: Calls) -> Parsing[None]:
+    """GLM 4.5 and later, with or without line breaks."""
+    yield from reader.expect(_TOOL_CALL)
+    yield from reader.spaces()
+    name = yield from reader.name()
+    yield from reader.spaces()
+    tag = yield from reader.expect(_KEY, _TOOL_CALL_END)
+    arguments = _Arguments(reader, calls, name, close=_TOOL_CALL_END)
+    while tag == _KEY:
+        key = yield from _key(reader, _GLM_TAGS)
+        yield from reader.expect(_KEY_END)
+        yield from reader.spaces()
+        yield from reader.expect(_VALUE)
+        yield from arguments.value(key, _VALUE_END, _GLM_TAGS)
+        yield from reader.spaces()
+        tag = yield from reader.expect(_KEY, _TOOL_CALL_END)
+    arguments.end()
+
+
+class Invokes:
+    """A dialect that writes ``invoke`` and ``parameter`` tags with names as attributes, inside a section.
+
+    Args:
+        sections: the names of the section's tags, of which any may be used.
+        prefix: what the name of each other tag begins with.
+    """
+
+    def __init__(self, *sections: str, prefix: str = "") -> None:
+        self._invoke_tag, self._invoke_end = f'<{prefix}invoke name="', f"</{prefix}invoke>"
+        self._parameter_tag, self._parameter_end = f'<{prefix}parameter name="', f"</{prefix}parameter>"
+        self._tags = Markers([self._invoke_tag, self._invoke_end, self._parameter_tag, self._parameter_end])
+        self.openers = (*(f"<{section}>" for section in sections), self._invoke_tag)
+        """What begins a call: a section, or an ``invoke`` without one, which only calls registered tools."""
+
+    def __call__(self, reader: Reader, calls: Calls) -> Parsing[None]:
+        """Read a section."""
+        invoke = self._invoke_tag
+        opener = yield from reader.expect(*self.openers)
+        if opener == invoke:
+            yield from self._invoke(reader, calls, known_only=True)
+            return
+        section_end = f"</{opener[1:]}"
+        yield from reader.spaces()
+        yield from reader.expect(invoke)
+        while True:
+            yield from self._invoke(reader, calls, known_only=False)
+            yield from reader.spaces()
+            if (yield from reader.expect(invoke, section_end)) == section_end:
+                return
+
+    def _invoke(self, reader: Reader, calls: Calls, *, known_only: bool) -> Parsing[None]:
+        parameter, invoke_end = self._parameter_tag, self._invoke_end
+        name = yield from reader.name()
+        yield from reader.expect('">')
+        if known_only and not calls.knows(name):
+            raise NotACall
+        if (yield from reader.spaces()) == "{":  # the arguments as JSON, which DeepSeek does, too
+            calls.begin(name, close=invoke_end)
+            yield from reader.value(calls.add)
+            reader.hold()
+            yield from reader.spaces()
+            yield from reader.expect(invoke_end)
+            calls.end()
+            return
+        tag = yield from reader.expect(parameter, invoke_end)
+        arguments = _Arguments(reader, calls, name, close=invoke_end)
+        while tag == parameter:
+            key = yield from _key(reader, _QUOTE)
+            yield from reader.expect('"')
+            is_string = yield from _string_attribute(reader)
+            yield from arguments.value(key, self._parameter_end, self._tags, is_string=is_string)
+            yield from reader.spaces()
+            tag = yield from reader.expect(parameter, invoke_end)
+        arguments.end()
+
+
+DSML = Invokes("｜DSML｜function_calls", "｜DSML｜tool_calls", prefix="｜DSML｜")
+MINIMAX = Invokes("minimax:tool_call")
+
+
+def _string_attribute(reader: Reader) -> Parsing[bool | None]:
+    """Read the rest of a parameter's tag: what its ``string`` attribute says, if it has one."""
+    if (yield from reader.spaces()) == ">":
+        reader.at += 1
+        return None
+    is_string = (yield from reader.expect('string="true"', 'string="false"')) == 'string="true"'
+    yield from reader.spaces()
+    yield from reader.expect(">")
+    return is_string
+
+
+def _key(reader: Reader, stops: Markers) -> Parsing[str]:
+    """Read a parameter's name."""
+    pieces: list[str] = []
+    yield from reader.until(stops, pieces.append, _MAX_KEY)
+    return "".join(pieces).strip()
+
+
+class _Arguments:
+    """The arguments of one call, which it announces, as they are read.
+
+    Args:
+        reader: what they are read from.
+        calls: takes them.
+        name: the tool's.
+        close: the call's closing marker.
+    """
+
+    def __init__(self, reader: Reader, calls: Calls, name: str, *, close: str) -> None:
+        calls.begin(name, close=close, verbatim=False)
+        self._reader = reader
+        self._calls = calls
+        self._types = parameter_types(calls.tools, name)
+        self._before = "{"  # what stands before the next parameter
+
+    def value(
+        self, key: str, close: str, tags: Markers, *, is_string: bool | None = None, trim: bool = False
+    ) -> Parsing[None]:
+        """Read a parameter's value and its closing tag.
+
+        Args:
+            key: the parameter's name.
+            close: the closing tag.
+            tags: all that no value holds, `close` among them.
+            is_string: what the markup says; None if it says nothing.
+            trim: a line break at either end is not part of the value.
+        """
+        if trim and (yield from self._reader.peek()) == "\n":
+            self._reader.at += 1
+        self._calls.add(f'{self._before}"{escaped(key)}": ')
+        self._before = ", "
+        types = self._types.get(key) if is_string is None else STRING if is_string else NO_STRING
+        value = _StringValue(self._calls, trim) if types == STRING else _OtherValue(self._calls, trim, types)
+        try:
+            limit = None if types == STRING else self._reader.limits.max_argument_bytes
+            if (yield from self._reader.until(tags, value.take, limit)) != close:
+                raise NotACall
+        except (NotACall, TextOver):
+            value.give_up()
+            raise
+        value.end()
+        self._reader.at += len(close)
+        self._reader.hold()
+
+    def end(self) -> None:
+        """There are no more."""
+        self._calls.add("{}" if self._before == "{" else "}")
+        self._calls.end()
+
+
+class _StringValue:
+    """A parameter that is a string: it goes out as it comes, but for a line break that may be its last character."""
+
+    def __init__(self, calls: Calls, trim: bool) -> None:
+        self._calls = calls
+        self._trim = trim
+        self._held = ""
+        calls.add('"')
+
+    def take(self, piece: str) -> None:
+        piece = self._held + piece
+        self._held = "\n" if self._trim and piece.endswith("\n") else ""
+        if text := piece.removesuffix(self._held):
+            self._calls.add(escaped(text))
+
+    def end(self) -> None:
+        self._calls.add('"')
+
+    def give_up(self) -> None:
+        self._calls.add(escaped(self._held))
+
+
+class _OtherValue:
+    """A parameter that has to be whole before it is clear what it is."""
+
+    def __init__(self, calls: Calls, trim: bool, types: Types) -> None:
+        self._calls = calls
+        self._trim = trim
+        self._types = types
+        self._pieces: list[str] = []
+        self.take = self._pieces.append
+
+    def end(self) -> None:
+        text = "".join(self._pieces)
+        self._calls.add(as_json(text.removesuffix("\n") if self._trim else text, self._types))
+
+    def give_up(self) -> None:
+        for piece in self._pieces:
+            self._calls.add(piece)

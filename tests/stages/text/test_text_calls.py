@@ -1,0 +1,162 @@
+"""Calls in the text of a model, in ten dialects: found however the text is cut, and nothing else changed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from dialect_cases import CASES, TOOLS, WHOLE, Case
+from sansio import byte_by_byte, check_histories, check_turn, snapshot
+from streams import anthropic, chat
+
+from streamtools import Turn, parse
+from streamtools.stages import DEFAULT, DIALECTS, StageList, text_calls
+
+ALL = [(dialect, case) for dialect, cases in CASES.items() for case in cases]
+
+
+def with_calls(dialect: str) -> StageList:
+    return DEFAULT.insert_before("accumulate", text_calls(dialect))
+
+
+def read(dialect: str, deltas: Sequence[str], finish: str | None = "stop") -> Turn:
+    return parse(b"".join(chat(deltas, finish=finish)), tools=TOOLS, stages=with_calls(dialect))
+
+
+def cuts(text: str, count: int = 3) -> Iterator[list[str]]:
+    """The text in pieces, cut at random: the same places for the same text."""
+    dice = random.Random(text)
+    for _ in range(count):
+        bounds = (
+            sorted(dice.sample(range(1, len(text)), dice.randint(1, min(8, len(text) - 1)))) if len(text) > 1 else []
+        )
+        yield [text[start:end] for start, end in pairwise([0, *bounds, len(text)])]
+
+
+def told(turn: Turn) -> list[tuple[str, Any, str | None]]:
+    return [
+        (call.name, call.problem or call.arguments, None if call.call_id_synthesized else call.call_id)
+        for call in turn.calls
+    ]
+
+
+@pytest.mark.parametrize(("dialect", "case"), ALL, ids=lambda value: value.name if isinstance(value, Case) else value)
+def test_a_text_is_read_as_its_dialect_says(dialect: str, case: Case) -> None:
+    turn = read(dialect, [case.text])
+    assert turn.text == case.said
+    assert told(turn) == [tuple(call) for call in case.calls]
+    assert turn.finish == ("tool_calls" if case.calls else "stop")
+    assert turn.complete
+    assert all(call.dispatchable == (call.problem is None) for call in turn.calls)
+    check_turn(turn)
+    check_histories(turn)
+
+
+@pytest.mark.parametrize(("dialect", "case"), ALL, ids=lambda value: value.name if isinstance(value, Case) else value)
+def test_a_text_is_the_same_however_it_is_cut(dialect: str, case: Case) -> None:
+    whole = snapshot(read(dialect, [case.text]))
+    assert snapshot(read(dialect, list(case.text))) == whole, "character by character"
+    for deltas in cuts(case.text):
+        assert snapshot(read(dialect, deltas)) == whole, deltas
+    body = byte_by_byte(b"".join(chat(deltas, finish="stop")))
+    assert snapshot(parse(body, tools=TOOLS, stages=with_calls(dialect))) == whole, "byte by byte"
+
+
+def test_every_dialect_has_a_dozen_cases() -> None:
+    assert list(CASES) == list(DIALECTS)
+    assert all(len(cases) >= 12 for cases in CASES.values())
+    assert all(len({case.name for case in cases}) == len(cases) for cases in CASES.values())
+
+
+@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("finish", ["stop", "length", None])
+def test_wherever_a_text_ends_nothing_runs_that_is_not_whole(dialect: str, finish: str | None) -> None:
+    case = WHOLE[dialect]
+    for end in range(len(case.text)):
+        turn = read(dialect, [case.text[:end]], finish)
+        check_turn(turn)
+        assert all((call.name, call.arguments) == case.calls[0][:2] for call in turn.calls if call.dispatchable)
+        if turn.calls:  # of a section whose call has ended, the rest is text until it is whole
+            assert case.text[:end].endswith(turn.text)
+            assert not turn.text or turn.calls[0].status == "ready"
+        else:
+            assert turn.text == case.text[:end], "nothing is lost"
+        assert turn.calls or turn.finish == finish
+
+
+@pytest.mark.parametrize("dialect", CASES)
+def test_arguments_stream_as_they_come(dialect: str) -> None:
+    from streamtools import StreamDecoder, ToolCallDelta, ToolCallEnd
+
+    stream = StreamDecoder(tools=TOOLS, stages=with_calls(dialect))
+    seen: list[tuple[str, int]] = []
+    for item in chat(list(WHOLE[dialect].text), finish="stop"):
+        seen += [(type(event).__name__, len(getattr(event, "delta", ""))) for event in stream.feed(item)]
+    seen += [(type(event).__name__, 0) for event in stream.finish()]
+    deltas = [size for name, size in seen if name == ToolCallDelta.__name__]
+    assert [name for name, _ in seen].count(ToolCallEnd.__name__) == 1
+    if dialect == "pythonic":
+        assert len(deltas) == 1, "nothing is known before the list has ended"
+    else:
+        assert len(deltas) > 5
+        assert max(deltas) < 12
+
+
+@pytest.mark.parametrize("dialect", CASES)
+def test_calls_are_found_on_any_wire(dialect: str) -> None:
+    case = WHOLE[dialect]
+    turn = parse(anthropic(["a\n", *case.text, "\nb"], stop="end_turn"), tools=TOOLS, stages=with_calls(dialect))
+    assert (turn.wire, turn.text, turn.finish) == ("anthropic.messages", "a\n\nb", "tool_calls")
+    assert told(turn) == [tuple(call) for call in case.calls]
+    check_histories(turn)
+
+
+@pytest.mark.parametrize("dialect", CASES)
+def test_text_is_never_parsed_unless_it_is_asked_for(dialect: str) -> None:
+    turn = parse(chat([WHOLE[dialect].text], finish="stop"), tools=TOOLS)
+    assert (turn.text, turn.calls, turn.finish) == (WHOLE[dialect].text, (), "stop")
+
+
+def test_the_parts_of_a_turn_keep_their_order() -> None:
+    call = WHOLE["hermes"].text
+    turn = read("hermes", [f"a{call}b", f"{call}{call}", "c"])
+    assert [(part.kind, part.text) for part in turn.parts] == [
+        ("text", "a"), ("call", ""), ("text", "b"), ("call", ""), ("call", ""), ("text", "c"),
+    ]  # fmt: skip
+
+
+def test_native_calls_may_come_beside_those_in_the_text() -> None:
+    body = chat([WHOLE["hermes"].text], [("native", "get_time", "{}")])
+    turn = parse(body, tools=TOOLS, stages=with_calls("hermes"))
+    assert told(turn) == [("get_weather", {"city": "Paris"}, None), ("get_time", {}, "native")]
+    check_turn(turn)
+    check_histories(turn)
+
+
+def test_two_dialects_are_two_stages() -> None:
+    stages = with_calls("hermes").insert_before("accumulate", text_calls("qwen3_coder"))
+    text = f"{WHOLE['hermes'].text} and {WHOLE['qwen3_coder'].text}"
+    turn = parse(chat([text], finish="stop"), tools=TOOLS, stages=stages)
+    assert (turn.text, len(turn.calls), len({call.call_id for call in turn.calls})) == (" and ", 2, 2)
+
+
+def test_only_a_finish_that_says_stop_is_changed() -> None:
+    text = [WHOLE["hermes"].text]
+    assert read("hermes", text, "stop").finish == "tool_calls"
+    assert read("hermes", text, "length").finish == "length"
+    assert [call.dispatchable for call in read("hermes", text, "length").calls] == [False]
+    cut = read("hermes", text, None)
+    assert (cut.finish, cut.complete, cut.calls[0].status, cut.calls[0].dispatchable) == (None, False, "ready", False)
+
+
+def test_a_name_is_normalised_as_a_native_one_is() -> None:
+    turn = read("hermes", ['<tool_call>{"name": "functions.get_time", "arguments": {}}</tool_call>'])
+    assert (turn.calls[0].name, [warning.code for warning in turn.warnings]) == ("get_time", ["name_normalized"])
+
+
+def test_an_unknown_dialect_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"no dialect called 'hermès'; there are: hermes, qwen3_coder, llama3"):
+        text_calls("hermès")
