@@ -11,7 +11,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -20,6 +21,7 @@ from .demo import QUESTION, TRACE, Options, run
 from .demo import WIRES as DEMO_WIRES
 from .demo.cells import printable
 from .errors import StreamToolsError
+from .stages import DEFAULT, DIALECTS, text_calls
 from .turn import ToolCall, Turn, Usage
 from .wires import WIRES
 
@@ -61,6 +63,7 @@ DECODE_EXAMPLES = """\
 examples:
   streamtools decode capture.sse
   streamtools decode capture.sse --json | jq .calls
+  streamtools decode capture.sse --calls-in-text hermes
   curl -N ... | streamtools decode -
 """
 
@@ -156,7 +159,7 @@ def _add_decode(commands: Any) -> None:
         "decode",
         help="tell what a captured response amounts to",
         description=DECODE,
-        epilog="wires:\n" + "".join(f"  {wire}\n" for wire in WIRES) + "\n" + DECODE_EXAMPLES,
+        epilog=_listed("wires", WIRES) + _listed("dialects of calls in text", DIALECTS) + DECODE_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -164,7 +167,12 @@ def _add_decode(commands: Any) -> None:
     add = decode.add_argument
     add("file", metavar="FILE", help="the captured body; - for standard input")
     add("--wire", type=_wire_of(WIRES), metavar="WIRE", help="what the body speaks (default: found from it)")
+    add("--calls-in-text", choices=DIALECTS, metavar="DIALECT", help="read calls that stand in the text: hermes, ...")
     add("--json", action="store_true", help="print JSON, for programs")
+
+
+def _listed(title: str, names: Iterable[str]) -> str:
+    return f"{title}:\n" + textwrap.fill(", ".join(names), 78, initial_indent="  ", subsequent_indent="  ") + "\n\n"
 
 
 def _wire_of(known: Sequence[str]) -> Callable[[str], str]:
@@ -204,11 +212,13 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def _decode(options: argparse.Namespace) -> None:
+    dialect = options.calls_in_text
+    stages = DEFAULT if dialect is None else DEFAULT.insert_before("accumulate", text_calls(dialect))
     if options.file == "-":
-        turn = parse(_chunks(sys.stdin.buffer), wire=options.wire)
+        turn = parse(_chunks(sys.stdin.buffer), wire=options.wire, stages=stages)
     else:
         with _opened(options.file) as file:
-            turn = parse(_chunks(file), wire=options.wire)
+            turn = parse(_chunks(file), wire=options.wire, stages=stages)
     if turn.wire is None:
         turn.raise_for_error()
     if options.json:

@@ -148,6 +148,21 @@ def test_decode_reads_standard_input(capsys: pytest.CaptureFixture[str], monkeyp
     assert "text       The weather in Tokyo is 7 degrees." in capsys.readouterr().out
 
 
+def test_decode_reads_calls_in_the_text_if_asked_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
+    chunk = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]}
+    path = tmp_path / "capture.sse"
+    path.write_text(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n")
+    assert main(["decode", str(path)]) == 0
+    assert "calls" not in capsys.readouterr().out
+    assert main(["decode", str(path), "--calls-in-text", "hermes"]) == 0
+    shown = capsys.readouterr().out
+    assert "f  ready" in shown
+    assert "text" not in shown
+    assert main(["decode", str(path), "--calls-in-text", "klingon"]) == 2
+    assert "hermes" in capsys.readouterr().err
+
+
 def test_decode_gives_programs_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decode", str(capture(MESSAGES, 1)), "--json"]) == 0
     turn = json.loads(capsys.readouterr().out)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from every_wire import payloads_of
 from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, is_found, random_splits, tells
 
 from streamtools import ToolCall, Turn, parse
@@ -78,7 +79,10 @@ def call_differences(where: str, expected: dict[str, Any], call: ToolCall) -> It
         "call_id": (expected["id"] or call.call_id or "one that is made up", call.call_id),
         "status": (expected["status"], call.status),
         "dispatchable": (expected["dispatch"], call.dispatchable),
-        "arguments": (expected.get("arguments", {"input": expected["input"]} if "input" in expected else None), call.arguments),
+        "arguments": (
+            expected.get("arguments", {"input": expected["input"]} if "input" in expected else None),
+            call.arguments,
+        ),
     }
     for field, (wanted, got) in said.items():
         if wanted != got:
@@ -97,6 +101,13 @@ def test_every_tolerance_has_a_case_that_shows_it(table: str) -> None:
         turn = parse(body_of(case), wire=case["wire"], tools=case["tools"])
         if tolerance.warning:
             assert tolerance.warning in {warning.code for warning in turn.warnings}, tolerance
+
+
+@every_quirk
+def test_a_payload_is_recognised_by_one_wire_at_most(quirk: dict[str, Any]) -> None:
+    for payload in payloads_of(body_of(quirk)):
+        if isinstance(payload, dict):
+            assert len([wire for wire in WIRES if find(wire).recognises(payload)]) <= 1, payload
 
 
 def test_the_cases_are_all_there() -> None:

@@ -20,13 +20,13 @@ _WIRES: dict[str, Wire] = {
     wire.name: wire
     for wire in (
         openai_chat.WIRE,
-        anthropic.WIRE,
         openai_responses.WIRE,
-        cohere.WIRE,
+        anthropic.WIRE,
         gemini.WIRE,
         mistral.WIRE,
-        bedrock.WIRE,
+        cohere.WIRE,
         ollama.WIRE,
+        bedrock.WIRE,
     )
 }
 WIRES: tuple[str, ...] = tuple(_WIRES)
