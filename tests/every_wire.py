@@ -12,12 +12,16 @@ from typing import Any
 
 import bedrock_streams
 from sansio import ANTHROPIC, CHAT, HISTORY_CHECKS, MISTRAL, encode
-from streams import anthropic, chat
 
 from streamtools import Turn
 from streamtools.errors import StreamError
 from streamtools.framing import Frame, choose
 from streamtools.wires import WIRES
+
+__all__ = [
+    "ANTHROPIC", "BEDROCK", "CHAT", "COHERE", "FRAMES", "FRAMINGS", "GEMINI", "IN_DELTAS", "MISTRAL", "OLLAMA",
+    "REFUSES", "RESPONSES", "Call", "Payload", "check_sendable", "dumped", "framed", "payloads_of", "said",
+]  # fmt: skip
 
 RESPONSES, GEMINI, COHERE = "openai.responses", "gemini.generate_content", "cohere.chat"
 OLLAMA, BEDROCK = "ollama.chat", "bedrock.converse_stream"
@@ -146,10 +150,6 @@ def _cut(text: str, pieces: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def _loads(sse: Iterable[bytes]) -> list[Payload]:
-    return [json.loads(event.rpartition(b"data: ")[2]) for event in sse if not event.startswith(b"data: [DONE]")]
-
-
 def _chat_delta(delta: dict[str, Any], finish: str | None = None) -> Payload:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
@@ -158,7 +158,7 @@ def _chat_delta(delta: dict[str, Any], finish: str | None = None) -> Payload:
 def _chat(answer: _Answer) -> list[Payload]:
     payloads = [_chat_delta({"role": "assistant", "content": ""})]
     payloads += [_chat_delta({"reasoning_content": piece}) for piece in answer.reasoning]
-    payloads += _loads(chat(answer.text, finish=None))[1:]
+    payloads += [_chat_delta({"content": piece}) for piece in answer.text]
     payloads += [_chat_delta({"refusal": piece}) for piece in answer.refusal]
     for index, (call_id, name, arguments) in enumerate(answer.calls):
         head = {"index": index, "id": call_id, "type": "function", "function": {"name": name, "arguments": ""}}
@@ -175,7 +175,7 @@ def _mistral(answer: _Answer) -> list[Payload]:
 
 
 def _anthropic(answer: _Answer) -> list[Payload]:
-    start, *_ = _loads(anthropic(stop=None))
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": "c", "usage": {}}
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if answer.reasoning:
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in answer.reasoning]
@@ -187,7 +187,7 @@ def _anthropic(answer: _Answer) -> list[Payload]:
         block = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in _cut(arguments, answer.pieces)]
         blocks.append((block, deltas))
-    payloads = [start]
+    payloads: list[Payload] = [{"type": "message_start", "message": message}]
     for index, (block, deltas) in enumerate(blocks):
         payloads.append({"type": "content_block_start", "index": index, "content_block": block})
         payloads += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
@@ -225,7 +225,9 @@ def _responses(answer: _Answer) -> list[Payload]:
     ):
         if given:
             head = {"id": f"msg_{piece_type}", "type": "message", "role": "assistant"}
-            part = {"type": piece_type, key: "".join(given)} | ({"annotations": []} if key == "text" else {})
+            part: dict[str, Any] = {"type": piece_type, key: "".join(given)} | (
+                {"annotations": []} if key == "text" else {}
+            )
             told = [{"type": f"{kind}.delta", "content_index": 0, "delta": piece} for piece in given]
             whole = {**head, "status": "completed", "content": [part]}
             item({**head, "status": "in_progress", "content": []}, whole, told)
@@ -334,8 +336,6 @@ REFUSES = frozenset({CHAT, RESPONSES}) & set(WIRES)
 """The wires that have a word for the model's refusal."""
 IN_DELTAS = frozenset({CHAT, ANTHROPIC, RESPONSES, MISTRAL, COHERE, BEDROCK}) & set(WIRES)
 """The wires whose arguments come as text in deltas; in the others they come as objects, whole."""
-SEVERAL_ENDS = frozenset({CHAT, MISTRAL, GEMINI}) & set(WIRES)
-"""The wires on which a payload that ends the turn does not end the stream."""
 
 # -- histories -------------------------------------------------------------------------------------------------------
 

@@ -14,9 +14,10 @@ from every_wire import FRAMES, FRAMINGS, MISTRAL, check_sendable, dumped, framed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import TIMES, paths, replaced, shuffled
-from sansio import ANTHROPIC, CHAT, QUIRKS, WIRES, body_of, check_turn, snapshot
+from sansio import ANTHROPIC, CHAT, QUIRKS, body_of, check_turn, snapshot
 
 from streamtools import Limits, StreamError, Turn, parse
+from streamtools.wires import WIRES
 
 quickly = settings(
     max_examples=100 * TIMES,
@@ -118,7 +119,7 @@ def test_any_bytes_under_any_limit_give_a_turn(body: bytes, wire: str | None, li
 @cache
 def streams(wire: str) -> tuple[tuple[list[str], list[Any]], ...]:
     """The tools and payloads of each known deviation of a wire, and of a plain response."""
-    found = [([], _SAID[wire])]
+    found: list[tuple[list[str], list[Any]]] = [([], _SAID[wire])]
     for quirk in QUIRKS:
         if quirk["wire"] == wire and (payloads := payloads_of(body_of(quirk))):
             found.append((quirk["tools"], payloads))

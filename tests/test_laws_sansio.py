@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from every_wire import BEDROCK, FRAMES, FRAMINGS, IN_DELTAS, framed, said
 from sansio import ANTHROPIC, BUILT, CHAT, DATA, QUIRKS, WIRES, body_of, check_histories, check_turn, strict_json
 from streams import anthropic, chat, chat_chunk, sse
 
@@ -113,6 +114,36 @@ def test_wherever_a_stream_is_cut_nothing_of_it_runs(wire: str) -> None:
         check_turn(turn)
         running = [call for call in turn.calls if call.dispatchable]
         assert cut > end or not running, f"cut at {cut}"
+        assert not running or [call.arguments for call in turn.calls] == [call.arguments for call in whole.calls]
+        assert turn.complete or turn.error is not None
+
+
+@pytest.mark.parametrize("wire", sorted(IN_DELTAS))
+def test_on_no_wire_with_deltas_does_a_call_end_with_its_json(wire: str) -> None:
+    payloads = said(wire, calls=[("a", "search", '{"query":"x"}')])
+    at = next(at for at, payload in enumerate(payloads) if "query" in json.dumps(payload))
+    decoder = StreamDecoder(wire=wire, tools=[search])
+    before = [event for payload in payloads[: at + 1] for event in decoder.feed(payload)]
+    assert any(isinstance(event, ToolCallDelta) for event in before)
+    assert not any(isinstance(event, (ToolCallEnd, ToolCallReady)) for event in before)
+    after = [event for payload in payloads[at + 1 :] for event in decoder.feed(payload)] + decoder.finish()
+    assert [event.call.status for event in after if isinstance(event, ToolCallEnd)] == ["ready"]
+
+
+@pytest.mark.parametrize(("wire", "framing"), [(wire, framing) for wire in WIRES for framing in FRAMINGS[wire]])
+def test_wherever_a_stream_of_any_wire_is_cut_nothing_of_it_runs(wire: str, framing: str) -> None:
+    calls = [("a", "search", '{"query":"x"}'), ("b", "search", '{"query":"y"}')]
+    payloads = said(wire, text=["Let me"], reasoning=["so"], calls=calls, pieces=2)
+    frames = FRAMES[framing](payloads)
+    body = b"".join(frames)
+    whole = parse(body, wire=wire, tools=[search])
+    assert [call.dispatchable for call in whole.calls] == [True, True]
+    end = len(b"".join(frames[: -1 if wire == BEDROCK else None]).rstrip(b"\n]"))  # its last one only has the usage
+    for cut in range(0, len(body), 1 if len(body) < 2000 else 3):
+        turn = parse(body[:cut], wire=wire, tools=[search])
+        check_turn(turn)
+        running = [call for call in turn.calls if call.dispatchable]
+        assert cut >= end or not running, f"cut at {cut}"
         assert not running or [call.arguments for call in turn.calls] == [call.arguments for call in whole.calls]
         assert turn.complete or turn.error is not None
 
@@ -329,6 +360,42 @@ def test_cost_is_linear(name: str) -> None:
     cost(10)  # what is made once
     small, large = cost(100), cost(800)
     assert large < 8 * 1.25 * small, f"{small} for a hundred, {large} for eight hundred"
+
+
+SAID: dict[str, Callable[[int], dict[str, Any]]] = {
+    "text": lambda n: {"text": ["word "] * n},
+    "reasoning": lambda n: {"reasoning": ["word "] * n},
+    "refusal": lambda n: {"refusal": ["word "] * n},
+    "calls": lambda n: {"calls": [(f"c{i}", "f", '{"a":1}') for i in range(n)]},
+    "arguments": lambda n: {"calls": [("a", "f", '{"a":"' + "word " * n + '"}')], "pieces": n},
+    "nested arguments": lambda n: {"calls": [("a", "f", '{"a":[' + ",".join(["1"] * n) + "]}")], "pieces": n},
+}
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("name", SAID)
+def test_cost_is_linear_on_every_wire(wire: str, name: str) -> None:
+    def cost(size: int) -> int:
+        body = framed(wire, said(wire, **SAID[name](size)))
+        return work(lambda: parse(body, wire=wire, limits=UNBOUNDED).messages())
+
+    cost(10)
+    small, large = cost(100), cost(400)
+    assert large < 4 * 1.25 * small, f"{small} for a hundred, {large} for four hundred"
+
+
+@pytest.mark.parametrize(("wire", "framing"), [(wire, framing) for wire in WIRES for framing in FRAMINGS[wire]])
+@pytest.mark.parametrize("size", [1, 2, 64])
+def test_cost_is_linear_in_every_framing_however_small_the_chunks_are(wire: str, framing: str, size: int) -> None:
+    def cost(length: int) -> int:
+        payloads = said(wire, text=["x" * length, '"\\{[', "y" * length])
+        body = b"".join(FRAMES[framing](payloads))
+        chunks = [body[at : at + size] for at in range(0, len(body), size)]
+        return work(lambda: parse(chunks, wire=wire))
+
+    cost(10)
+    small, large = cost(1000), cost(4000)
+    assert large < 4 * 1.25 * small, f"{small} for a thousand, {large} for four thousand"
 
 
 def test_the_measure_of_cost_sees_what_is_quadratic() -> None:

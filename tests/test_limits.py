@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 from every_wire import BEDROCK, FRAMES, FRAMINGS, IN_DELTAS, REFUSES, framed, payloads_of, said
-from sansio import ANTHROPIC, WIRES, byte_by_byte, check_histories, check_turn
+from sansio import ANTHROPIC, byte_by_byte, check_histories, check_turn
 from streams import anthropic, chat, chat_chunk, sse
 
 from streamtools import LimitExceeded, Limits, StreamDecoder, StreamEnd, ToolCall, ToolCallEnd, Turn, parse
+from streamtools.wires import WIRES
 
 
 def messages_body(*blocks: list[dict[str, Any]]) -> list[bytes]:
-    end = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type": "message_stop"}]
+    end: list[dict[str, Any]] = [
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
     return sse([{"type": "message_start", "message": {"id": "m"}}, *(event for b in blocks for event in b), *end])
 
 
@@ -59,6 +63,24 @@ def comment(size: int) -> list[bytes]:
 
 def last_line(size: int) -> list[bytes]:
     return [*chat(["Hi"], finish="stop")[:-1], b":" * size]
+
+
+def lines_of_one_event(size: int) -> list[bytes]:
+    """Data in lines each of which is short: joined they are as long as this."""
+    (event,) = sse([chat_chunk({"content": "x"}, "stop")])
+    head, tail = event[6:-2].split(b",", 1)
+    blank = b" " * (size - len(head) - len(tail) - 2)
+    half = len(blank) // 2
+    lines = (head + b",", blank[:half], blank[half:-1] + tail)
+    assert len(b"\n".join(lines)) == size
+    return [b"".join(b"data: " + line + b"\n" for line in lines) + b"\n"]
+
+
+def bare_object(size: int) -> list[bytes]:
+    """An object without field names between the events, over several lines."""
+    lines = [b'{"error": {', b' "message": "' + b"x" * (size - 31) + b'"', b" }", b"}"]
+    assert len(b"\n".join(lines)) == size
+    return [*chat(["Hi"], finish=None), b"\n".join(lines) + b"\n"]
 
 
 def whole_body(size: int) -> list[bytes]:
@@ -120,6 +142,7 @@ STREAMS = {
     "a line": Stream("max_event_bytes", 400, line),
     "a comment": Stream("max_event_bytes", 400, comment),
     "a last line": Stream("max_event_bytes", 400, last_line),
+    "data lines of one event": Stream("max_event_bytes", 400, lines_of_one_event),
     "the body": Stream("max_stream_bytes", 2000, whole_body),
     "the text": Stream("max_text_bytes", 20, lambda n: chat(["x" * (n - 1), "y"], finish="stop")),
     "one text": Stream("max_text_bytes", 20, lambda n: chat(["x" * n], finish="stop")),
@@ -167,6 +190,14 @@ def check_bound(setting: str, limit: int, make: Callable[[int], list[bytes]], wi
 def test_the_stream_may_hold_as_much_as_the_limit_and_no_more(name: str) -> None:
     stream = STREAMS[name]
     check_bound(stream.setting, stream.limit, stream.make)
+
+
+def test_an_object_that_stands_bare_between_the_events_may_be_as_large_as_the_limit_and_no_larger() -> None:
+    for size, exceeded in ((399, False), (400, False), (401, True)):
+        for chunks in (bare_object(size), byte_by_byte(b"".join(bare_object(size)))):
+            error = parse(chunks, limits=Limits(max_event_bytes=400)).error
+            assert error is not None
+            assert error.kind == ("limit_exceeded" if exceeded else "provider_error")
 
 
 # -- the same on every wire ------------------------------------------------------------------------------------------
@@ -427,7 +458,8 @@ def test_warnings_do_not_pile_up() -> None:
 @pytest.mark.parametrize("value", [0, -1, "1", None, True, float("nan")])
 def test_a_limit_is_a_number_greater_than_zero(field: str, value: Any) -> None:
     if field in ("tool_timeout", "idle_timeout") and value is None:
-        assert getattr(Limits(**{field: None}), field) is None
+        nothing: Any = {field: None}
+        assert getattr(Limits(**nothing), field) is None
         return
     with pytest.raises(ValueError, match=field):
         Limits(**{field: value})

@@ -40,7 +40,9 @@ async def asking(url: str, wire: str, model: str) -> AsyncIterator[Ask]:
     path, more = _ENDPOINTS[wire]
     request = {"model": model, "tools": [tool.to(wire) for tool in TOOLS], "temperature": 0, "max_tokens": 500} | more
 
-    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S, trust_env=False) as client:
+    # llama.cpp closes a connection after a stream without saying so: one that is used again may be gone.
+    each_its_own = httpx.Limits(max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S, limits=each_its_own, trust_env=False) as client:
 
         async def ask(messages: Messages) -> httpx.Response:
             body = request | {"messages": messages, "stream": True}
