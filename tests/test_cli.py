@@ -52,7 +52,7 @@ WRONG = [
     (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
     (["demo", "--frobnicate"], 2, "unrecognized arguments: --frobnicate"),
     (["demo", "--wire", "morse"], 2, f"argument --wire: unknown wire 'morse'; {KNOWN}"),
-    (["decode", "x", "--wire", "morse"], 2, "argument --wire: unknown wire 'morse'; known: openai.chat_completions, openai.responses"),
+    (["decode", "x", "--wire", "morse"], 2, "unknown wire 'morse'; known: openai.chat_completions, openai.responses"),
     (["demo", "--port", "http"], 2, "argument --port: 'http' is no port: 0 to 65535"),
     (["demo", "--port", "65536"], 2, "argument --port: '65536' is no port: 0 to 65535"),
     (["decode"], 2, "the following arguments are required: FILE"),
