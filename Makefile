@@ -17,6 +17,9 @@ ARGS ?=
 # pyright must not go to the network to look for a newer version of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
+# Tests that also compare with an SDK where there is one.
+WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
+
 .DEFAULT_GOAL := help
 .PHONY: demo test test-integrations lint types unit bench bench-compare format clean help
 
@@ -38,7 +41,7 @@ unit: $(VENV)/.dev  ## the tests, with branch coverage
 
 # litellm holds openai at version 2, and the development tools are there with the newest: so openai is tried in both.
 test-integrations: $(INTEGRATIONS)/.installed .aimock/.installed $(VENV)/.dev  ## the SDKs themselves, against servers on this machine
-	$(INTEGRATIONS)/bin/python -m pytest -n $(JOBS) tests/integrations $(ARGS)
+	$(INTEGRATIONS)/bin/python -m pytest -n $(JOBS) tests/integrations $(WITH_SDKS) $(ARGS)
 	$(BIN)/python -m pytest -n $(JOBS) tests/integrations/test_openai_sdk.py $(ARGS)
 
 bench: $(VENV)/.dev  ## every figure of the benchmarks in one table: make bench ARGS="--json figures.json"

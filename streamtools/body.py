@@ -15,7 +15,7 @@ from .framing import Frame, Framing, JSONArrayDecoder, NDJSONDecoder, SSEDecoder
 from .limits import Limits
 from .wires.base import excerpt, provider_error
 
-__all__ = ["SLICE_BYTES", "Body", "slices", "tolerant_json"]
+__all__ = ["SLICE_BYTES", "Body", "slices", "tolerant_json", "wrapped"]
 
 SLICE_BYTES = 64 << 10
 
@@ -99,6 +99,10 @@ class Body:
         if not isinstance(self._framing, (SSEDecoder, NDJSONDecoder)):
             return TruncatedStream("the body ended before its first payload was whole")
         what = "an HTML page" if text[:1] == b"<" else "no event stream"
+        if text[:5] in (b"data:", b"event") and b"\n" not in text:
+            what = "lines whose ends are missing (pass the bytes, or put the line ends back)"
+        elif text[:1] == b"{" and b"}{" in text:
+            what = "JSON objects with nothing between them (pass each as a dict, or put line ends between them)"
         shown = excerpt(text, self._limits.max_error_excerpt)
         return RemoteProtocolError(f"the body is {what}: {shown}", kind="not_event_stream")
 
@@ -119,3 +123,10 @@ def tolerant_json(data: bytes) -> object | None:
     except (ValueError, RecursionError):
         return None
     return value
+
+
+def wrapped(payload: Mapping[str, Any]) -> bytes | None:
+    """What a model sent, inside an event of InvokeModelWithResponseStream as botocore decodes it."""
+    chunk = payload.get("chunk")
+    data = chunk.get("bytes") if isinstance(chunk, dict) and len(payload) == 1 else None
+    return data if isinstance(data, bytes) and data.lstrip()[:1] == b"{" else None  # agents' answers are plain text

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import orjson
 
-from .body import SLICE_BYTES, Body, slices, tolerant_json
+from .body import SLICE_BYTES, Body, slices, tolerant_json, wrapped
 from .errors import (
     LimitExceeded,
     LocalProtocolError,
@@ -26,12 +26,13 @@ from .limits import Limits
 from .stages import DEFAULT, StageList
 from .tools import Tool, Toolset
 from .turn import Turn, TurnBuilder
-from .wires import WireDecoder, decoder, detect, find
+from .wires import WireDecoder, decoder, detect
 from .wires.base import excerpt, malformed, provider_error
 
 __all__ = ["StreamDecoder", "parse"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
+_KEEPALIVES = ("ping", "keepalive")  # types of payloads that say nothing on any wire
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -114,6 +115,7 @@ class StreamDecoder:
         self._size = 0
         self._max_size = limits.max_stream_bytes
         self._seen = False  # some payload came out of the body
+        self._looks_like: str | None = None  # what detection would say, where the wire was given
         self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
         self._error: StreamError | None = None
         self._loose = False  # payloads may hold halves of surrogate pairs
@@ -195,6 +197,9 @@ class StreamDecoder:
                 self._error = self._body.what_it_is()
             elif self._wire is None:
                 self._error = self._unknown_wire()
+            elif self._looks_like is not None and not self._wire.started and self._wire.error is None:
+                said = f"the stream is no {self._wire.name}, it looks like {self._looks_like}"
+                self._error = RemoteProtocolError(f"{said}; leave out wire= to find it", kind="unknown_wire")
         if self._wire is not None and self._seen:
             last = self._wire.finish(framed=self._body.began, error=self._error, abandoned=abandoned)
         else:
@@ -264,7 +269,7 @@ class StreamDecoder:
 
     def _mapping(self, payload: dict[str, Any], out: list[Event]) -> None:
         """A payload that somebody else parsed: it counts by the size of its JSON, and may hold anything."""
-        if (data := _wrapped(payload)) is not None:
+        if (data := wrapped(payload)) is not None:
             self._grow(len(data))
             try:
                 self._rare_payload(orjson.loads(data), data, out)
@@ -303,6 +308,7 @@ class StreamDecoder:
                 self._body.give_up()
                 return
             self._see()
+            self._looks_like = None if wire is None else detect(payload)
             if self._body.is_array:
                 self._warn("json_array_stream", out)
         if wire is None:
@@ -323,7 +329,9 @@ class StreamDecoder:
 
     def _is_whole(self, payload: dict[str, Any]) -> bool:
         """Whether an object that begins the body is no payload of a stream: then it is a whole answer, or an error."""
-        return not (detect(payload) if self._wire is None else find(self._wire.name).recognises(payload))
+        if payload.get("type") in _KEEPALIVES:
+            return False
+        return detect(payload) is None
 
     def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
         """The wire, if this payload tells; until one does, payloads wait."""
@@ -331,7 +339,8 @@ class StreamDecoder:
         if name is None:
             if error := provider_error(payload):
                 raise error
-            self._untold.append((payload, raw))
+            if payload.get("type") not in _KEEPALIVES:
+                self._untold.append((payload, raw))
             if len(self._untold) > _MAX_UNTOLD:
                 raise self._unknown_wire()
             return None
@@ -386,10 +395,3 @@ class StreamDecoder:
         keys = ", ".join(sorted(map(str, self._untold[0][0]))[:12])
         shown = excerpt(keys, self._limits.max_error_excerpt)
         return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")
-
-
-def _wrapped(payload: dict[str, Any]) -> bytes | None:
-    """What a model sent, inside an event of InvokeModelWithResponseStream as botocore decodes it."""
-    chunk = payload.get("chunk")
-    data = chunk.get("bytes") if isinstance(chunk, dict) and len(payload) == 1 else None
-    return data if isinstance(data, bytes) and data.lstrip()[:1] == b"{" else None  # agents' answers are plain text

@@ -109,6 +109,11 @@ class ProviderError(StreamError):
         self.type = type
         """The provider's error type (``"overloaded_error"``)."""
 
+    def __str__(self) -> str:
+        words = [str(word) for word in (self.code, self.type) if word is not None]
+        told = ", ".join(word for word in words if word and word not in self.message)
+        return f"{self.message} ({told})" if told else self.message
+
 
 class LocalProtocolError(StreamToolsError, RuntimeError):
     """A method was called out of order, for example ``feed()`` after ``finish()``."""

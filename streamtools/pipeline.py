@@ -10,7 +10,7 @@ its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Literal
@@ -60,8 +60,8 @@ def pipeline(
         messages += events.turn.messages()
 
     Args:
-        stream: an SDK's stream, an httpx response, or an async iterable of bytes, text or payloads. It is read to its
-            end and closed.
+        stream: an SDK's stream, a response of an HTTP library, or an iterable, asynchronous or not, of bytes, text or
+            payloads. It is read to its end and closed; what blocks is read in a thread.
         tools: what the model may call: tools, or functions to make tools of.
         wire: the wire that the stream speaks; found from its first payload by default.
         stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
@@ -77,9 +77,10 @@ def pipeline(
         ValueError: `wire` or an option is not known.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
+    _check(stages, transforms, limits, trajectory)
     return Pipeline(
         stream,
-        tools=tools if isinstance(tools, Toolset) else Toolset(tools),
+        tools=_toolset(tools),
         wire=wire,
         stages=stages,
         transforms=tuple(transforms),
@@ -88,6 +89,27 @@ def pipeline(
         trajectory=_trajectory(trajectory, observers),
         on_source_error=on_source_error,
     )
+
+
+def _toolset(tools: Iterable[Tool | Callable[..., Any]] | Toolset) -> Toolset:
+    if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
+        raise TypeError("tools is a mapping; pass its values: tools=[...]")
+    toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
+    if bare := [name for name, tool in toolset.items() if tool is None]:
+        raise TypeError(f"a bare name ({bare[0]!r}) cannot be run; pass the tool or the function itself")
+    return toolset
+
+
+def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any) -> None:
+    """Say what was passed instead of what: later it would be an attribute that some object lacks."""
+    if not isinstance(stages, StageList):
+        raise TypeError(f"stages is a StageList made from streamtools.stages.DEFAULT, not {type(stages).__name__}")
+    if callable(transforms):
+        raise TypeError("transforms is a list of async generator functions, not a single one; write transforms=[...]")
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits is a streamtools.Limits(...), not {type(limits).__name__}")
+    if trajectory is not None and not isinstance(trajectory, Trajectory):
+        raise TypeError(f"trajectory is a streamtools.Trajectory(), not {type(trajectory).__name__}")
 
 
 def _trajectory(trajectory: Trajectory | None, observers: Iterable[Observer] | None) -> Trajectory:

@@ -117,7 +117,7 @@ class Pump:
         """What was raised, as the turn tells it."""
         if self.raised is None or isinstance(self.raised, StreamError):
             return self.raised
-        error = TruncatedStream(f"the source raised {type(self.raised).__name__}")
+        error = TruncatedStream(f"the source, a stage or a transform raised {type(self.raised).__name__}")
         error.__cause__ = self.raised
         return error
 

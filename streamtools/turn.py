@@ -133,16 +133,16 @@ class Turn:
         if self.error is not None:
             raise self.error
 
-    def messages(self, target: str | None = None) -> list[dict[str, Any]]:
+    def messages(self, target: str | None = None) -> list[Any]:
         """The messages to append for the next request: the assistant's turn, and one result for every call.
 
         Args:
             target: the wire to write for; by default the one that the turn came over.
 
         Returns:
-            Plain dicts in the provider's own shape, ready to send. To its own wire the turn goes verbatim; a call
-            whose arguments were cut stands there as ``{}`` with a result that says so. Empty if the model said
-            nothing.
+            Plain dicts in the provider's own shape, ready to send (as Any: each SDK has types of its own). To its own
+            wire the turn goes verbatim; a call whose arguments were cut stands there as ``{}`` with a result that says
+            so. Empty if the model said nothing.
 
         Raises:
             ExportError: the target is unknown, or none was given and the wire was never detected.

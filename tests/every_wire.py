@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from streamtools.wires import WIRES
 
 __all__ = [
     "ANTHROPIC", "BEDROCK", "CHAT", "COHERE", "FRAMES", "FRAMINGS", "GEMINI", "IN_DELTAS", "MISTRAL", "OLLAMA",
-    "REFUSES", "RESPONSES", "Call", "Payload", "check_sendable", "dumped", "framed", "payloads_of", "said",
+    "REFUSES", "RESPONSES", "Call", "Payload", "check_sendable", "dumped", "events_of", "framed", "payloads_of", "said",
 ]  # fmt: skip
 
 RESPONSES, GEMINI, COHERE = "openai.responses", "gemini.generate_content", "cohere.chat"
@@ -106,6 +107,22 @@ def payloads_of(body: bytes) -> list[Any]:
         except ValueError:
             continue
     return found
+
+
+def events_of(body: bytes) -> list[bytes]:
+    """A body, an event an item, each whole in its framing; of a JSON array, in a framing of its own."""
+    if body[:1] == b"\0":
+        found = []
+        while body:
+            size = max(int.from_bytes(body[:4], "big"), 1)
+            found.append(body[:size])
+            body = body[size:]
+        return found
+    if body[:1] == b"{":
+        return body.splitlines(keepends=True)
+    if body.lstrip()[:1] == b"[":
+        return FRAMES["json_array"](payloads_of(body))
+    return re.findall(rb".*?(?:\r?\n){2}|.+", body, re.DOTALL)
 
 
 # -- wires -----------------------------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def _check_chat(turn: Turn, messages: list[dict[str, Any]]) -> None:
         assert NAME.fullmatch(name)
         if call["type"] == "function":
             assert isinstance(strict_json(call["function"]["arguments"]), dict)
-    assert message["content"] != ""
+    assert message["content"] != "" or message.get("reasoning_content"), "some refuse it empty, DeepSeek null"
     if isinstance(message["content"], list):  # typed thinking is Mistral's, and OpenAI's types do not know it
         message = message | {"content": None}
     _CHAT_MESSAGES.validate_python([message, *results])
@@ -177,7 +177,9 @@ def _check_anthropic(turn: Turn, messages: list[dict[str, Any]]) -> None:
             assert block["signature"]
     if turn.finish != "pause":
         assert blocks[-1]["type"] not in ("thinking", "redacted_thinking"), "refused as the final block"
-        asked = [block["type"] in ("server_tool_use", "mcp_tool_use") for block in blocks]
+        waiting = [use["caller"].get("tool_id") for use in uses if isinstance(use.get("caller"), dict)]
+        servers = ("server_tool_use", "mcp_tool_use")  # one whose code calls tools of ours waits for their results
+        asked = [block["type"] in servers and block["id"] not in waiting for block in blocks]
         answered = [isinstance(block.get("tool_use_id"), str) for block in blocks]  # recordings may redact the ids
         assert sum(asked) <= sum(answered), "a server's tool is refused without its result"
     known = [m | {"content": [b for b in m["content"] if b["type"] in _OWN_BLOCKS]} for m in messages]

@@ -137,3 +137,27 @@ def test_what_a_model_sent_through_bedrock_is_unwrapped() -> None:
     assert parse([*wrapped[:2], {"chunk": {"bytes": b'{"type": '}}]).error.kind == "malformed_chunk"  # type: ignore[union-attr]
     assert parse(wrapped, limits=Limits(max_event_bytes=40)).error.kind == "limit_exceeded"  # type: ignore[union-attr]
     assert parse([{"chunk": {"bytes": b"an agent's words"}}]).error.kind == "unknown_wire"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("items", "hint"),
+    [
+        (["data: {}", "", "data: {}", ""], "line ends"),
+        (["event: a", "data: {}"], "line ends"),
+        (['{"choices":[]}', '{"choices":[]}'], "as a dict"),
+    ],
+)
+def test_lines_that_lost_their_ends_are_told_from_other_bodies(items: list[str], hint: str) -> None:
+    error = parse(items).error
+    assert error is not None
+    assert error.kind == "not_event_stream"
+    assert hint in str(error)
+
+
+def test_a_stream_of_another_wire_than_the_given_one_is_told_for_what_it_looks_like() -> None:
+    turn = every_way(b"".join(chat(["Hi"], finish="stop")), wire="anthropic.messages")
+    assert turn.error.kind == "unknown_wire"
+    assert str(turn.error) == (
+        "the stream is no anthropic.messages, it looks like openai.chat_completions; leave out wire= to find it"
+    )
+    assert not turn.complete

@@ -257,7 +257,8 @@ def test_an_error_amid_a_stream_ends_it_and_keeps_what_was_said(wire: str) -> No
         turn = parse([*body[:-2], error, *body[-2:]])
         check_turn(turn)
         assert isinstance(turn.error, ProviderError)
-        assert (str(turn.error), turn.error.type) == ("Overloaded", "overloaded_error")
+        assert (turn.error.message, turn.error.type) == ("Overloaded", "overloaded_error")
+        assert str(turn.error) == "Overloaded (overloaded_error)"
         assert (turn.text, turn.finish, turn.complete) == ("Hi", "error", False)
         assert [(call.status, call.dispatchable) for call in turn.calls] in ([("ready", False)], [("truncated", False)])
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from .langchain import LangChainChunks, is_chunk
 
-__all__ = ["Item", "as_item"]
+__all__ = ["Item", "as_item", "without_finish"]
 
 Item: TypeAlias = "bytes | str | Mapping[str, Any]"
 
@@ -55,6 +55,12 @@ def as_item(item: Any) -> Item | None:
     if hasattr(data, "model_dump"):  # mistralai's CompletionEvent
         return _payload(data)
     return _payload(item)
+
+
+def without_finish(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A Chat Completions chunk without the finish reason that no provider gave."""
+    choices = payload.get("choices") or ()
+    return {**payload, "choices": [{**choice, "finish_reason": None} for choice in choices]}
 
 
 def _payload(item: Any) -> Mapping[str, Any]:

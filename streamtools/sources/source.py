@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from ..limits import Limits
-from .items import Item, as_item
+from .items import Item, as_item, without_finish
 from .kinds import Kind, kind_of, response_of
 from .langchain import LangChainChunks, is_chunk
 from .threads import BlockingItems
@@ -50,16 +50,20 @@ class Source:
         return self._read(stream, kind)
 
     def as_item(self, item: Any) -> Item | None:
-        """What this stream yielded as `as_item` has it; chunks that tell differences are added up.
+        """What this stream yielded as `as_item` has it, read in the light of the whole stream.
 
         Raises:
             TypeError: it is nothing that a stream yields.
         """
-        if not is_chunk(item):
-            return as_item(item)
-        if self._langchain is None:
-            self._langchain = LangChainChunks()
-        return self._langchain.payload(item)
+        if is_chunk(item):
+            if self._langchain is None:
+                self._langchain = LangChainChunks()
+            return self._langchain.payload(item)
+        payload = as_item(item)
+        # litellm ends a stream that was cut with a finish reason of its own, and tells here that none was received.
+        if getattr(self._stream, "received_finish_reason", "") is None and isinstance(payload, Mapping):
+            return without_finish(payload)
+        return payload
 
     async def aclose(self, error: BaseException | None = None) -> bool:
         """Close the stream, and leave what was entered to open it. Idempotent.
@@ -75,9 +79,8 @@ class Source:
             self._read(self._stream, kind)
         if self._body is not None:
             await _end(self._body, cancelled=error is not None)
-        opened, self._opened = self._opened, AsyncExitStack()
         trace = None if error is None else error.__traceback__
-        return bool(await opened.__aexit__(type(error) if error else None, error, trace))
+        return bool(await self._opened.__aexit__(type(error) if error else None, error, trace))
 
     def _read(self, stream: Any, kind: Kind | None) -> AsyncIterator[Any]:
         if kind is Kind.MEMORY:

@@ -124,9 +124,9 @@ def too_many(limit: int) -> LimitExceeded:
 class _Job:
     """Something to do in the thread, and what came of it."""
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    def __init__(self, function: Callable[[], Any], *, is_last: bool) -> None:
         self.function = function
-        self.is_last = False
+        self.is_last = is_last
         self.done = anyio.Event()
         self.is_awaited = True
         self.value: Any = None
@@ -160,8 +160,7 @@ class _Thread:
 
     async def run(self, function: Callable[[], Any], *, is_last: bool = False) -> Any:
         """Call `function` in the thread. If this is cancelled, what comes of it goes nowhere."""
-        job = _Job(function)
-        job.is_last = is_last
+        job = _Job(function, is_last=is_last)
         self._jobs.put(job)
         try:
             await job.done.wait()

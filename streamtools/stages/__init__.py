@@ -133,6 +133,12 @@ class StageList:
 
     def __init__(self, stages: Iterable[tuple[str, StageFactory]]) -> None:
         self._stages = tuple(stages)
+        names = [name for name, _ in self._stages]
+        if "text_calls" in names[names.index("accumulate") if "accumulate" in names else len(names) :]:
+            raise ValueError(
+                "text_calls() makes pieces of calls, which only a stage after it can join; "
+                'put it in with insert_before("accumulate", ...)'
+            )
 
     def insert_before(self, name: str, stage: StageSource) -> StageList:
         """The same with `stage` before the one called `name`."""

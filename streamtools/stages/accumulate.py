@@ -33,7 +33,7 @@ from ..events import (
 )
 from ..limits import Limits
 from ..surrogates import SurrogateJoiner
-from ..turn import ToolCall
+from ..turn import WELL_ENDED, ToolCall
 from .preview import PartialJSON
 
 __all__ = ["Accumulate"]
@@ -85,10 +85,11 @@ class Accumulate:
         return ()
 
     def _stream_end(self, end: StreamEnd) -> None:
+        ended_well = end.complete and end.finish in WELL_ENDED
         for slot in self._slots:
             if not slot.ended:
                 # Whether JSON is whole can be seen; of free text, or of nothing, only the wire can say it.
-                self._end(slot, cut=not end.complete and (not slot.text_came or slot.kind == "custom"))
+                self._end(slot, cut=not ended_well and (not slot.text_came or slot.kind == "custom"))
         self._out.append(end)
 
     def _fragment(self, fragment: ToolCallFragment) -> None:

@@ -93,8 +93,8 @@ class Tool(Generic[P, R]):
             return bound.args, bound.kwargs
         return self._signature.arrange({**bound.by_name, **dict.fromkeys(injected, ctx)})
 
-    def to(self, target: str) -> dict[str, Any]:
-        """The tool as a provider's request wants it; a fresh dict.
+    def to(self, target: str) -> Any:
+        """The tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its own).
 
         Args:
             target: the wire's name: ``openai.chat_completions``, ``anthropic.messages`` and so on. Gemini's goes into

@@ -106,6 +106,11 @@ class WireDecoder(ABC):
         self._counts: dict[str, int] = {}
         self._warned: frozenset[tuple[str, str]] = _NOTHING
 
+    @property
+    def started(self) -> bool:
+        """Some payload was understood."""
+        return self._started
+
     @abstractmethod
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
         """The event of a payload that is nothing but one more delta of the text that is being told; None for any other,
@@ -329,7 +334,7 @@ def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> 
     `named_error`: the frame itself was called "error", so that the payload is one whatever it looks like.
     """
     error = payload.get("error")
-    if isinstance(error, Mapping):
+    if isinstance(error, Mapping) and (error or len(payload) == 1):  # an empty one beside an answer says nothing
         body: Mapping[str, Any] = error
     elif isinstance(error, str) and error:
         return ProviderError(well_formed(error), code=_code(payload.get("code")))

@@ -38,6 +38,12 @@ BODIES = (
         case="sse-comment-as-data",
     ),
     Tolerance(
+        seen="`ping` and `keepalive` payloads before the first that tells the wire",
+        becomes="nothing",
+        servers="gateways",
+        case="every-ping-first",
+    ),
+    Tolerance(
         seen="payloads after the end marker",
         becomes="ignored",
         servers="LiteLLM, relays",
@@ -143,7 +149,7 @@ CALLS = (
     ),
     Tolerance(
         seen='arguments `""`, white space, `null`',
-        becomes="`{}`",
+        becomes="`{}`; unless the call was cut there: then it is truncated",
         servers="most, for tools without parameters",
         case="chat-args-empty-string",
     ),

@@ -123,11 +123,13 @@ async def test_who_leaves_while_an_item_is_on_its_way_waits_for_it() -> None:
     held, silent, go_on = Held(BODY), threading.Event(), threading.Event()
 
     def stream() -> Iterator[bytes]:
-        with contextmanager(lambda: generator(held))():  # type: ignore[arg-type]  # closes it
+        try:
             yield from BODY[:2]
             silent.set()
             assert go_on.wait(5)
             yield from BODY[2:]
+        finally:
+            held.close()
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group, pipeline(stream()) as events:
@@ -291,4 +293,4 @@ def test_a_stream_that_outlives_its_event_loop_ends_its_thread() -> None:
         if thread.name == "streamtools source":
             thread.join(5)
             assert not thread.is_alive()
-    reading.get_coro().close()  # type: ignore[union-attr]  # or the garbage collector complains
+    reading.get_coro().close()  # or the garbage collector complains

@@ -8,10 +8,10 @@ from typing import Any
 
 import orjson
 import pytest
-from held import Chunk, Event
+from held import AsyncStream, Chunk, Event, Held
 from streams import chat, stream
 
-from streamtools import ProviderError, Turn, pipeline
+from streamtools import ProviderError, TruncatedStream, Turn, pipeline
 from streamtools.sources import as_item
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +64,21 @@ async def test_events_that_a_helper_derives_are_left_out() -> None:
     turn = await run(stream([item for payload in payloads() for item in (Chunk(payload), *derived)]))
     assert turn.text == "Hello"
     assert turn.warnings == ()
+
+
+@pytest.mark.parametrize("received", [None, "stop"])
+async def test_a_finish_reason_that_a_wrapper_invented_for_a_stream_that_was_cut_completes_nothing(
+    received: str | None,
+) -> None:
+    """litellm ends every stream with one, and tells whether it was received."""
+    wrapper = AsyncStream(Held([Chunk(payload) for payload in [*payloads(), {"choices": []}]]))
+    wrapper.received_finish_reason = received  # type: ignore[attr-defined]
+    async with pipeline(wrapper) as events:
+        try:
+            _ = [event async for event in events]
+        except TruncatedStream:
+            assert received is None
+    assert (events.turn.text, events.turn.complete) == ("Hello", received is not None)
 
 
 @pytest.mark.parametrize("make", [stream, iter], ids=["asynchronous", "blocking"])

@@ -22,7 +22,12 @@ async def add(a: int, b: int) -> int:
 
 def chunk(content: Any = "", **fields: Any) -> Any:
     """An `AIMessageChunk` with what it has when an integration made it."""
-    defaults = {"additional_kwargs": {}, "response_metadata": {}, "tool_call_chunks": [], "usage_metadata": None}
+    defaults: dict[str, Any] = {
+        "additional_kwargs": {},
+        "response_metadata": {},
+        "tool_call_chunks": [],
+        "usage_metadata": None,
+    }
     return SimpleNamespace(type="AIMessageChunk", content=content, **({"id": "lc_run--1"} | defaults | fields))
 
 

@@ -286,7 +286,7 @@ async def test_a_stream_that_cannot_be_closed_need_not_be() -> None:
             self.items = iter(CHAT)
 
         def __aiter__(self) -> AsyncIterator[bytes]:
-            return self  # type: ignore[return-value]
+            return self
 
         async def __anext__(self) -> bytes:
             for item in self.items:
@@ -303,7 +303,7 @@ async def test_a_context_manager_that_opens_another_is_refused() -> None:
 
 async def test_an_item_that_is_nothing_we_know_is_an_error_that_names_its_type() -> None:
     for make in (stream, iter):
-        async with pipeline(make([b"", 42])) as events:  # type: ignore[operator]
+        async with pipeline(make([b"", 42])) as events:
             with pytest.raises(TypeError, match=r"not int; make each item the provider's payload, a dict"):
                 _ = [event async for event in events]
 

@@ -175,7 +175,7 @@ def test_a_deviation_is_tolerated_and_noted(name: str) -> None:
     assert (turn.text, [call.arguments for call in turn.calls], turn.error) == (said, calls, None)
     assert turn.complete
     assert codes(turn), "nothing is dropped silently"
-    assert not code or codes(turn) == [code]
+    assert not code or [found for found in codes(turn) if found != "finish_without_calls"] == [code]
 
 
 def test_deltas_outweigh_the_input_of_the_start() -> None:

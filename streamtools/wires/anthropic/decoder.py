@@ -10,6 +10,7 @@ from ...errors import LimitExceeded, RemoteProtocolError
 from ...events import CallKind, Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...surrogates import well_formed
+from ...turn import WELL_ENDED
 from ..base import WireDecoder, malformed, provider_error, read_text
 
 __all__ = ["CALL_BLOCKS", "NAME", "AnthropicDecoder", "recognises"]
@@ -30,7 +31,8 @@ _FINISHES: dict[str, Finish] = {
     "length": "length",
 }
 CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", "server_tool_use": "server", "mcp_tool_use": "server"}
-_EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop", "ping"})
+_BAD_NEWS = frozenset({"length", "content_filter"})  # a finish that no later one takes back
+_EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop"})  # a "ping" may be of any wire
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
@@ -46,6 +48,7 @@ class _Block:
     type: str
     raw: dict[str, Any] = field(default_factory=dict)
     open: bool = True
+    left: bool = False  # another block's text was told since, so that this one's is in pieces
     input: tuple[str, str | None] | None = None  # arguments that came with the start, and what is wrong with them
     has_input: bool = False  # some input_json_delta carried text
     signature: list[str] = field(default_factory=list)
@@ -53,6 +56,11 @@ class _Block:
     pieces: dict[str, list[str]] = field(default_factory=dict)  # growing fields of an opaque block
     opaque: bool = False  # kept as it is
     foreign: bool = False  # had deltas that nobody understands, so that it cannot be given back
+
+    @property
+    def is_bare(self) -> bool:
+        """A call without any arguments so far: unless the wire ends it, nobody knows whether there are none."""
+        return self.type in CALL_BLOCKS and not self.has_input and self.input is None
 
 
 class AnthropicDecoder(WireDecoder):
@@ -149,8 +157,13 @@ class AnthropicDecoder(WireDecoder):
         """Keeps the connection alive."""
 
     def _stop_reason(self, reason: object) -> None:
-        if isinstance(reason, str) and reason:
-            self._finish_raw = reason
+        if not isinstance(reason, str) or not reason:
+            return
+        if self._finish_raw not in (None, reason):
+            self.warn("conflicting_finish_reason")
+            if _FINISHES.get(self._finish_raw or "") in _BAD_NEWS:
+                return
+        self._finish_raw = reason
 
     def _read_usage(self, usage: object) -> None:
         if isinstance(usage, dict):
@@ -169,14 +182,17 @@ class AnthropicDecoder(WireDecoder):
             return
         if not self._started:
             self._start(None, None)
+        earlier = self._blocks.get(index)
+        if earlier is not None and earlier.open:
+            if earlier.type in CALL_BLOCKS and earlier.raw == raw and not earlier.has_input:
+                self.warn("duplicate_block_start")
+                return
+            self.warn("missing_block_stop")
+            self._stop(index, earlier, cut=earlier.is_bare)
         self._block_count += 1
         if self._block_count > self.limits.max_open_blocks:
             self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the message"))
             return
-        earlier = self._blocks.get(index)
-        if earlier is not None and earlier.open:
-            self.warn("missing_block_stop")
-            self._stop(index, earlier)
         kind = raw.get("type")
         block = self._blocks[index] = _Block(kind if isinstance(kind, str) else "", raw)
         starter = _STARTERS.get(block.type)
@@ -190,16 +206,14 @@ class AnthropicDecoder(WireDecoder):
                 self.warn("unknown_block_type", block.type[: self.limits.max_name_bytes])
 
     def _text_start(self, index: object, block: _Block) -> None:
-        self._end_part()
-        self._current = index
+        self._turn_to(index)
         if isinstance(text := block.raw.get("text"), str) and text:
             self._text(text)
         if isinstance(citations := block.raw.get("citations"), list):
             block.citations.extend(citations)
 
     def _thinking_start(self, index: object, block: _Block) -> None:
-        self._end_part()
-        self._current = index
+        self._turn_to(index)
         if isinstance(text := block.raw.get("thinking"), str) and text:
             self._reasoning(text)
         if isinstance(signature := block.raw.get("signature"), str):
@@ -249,15 +263,19 @@ class AnthropicDecoder(WireDecoder):
                 self._out.append(ProviderItem(block.type, kept))
             elif not cut:
                 self._unknown(block.raw)
-        elif index == self._current:
-            if block.signature and self._open is None:  # thinking whose text is withheld, signed all the same
-                self._reasoning("")
-            self._end_part(self._state_of(block))
-            self._current = None
+        else:
+            if block.left and (block.signature or block.citations):
+                self.warn("interleaved_blocks")
+            if index == self._current:
+                if block.signature and self._open is None:  # thinking whose text is withheld, signed all the same
+                    self._reasoning("")
+                self._end_part(self._state_of(block))
+                self._current = None
 
     def _state_of(self, block: _Block) -> dict[str, Any] | None:
-        if self._open == "reasoning":
-            return {"signature": well_formed("".join(block.signature))} if block.signature else None
+        if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
+            signed = block.signature and not block.left
+            return {"signature": well_formed("".join(block.signature))} if signed else None
         citations = self._kept(block.citations) if block.citations else None
         return {"citations": citations} if citations else None
 
@@ -296,8 +314,14 @@ class AnthropicDecoder(WireDecoder):
         if block is not None and block.type != type_:
             self.warn("mismatched_delta", f"{type_} in a {block.type[: self.limits.max_name_bytes]} block")
         elif index != self._current:
-            self._end_part()
-            self._current = index
+            self._turn_to(index)
+
+    def _turn_to(self, index: object) -> None:
+        """This block is told from here on."""
+        if (told := self._blocks.get(self._current)) is not None and self._open is not None:
+            told.left = True
+        self._end_part()
+        self._current = index
 
     def _signature_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
         signature = delta.get("signature")
@@ -328,16 +352,18 @@ class AnthropicDecoder(WireDecoder):
     # -- the end --
 
     def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        finish = _FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
+        whole = self._stopped and self.error is None
         for index, block in self._blocks.items():
             if block.open:
-                whole = self._stopped and self.error is None
                 if whole and (block.type in CALL_BLOCKS or block.opaque):
                     self.warn("missing_block_stop")
-                self._stop(index, block, cut=not whole)
-        finish = _FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
+                self._stop(index, block, cut=not whole or (block.is_bare and finish not in WELL_ENDED))
         if finish == "stop" and self._has_calls:
             self.warn("finish_reason_normalized")
             finish = "tool_calls"
+        elif finish == "tool_calls" and not self._has_calls:
+            self.warn("finish_without_calls")
         return finish, self._stopped
 
 

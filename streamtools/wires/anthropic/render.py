@@ -35,7 +35,9 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Blocks that the API takes back: no server call without its result, no thinking at the very end.
 
-    Both happen when a response was cut: "without a corresponding web_search_tool_result block"
+    A server call whose code calls our tools has none yet: it waits for ours
+    (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling, read 2026-11-21).
+    Otherwise both happen when a response was cut: "without a corresponding web_search_tool_result block"
     (open-gsd/gsd-pi#1330), "The final block in an assistant message cannot be `thinking`" (tailcallhq/forgecode#2107).
     """
     calls = [block["id"] for block in blocks if block["type"] in _SERVER_BLOCKS]
@@ -43,7 +45,10 @@ def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     # Results that name no call of this message belong to the calls without one, in order.
     strays = sum(call_id not in calls for call_id in answered)
     open_calls = [call_id for call_id in calls if call_id not in answered][strays:]
-    kept = [b for b in blocks if b["type"] not in _SERVER_BLOCKS or b["id"] not in open_calls]
+    callers = [block.get("caller") for block in blocks if block["type"] == "tool_use"]
+    waiting = [caller.get("tool_id") for caller in callers if isinstance(caller, dict)]
+    orphans = {call_id for call_id in open_calls if call_id not in waiting}
+    kept = [b for b in blocks if b["type"] not in _SERVER_BLOCKS or b["id"] not in orphans]
     while kept and kept[-1]["type"] in ("thinking", "redacted_thinking"):
         kept.pop()
     return kept

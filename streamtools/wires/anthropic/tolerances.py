@@ -36,6 +36,34 @@ TOLERANCES = (
         case="anthropic-text-delta-on-tool-block",
     ),
     Tolerance(
+        seen="the start of a call's block twice",
+        becomes="one call",
+        servers="relays",
+        warning="duplicate_block_start",
+        case="anthropic-duplicate-block-start",
+    ),
+    Tolerance(
+        seen="a call's index that begins anew before its block was stopped",
+        becomes="two calls; the first is truncated if it has no arguments",
+        servers="relays",
+        warning="missing_block_stop",
+        case="anthropic-call-superseded",
+    ),
+    Tolerance(
+        seen="text of a block that another block's text has interrupted",
+        becomes="told as a part of its own; a signature over such pieces does not go back",
+        servers="proxies",
+        warning="interleaved_blocks",
+        case="anthropic-interleaved-thinking",
+    ),
+    Tolerance(
+        seen="two different stop reasons",
+        becomes="the last counts, unless an earlier one was bad news",
+        servers="relays",
+        warning="conflicting_finish_reason",
+        case="anthropic-conflicting-stop-reason",
+    ),
+    Tolerance(
         seen="a block that is never stopped, or stopped at the very end",
         becomes="closed by `message_stop`",
         servers="Gemini relays, llama.cpp",
@@ -119,5 +147,12 @@ TOLERANCES = (
         becomes="`pause`; goes back as it is",
         servers="Anthropic",
         case="anthropic-pause-turn",
+    ),
+    Tolerance(
+        seen="a finish reason that speaks of calls, and no call",
+        becomes="no call; what was read of the stream before it was passed on is lost",
+        servers="a stream that somebody had begun to read",
+        warning="finish_without_calls",
+        case="anthropic-finish-without-calls",
     ),
 )

@@ -27,7 +27,7 @@ class Block:
     has_input: bool = False
     """Some delta brought arguments."""
     raw: dict[str, Any] = field(default_factory=dict)
-    """What the start of an opaque block, or the deltas of an image, said about it."""
+    """What the start of an opaque block or of a call, or the deltas of an image, said about it."""
     signature: list[str] = field(default_factory=list)
     citations: list[Any] = field(default_factory=list)
     content: list[Any] = field(default_factory=list)
@@ -36,6 +36,11 @@ class Block:
     """Redacted reasoning, or an image: base64 on the wire, `bytes` in what botocore yields."""
     foreign: bool = False
     """It had deltas that nobody understands, so that it cannot be given back."""
+
+    @property
+    def is_bare(self) -> bool:
+        """A call without any arguments so far: unless the wire ends it, nobody knows whether there are none."""
+        return self.kind == "toolUse" and not self.has_input and self.input is None
 
     @property
     def opaque(self) -> bool:

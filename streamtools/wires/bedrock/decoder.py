@@ -9,6 +9,7 @@ from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
 from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...surrogates import well_formed
+from ...turn import WELL_ENDED
 from ..base import WireDecoder, malformed, provider_error, read_text
 from .blocks import OPAQUE_BLOCKS, Block
 
@@ -125,7 +126,7 @@ class BedrockDecoder(WireDecoder):
             if block.open:
                 if block.kind == "toolUse" or block.opaque:
                     self.warn("missing_block_stop")
-                self._stop(index, block)
+                self._stop(index, block, cut=block.is_bare and self._finish() not in WELL_ENDED)
         self._stopped = True
         self.done = self.done or self._metered
 
@@ -150,8 +151,11 @@ class BedrockDecoder(WireDecoder):
             return
         earlier = self._blocks.get(index)
         if earlier is not None and earlier.open:
+            if earlier.kind == "toolUse" and start == {"toolUse": earlier.raw} and not earlier.has_input:
+                self.warn("duplicate_block_start")
+                return
             self.warn("missing_block_stop")
-            self._stop(index, earlier)
+            self._stop(index, earlier, cut=earlier.is_bare)
         kind, body = next(((str(k), v) for k, v in (start or {}).items() if v is not None), ("", {}))
         block = self._begin(index, kind)
         if block is None:
@@ -169,6 +173,7 @@ class BedrockDecoder(WireDecoder):
         if not isinstance(use, dict):
             self.fail(malformed("'toolUse' of contentBlockStart is no object"))
             return
+        block.raw = use
         # The service gives calls of ours the type "tool_use", too, which it does not take back.
         extra = {key: value for key, value in use.items() if key not in ("toolUseId", "name", "input")}
         server = extra.get("type") == "server_tool_use"
@@ -336,6 +341,9 @@ class BedrockDecoder(WireDecoder):
 
     # -- the end --
 
+    def _finish(self) -> Finish | None:
+        return _FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
+
     def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         for index, block in self._blocks.items():
             if block.open:
@@ -344,7 +352,7 @@ class BedrockDecoder(WireDecoder):
         if raw in _CONDEMNED:
             self._verdict = ProviderError("the service could not read what the model wrote", code=raw)
             self._verdict.kind = _CONDEMNED[raw]
-        finish = _FINISHES.get(raw, "other") if raw else None
+        finish = self._finish()
         if finish == "stop" and self._has_calls:
             self.warn("finish_reason_normalized")
             finish = "tool_calls"

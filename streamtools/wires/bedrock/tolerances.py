@@ -59,8 +59,15 @@ TOLERANCES = (
     ),
     # blocks
     Tolerance(
+        seen="the start of a call's block twice",
+        becomes="one call",
+        servers="proxies",
+        warning="duplicate_block_start",
+        case="bedrock-duplicate-block-start",
+    ),
+    Tolerance(
         seen="a call's block that is never stopped, or whose index begins anew",
-        becomes="closed by `messageStop`, or by the next start",
+        becomes="closed by `messageStop`, or by the next start, which truncates a call without arguments",
         servers="proxies",
         warning="missing_block_stop",
         case="bedrock-missing-block-stop",

@@ -170,11 +170,17 @@ class CohereDecoder(LegacyEvents):
         self._end_part()
         index = label(payload.get("index"))
         if self._calls.get(index):
+            if self._bare.get(index) == call:
+                self.warn("duplicate_call_start")
+                return
             self.warn("missing_call_end")
-            self._out.append(ToolCallFragment(index, end=True))
+            self._out.append(ToolCallFragment(index, end=True, cut=index in self._bare))
         self._calls[index] = True
         function = call.get("function")
         arguments, problem = self._call_arguments(function, path)
+        self._bare.pop(index, None)
+        if not arguments and problem is None:
+            self._bare[index] = call
         more = {key: value for key, value in call.items() if key not in ("id", "type", "function")}
         self._out.append(
             ToolCallFragment(
@@ -201,6 +207,8 @@ class CohereDecoder(LegacyEvents):
                 self.warn("delta_without_call")
                 self._calls[index] = True
             arguments, problem = self._call_arguments(call.get("function"), path)
+            if arguments or problem:
+                self._bare.pop(index, None)
             self._out.append(ToolCallFragment(index, arguments=arguments, problem=problem))
 
     def _call_arguments(self, function: object, path: tuple[str | int, ...]) -> tuple[str, str | None]:

@@ -107,8 +107,15 @@ TOLERANCES = (
         case="cohere-whole-call",
     ),
     Tolerance(
+        seen="the start of a call twice",
+        becomes="one call",
+        servers="relays",
+        warning="duplicate_call_start",
+        case="cohere-duplicate-call-start",
+    ),
+    Tolerance(
         seen="a call that never ends",
-        becomes="ended by `message-end`, or by the next call with its index",
+        becomes="ended by `message-end`, or by the next call with its index, which truncates one without arguments",
         servers="compatible servers",
         warning="missing_call_end",
         case="cohere-call-without-end",

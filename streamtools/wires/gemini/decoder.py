@@ -98,9 +98,10 @@ class GeminiDecoder(WireDecoder):
             self._start(payload.get("modelVersion"), payload.get("responseId"))
         self._usage.add(payload.get("usageMetadata"))
         candidates = payload.get("candidates")
-        if not candidates:
-            if refusal := refusal_of(payload.get("promptFeedback")):
-                self.fail(refusal)
+        if refusal := refusal_of(payload.get("promptFeedback")):
+            self.fail(refusal)
+        elif not candidates:
+            return out
         elif not isinstance(candidates, list):
             self.fail(malformed("'candidates' of a response is no list"))
         else:

@@ -41,6 +41,11 @@ _BAD_NEWS = frozenset({"length", "content_filter", "error"})
 # `native_finish_reason` (OpenRouter) of a response that was cut although `finish_reason` says otherwise.
 _NATIVE_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "MAX_TOKENS"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
+_UNDERSTOOD = frozenset({
+    *_REASONING_FIELDS, "content", "function_call", "reasoning_details", "refusal", "role", "tool_calls",
+})  # fmt: skip
+# What a chunk without choices may have; one with none of it says something that nobody knows.
+_ENVELOPE = frozenset({"choices", "id", "object", "model", "usage", "x_groq"})
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
@@ -107,9 +112,16 @@ class OpenAIChatDecoder(WireDecoder):
             self._start(payload.get("model"), payload.get("id"))
         if payload.get("usage") is not None or "x_groq" in payload:
             self._read_usage(payload)
+            groq = payload.get("x_groq")
+            if isinstance(groq, dict) and (error := provider_error({"error": groq.get("error")})):
+                self.fail(error)  # "why a stream was stopped early", says the type of Groq's SDK
+                return out
         if not choices:
             if choices is None and (error := provider_error(payload)):
                 self.fail(error)
+            elif _ENVELOPE.isdisjoint(payload) and payload.get("type") != "ping":
+                self.warn("unknown_event")
+                self._unknown(payload)
             return out
         if type(choices) is not list:
             self.fail(malformed("'choices' of a chunk is no list"))
@@ -125,6 +137,11 @@ class OpenAIChatDecoder(WireDecoder):
             delta = choice.get("delta")
             if type(delta) is dict:
                 self._delta(delta, position)
+            elif other := delta or choice.get("message") or choice.get("text"):
+                self._unknown(other)
+            if "error" in choice and (error := provider_error({"error": choice["error"]})):
+                self.fail(error)
+                return out
             if finish := choice.get("finish_reason"):
                 self._finished(finish, choice.get("native_finish_reason"))
         return out
@@ -144,7 +161,9 @@ class OpenAIChatDecoder(WireDecoder):
         With n > 1 the others are left out. But Foundry Local counts tokens there (microsoft/foundry-local#144): an
         index that begins above 0 and only grows labels nothing.
         """
-        if self._choice is None or index is None:
+        if index is None:
+            return True
+        if self._choice is None:
             self._choice = self._last_choice = index
             return True
         self.warn("extra_choice")
@@ -184,6 +203,8 @@ class OpenAIChatDecoder(WireDecoder):
         elif isinstance(legacy := delta.get("function_call"), dict):
             path = ("choices", position, "delta", "function_call", "arguments")
             self._call({"index": "function_call", "function": legacy}, path)
+        if not delta.keys() <= _UNDERSTOOD and (rest := {k: v for k, v in delta.items() if v and k not in _UNDERSTOOD}):
+            self._unknown(rest)
 
     def _content(self, content: object) -> None:
         if isinstance(content, str):
@@ -255,6 +276,10 @@ class OpenAIChatDecoder(WireDecoder):
             self._unknown(calls)
 
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
+        kind = call.get("type")
+        if isinstance(kind, str) and kind not in ("function", "custom") and isinstance(call.get(kind), (dict, list)):
+            self._unknown(call)  # a tool that the provider runs itself (``web_search``)
+            return
         if self._think:  # text that might have become a tag stays text
             self._tell(*self._think.finish())
         if self._open:
@@ -327,6 +352,8 @@ class OpenAIChatDecoder(WireDecoder):
         if finish == "stop" and self._has_calls:
             self.warn("finish_reason_normalized")
             finish = "tool_calls"
+        elif finish == "tool_calls" and not self._has_calls:
+            self.warn("finish_without_calls")
         return finish, self._terminated or not self._is_late
 
     def _read_usage(self, payload: dict[str, Any]) -> None:

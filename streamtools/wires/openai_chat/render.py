@@ -11,7 +11,8 @@ __all__ = ["render"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""
+    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing, or only
+    thought: a message needs content or calls."""
     message: dict[str, Any] = {"role": "assistant", "content": None}
     text = "".join(part.text for part in answer.parts if part.kind == "text")
     if text:
@@ -24,7 +25,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     calls = [_render_call(call, answer) for call in answer.calls.values() if call.kind != "server"]
     if calls:
         message["tool_calls"] = calls
-    if message == {"role": "assistant", "content": None}:
+    if not (message["content"] or refusal or calls):
         return []
     results = [{"role": "tool", "tool_call_id": r.call_id, "content": r.content} for r in answer.results]
     return [message, *results]
@@ -61,6 +62,8 @@ def _render_reasoning(message: dict[str, Any], answer: Answer) -> None:
         elif "field" in state:
             fields.setdefault(state["field"], []).append(part.text)
     message.update({name: "".join(texts) for name, texts in fields.items()})
+    if message["content"] is None and "reasoning_content" in fields:
+        message["content"] = ""  # DeepSeek refuses null beside it (can1357/oh-my-pi#788)
     text = inline + (message["content"] or "")
     if blocks:
         message["content"] = [*blocks, *([{"type": "text", "text": text}] if text else [])]

@@ -112,6 +112,37 @@ TOLERANCES = (
         case="chat-error-groq-tool-use-failed",
     ),
     Tolerance(
+        seen="`x_groq.error`: the stream was stopped early",
+        becomes="a `ProviderError`",
+        servers="Groq",
+        case="chat-groq-stopped-early",
+    ),
+    Tolerance(
+        seen="an error inside the choice",
+        becomes="a `ProviderError`",
+        servers="OpenRouter",
+        case="chat-error-in-choice",
+    ),
+    Tolerance(
+        seen="`error: null`, or `{}` beside an answer",
+        becomes="nothing",
+        servers="proxies",
+        case="chat-empty-error",
+    ),
+    Tolerance(
+        seen="a payload without anything of a chunk; a delta's unknown fields",
+        becomes="an `Unknown` event",
+        servers="proxies",
+        warning="unknown_event",
+        case="chat-unknown-payload",
+    ),
+    Tolerance(
+        seen='a tool call of the provider\'s own (`type: "web_search"`)',
+        becomes="an `Unknown` event: nobody's to run",
+        servers="compatible servers",
+        case="chat-provider-tool-call",
+    ),
+    Tolerance(
         seen="an error as text, with its code beside it",
         becomes="a `ProviderError`",
         servers="xAI",
@@ -217,5 +248,12 @@ TOLERANCES = (
         becomes="calls of kind `custom`; given back byte for byte",
         servers="OpenAI; Gemini's facade",
         case="chat-custom-call-extra-content",
+    ),
+    Tolerance(
+        seen="a finish reason that speaks of calls, and no call",
+        becomes="no call; what was read of the stream before it was passed on is lost",
+        servers="a stream that somebody had begun to read",
+        warning="finish_without_calls",
+        case="chat-finish-without-calls",
     ),
 )

@@ -110,8 +110,8 @@ class ResponsesDecoder(WireDecoder):
         response = _object(payload.get("response"))
         self._read_usage(_object(response.get("usage")))
         status = response.get("status")
-        if not isinstance(status, str) or status not in STATUSES:
-            status = TERMINALS[payload["type"]]
+        if not isinstance(status, str) or status not in STATUSES or status == "completed":
+            status = TERMINALS[payload["type"]]  # what the event is called counts where the status is no bad news
         if status == "failed":
             error = provider_error({"error": response.get("error")})
             self.fail(error or ProviderError("the provider failed the response without saying why"))

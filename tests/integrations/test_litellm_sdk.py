@@ -1,0 +1,53 @@
+"""litellm against the real model. It needs asyncio, and gives chunks only: there is no response to read."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from loopback import Loopback
+from streams import chat, chat_chunk, sse
+from weather import ask_and_answer, get_weather, leaves_in_the_middle, read
+
+from streamtools import TruncatedStream
+
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it asks the network when it is imported
+litellm = pytest.importorskip("litellm", reason="litellm IS NOT INSTALLED: make test-integrations")
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("anyio_backend", ["asyncio"]),
+    pytest.mark.filterwarnings("ignore"),  # its own
+]
+
+CHAT = "openai.chat_completions"
+
+
+def request(url: str, messages: list[Any]) -> dict[str, Any]:
+    place = {"model": "openai/tiny", "api_base": f"{url}/v1", "api_key": "none"}
+    usage = {"stream_options": {"include_usage": True}}
+    return {**place, "messages": messages, "tools": [get_weather.to(CHAT)], "temperature": 0, "stream": True, **usage}
+
+
+async def test_two_turns(llama: str) -> None:
+    first, _ = await ask_and_answer(lambda messages: litellm.acompletion(**request(llama, messages)), CHAT)
+    assert first.usage is not None
+
+
+async def test_the_synchronous_function(llama: str) -> None:
+    await ask_and_answer(lambda messages: litellm.completion(**request(llama, messages)), CHAT)
+
+
+@pytest.mark.parametrize("function", ["acompletion", "completion"])
+async def test_a_response_that_was_cut_is_not_complete_although_litellm_says_so(function: str) -> None:
+    call = ("call_1", "get_weather", '{"city": "Tokyo"}')
+    with Loopback(chat(["Hi"], [call], finish=None)) as server:
+        stream = getattr(litellm, function)(**request(server.url, [{"role": "user", "content": "Hi"}]))
+        with pytest.raises(TruncatedStream):
+            await read(stream, CHAT)
+
+
+async def test_leaving_in_the_middle_hangs_up() -> None:
+    with Loopback(chat(finish=None), forever=sse([chat_chunk({"content": "lo"})])[0]) as server:
+        await leaves_in_the_middle(litellm.acompletion(**request(server.url, [{"role": "user", "content": "Hi"}])))
+        assert await server.has_lost_its_client()

@@ -1,0 +1,318 @@
+"""What no recording shows: found by reading the wires against their specifications."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from sansio import check_histories, check_turn
+from streams import Call, anthropic, chat_chunk, sse
+
+from streamtools import Limits, StreamDecoder, Turn, Unknown, parse
+
+DONE = b"data: [DONE]\n\n"
+Payload = dict[str, Any]
+
+
+def read(payloads: Iterable[Payload], **more: Any) -> Turn:
+    turn = parse(sse(payloads), tools=["f", "g"], **more)
+    check_turn(turn)
+    check_histories(turn)
+    return turn
+
+
+def codes(turn: Turn) -> list[str]:
+    return [warning.code for warning in turn.warnings]
+
+
+def unknown(payloads: Iterable[Payload]) -> list[Any]:
+    decoder = StreamDecoder()
+    return [event.raw for payload in payloads for event in decoder.feed(payload) if isinstance(event, Unknown)]
+
+
+# -- Messages ----------------------------------------------------------------------------------------------------------
+
+MESSAGE = {"type": "message_start", "message": {"id": "msg_1", "model": "c", "usage": {"input_tokens": 3}}}
+STOP = {"type": "message_stop"}
+
+
+def begin(index: int, block: Payload) -> Payload:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def use(index: int, id_: str, name: str = "f", **more: Any) -> Payload:
+    return begin(index, {"type": "tool_use", "id": id_, "name": name, "input": {}, **more})
+
+
+def delta(index: int, kind: str, **more: Any) -> Payload:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **more}}
+
+
+def arguments(index: int, text: str) -> Payload:
+    return delta(index, "input_json_delta", partial_json=text)
+
+
+def end(index: int) -> Payload:
+    return {"type": "content_block_stop", "index": index}
+
+
+def reason(word: str) -> Payload:
+    return {"type": "message_delta", "delta": {"stop_reason": word}, "usage": {"output_tokens": 1}}
+
+
+def test_a_call_whose_block_starts_twice_is_one_call() -> None:
+    turn = read([MESSAGE, use(0, "a"), use(0, "a"), arguments(0, '{"x": 1}'), end(0), reason("tool_use"), STOP])
+    assert [(call.call_id, call.arguments, call.dispatchable) for call in turn.calls] == [("a", {"x": 1}, True)]
+    assert codes(turn) == ["duplicate_block_start"]
+
+
+def test_a_call_that_another_one_replaces_before_its_arguments_came_does_not_run_without_them() -> None:
+    turn = read([MESSAGE, use(0, "a"), use(0, "b", "g"), arguments(0, "{}"), end(0), reason("tool_use"), STOP])
+    assert [(call.name, call.status, call.dispatchable) for call in turn.calls] == [
+        ("f", "truncated", False),
+        ("g", "ready", True),
+    ]
+
+
+def test_a_message_that_was_cut_does_not_become_whole_by_a_later_stop_reason() -> None:
+    for bad, finish in (("max_tokens", "length"), ("refusal", "content_filter")):
+        turn = read([MESSAGE, use(0, "a"), arguments(0, "{}"), end(0), reason(bad), reason("tool_use"), STOP])
+        assert (turn.finish, turn.finish_raw, [call.dispatchable for call in turn.calls]) == (finish, bad, [False])
+
+
+def test_a_block_that_is_never_stopped_in_a_message_that_was_cut_is_no_call_without_arguments() -> None:
+    turn = read([MESSAGE, use(0, "a"), reason("max_tokens"), STOP])
+    assert [(call.status, call.problem) for call in turn.calls] == [("truncated", "incomplete_json")]
+
+
+def test_code_that_waits_for_the_result_of_our_tool_goes_back_without_a_result_of_its_own() -> None:
+    code = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
+    caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
+    turn = read(
+        [MESSAGE, begin(0, code), arguments(0, '{"code": "f()"}'), end(0)]
+        + [use(1, "a", caller=caller), arguments(1, "{}"), end(1), reason("tool_use"), STOP]
+    )
+    asked, answered = turn.messages()
+    assert [(block["type"], block["id"]) for block in asked["content"]] == [
+        ("server_tool_use", "srvtoolu_1"),
+        ("tool_use", "a"),
+    ]
+    assert asked["content"][1]["caller"] == caller
+    assert [block["tool_use_id"] for block in answered["content"]] == ["a"]
+
+
+@pytest.mark.parametrize("caller", [None, "x", {}, {"tool_id": ["srvtoolu_1"]}, {"tool_id": "srvtoolu_2"}])
+def test_a_server_call_that_nothing_of_ours_was_called_by_does_not_go_back_without_its_result(caller: Any) -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    turn = read([MESSAGE, begin(0, search), end(0), use(1, "a", caller=caller), end(1), reason("tool_use"), STOP])
+    assert [block["type"] for block in turn.messages()[0]["content"]] == ["tool_use"]
+
+
+def test_a_signature_over_thinking_that_was_told_in_pieces_does_not_go_back() -> None:
+    turn = read(
+        [MESSAGE, begin(0, {"type": "thinking", "thinking": "", "signature": ""})]
+        + [delta(0, "thinking_delta", thinking="a"), begin(1, {"type": "text", "text": ""})]
+        + [delta(1, "text_delta", text="b"), delta(0, "thinking_delta", thinking="c")]
+        + [delta(0, "signature_delta", signature="c2ln"), end(0), end(1), reason("end_turn"), STOP]
+    )
+    assert (turn.reasoning, turn.text, codes(turn)) == ("ac", "b", ["interleaved_blocks"])
+    assert turn.messages() == [{"role": "assistant", "content": [{"type": "text", "text": "b"}]}]
+
+
+# -- Responses ---------------------------------------------------------------------------------------------------------
+
+ITEM = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": '{"x": 1}'}
+RESPONSE = [
+    {"type": "response.created", "response": {"id": "resp_1", "model": "m"}},
+    {"type": "response.output_item.added", "output_index": 0, "item": ITEM | {"arguments": ""}},
+    {"type": "response.output_item.done", "output_index": 0, "item": ITEM | {"status": "completed"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("event", "finish"),
+    [("failed", "error"), ("incomplete", "other"), ("cancelled", "other"), ("completed", "tool_calls")],
+)
+def test_nothing_runs_of_a_response_whose_last_event_says_that_it_did_not_end_well(event: str, finish: str) -> None:
+    turn = read([*RESPONSE, {"type": f"response.{event}", "response": {"id": "resp_1", "status": "completed"}}])
+    assert turn.finish == finish
+    assert [call.dispatchable for call in turn.calls] == [event == "completed"]
+
+
+# -- detection ---------------------------------------------------------------------------------------------------------
+
+ENDED = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
+STREAMS = {
+    "openai.responses": [*RESPONSE, ENDED],
+    "openai.chat_completions": [chat_chunk({"content": "Hi"}), chat_chunk({}, "stop")],
+    "anthropic.messages": [MESSAGE, reason("end_turn"), STOP],
+}
+
+
+@pytest.mark.parametrize("wire", STREAMS)
+@pytest.mark.parametrize("kind", ["ping", "keepalive"])
+@pytest.mark.parametrize("count", [1, 100])
+def test_payloads_that_keep_a_connection_alive_tell_no_wire(wire: str, kind: str, count: int) -> None:
+    payloads = [{"type": kind}] * count + STREAMS[wire]
+    for body in (sse(payloads), [part.removeprefix(b"data: ")[:-1] for part in sse(payloads)]):
+        for given in (None, wire):
+            turn = parse(body, wire=given)
+            assert (turn.wire, turn.complete, turn.error) == (wire, True, None)
+
+
+def test_a_stream_of_nothing_but_pings_is_cut() -> None:
+    turn = parse(sse([{"type": "ping"}] * 100))
+    assert (turn.wire, turn.error and turn.error.kind) == (None, "stream_truncated")
+
+
+def test_json_lines_are_a_stream_of_mistrals_too() -> None:
+    lines = [part.removeprefix(b"data: ")[:-1] for part in sse(STREAMS["openai.chat_completions"])]
+    turn = parse(lines, wire="mistral.chat")
+    assert (turn.text, turn.complete) == ("Hi", True)
+
+
+# -- Chat Completions --------------------------------------------------------------------------------------------------
+
+
+def call(text: str = '{"x": 1}', **more: Any) -> Payload:
+    head = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": text}, **more}
+    return chat_chunk({"tool_calls": [head]})
+
+
+def test_a_call_that_was_cut_before_its_arguments_is_no_call_without_arguments() -> None:
+    for finish in ("length", "content_filter", "error", "network_error"):
+        (cut,) = read([call(""), chat_chunk({}, finish)]).calls
+        assert (cut.status, cut.arguments) == ("truncated", None)
+    (whole,) = read([call(""), chat_chunk({}, "stop")]).calls
+    assert (whole.status, whole.arguments, whole.dispatchable) == ("ready", {}, True)
+
+
+def test_free_text_of_a_call_is_only_whole_in_a_turn_that_ended_well() -> None:
+    custom = chat_chunk({"tool_calls": [{"index": 0, "id": "a", "custom": {"name": "f", "input": "rm -r /tmp"}}]})
+    (cut,) = read([custom, chat_chunk({}, "length")]).calls
+    assert (cut.status, cut.arguments) == ("truncated", None)
+    (whole,) = read([custom, chat_chunk({}, "tool_calls")]).calls
+    assert whole.arguments == {"input": "rm -r /tmp"}
+
+
+def test_groqs_word_that_the_stream_was_stopped_early_is_an_error() -> None:
+    turn = read([call(), chat_chunk({}, "stop") | {"x_groq": {"id": "r", "error": "over capacity"}}])
+    assert (str(turn.error), [call.dispatchable for call in turn.calls]) == ("over capacity", [False])
+    assert read([call(), chat_chunk({}, "stop") | {"x_groq": {"id": "r", "error": None}}]).error is None
+
+
+def test_an_error_inside_the_choice_is_one() -> None:
+    ended = chat_chunk({}, "stop")
+    ended["choices"][0]["error"] = {"code": 502, "message": "upstream died"}
+    turn = read([call(), ended])
+    assert turn.error is not None
+    assert (turn.error.kind, str(turn.error)) == ("provider_error", "upstream died (502)")
+    assert [call.dispatchable for call in turn.calls] == [False]
+
+
+@pytest.mark.parametrize("error", [None, {}, "", False, 0, []])
+def test_an_error_that_says_nothing_beside_an_answer_is_none(error: Any) -> None:
+    turn = read([chat_chunk({"content": "Hi"}) | {"error": error}, chat_chunk({}, "stop") | {"error": error}])
+    assert (turn.text, turn.error) == ("Hi", None)
+    lines: list[Payload] = [
+        {"model": "m", "message": {"role": "assistant", "content": "Hi"}, "done": False, "error": error},
+        {"model": "m", "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"},
+    ]
+    assert parse(lines).error is None
+    parts = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}], "error": error}
+    assert parse([parts]).error is None
+
+
+def test_nothing_of_a_chunk_is_dropped_without_a_word() -> None:
+    odd: list[Payload] = [
+        {"detail": "x"},
+        chat_chunk({"audio": {"id": "au_1"}, "annotations": [1], "padding": None}),
+        {"id": "chatcmpl-1", "choices": [{"index": 0, "delta": "x"}]},
+        {"id": "chatcmpl-1", "choices": [{"index": 0, "message": {"content": "x"}}]},
+    ]
+    assert unknown([chat_chunk({"role": "assistant", "content": "Hi"}), *odd]) == [
+        {"detail": "x"},
+        {"audio": {"id": "au_1"}, "annotations": [1]},
+        "x",
+        {"content": "x"},
+    ]
+
+
+def test_a_call_that_the_provider_runs_itself_is_not_ours() -> None:
+    search = {"index": 0, "id": "ws", "type": "web_search", "web_search": {"input": "x"}}
+    turn = read([chat_chunk({"tool_calls": [search]}), chat_chunk({"content": "Hi"}), chat_chunk({}, "stop")])
+    assert (turn.calls, turn.finish) == ((), "stop")
+    assert turn.messages() == [{"role": "assistant", "content": "Hi"}]
+
+
+def test_a_choice_without_its_index_is_the_one_that_is_followed() -> None:
+    def choice(delta: Payload, finish: str | None = None, **index: int) -> Payload:
+        return {"id": "x", "choices": [{**index, "delta": delta, "finish_reason": finish}]}
+
+    other = choice({"content": "other"}, index=1)
+    turn = read([choice({"content": "a"}, index=0), choice({"content": "b"}), other, choice({}, "stop", index=0)])
+    assert (turn.text, turn.finish, codes(turn)[0]) == ("ab", "stop", "extra_choice")
+
+
+def test_thoughts_alone_are_no_message() -> None:
+    assert read([chat_chunk({"reasoning_content": "Hm"}), chat_chunk({}, "length")]).messages() == []
+
+
+def test_content_is_empty_and_not_null_beside_reasoning_content() -> None:
+    message, _ = read([chat_chunk({"reasoning_content": "Hm"}), call(), chat_chunk({}, "tool_calls")]).messages()
+    assert (message["content"], message["reasoning_content"]) == ("", "Hm")
+
+
+# -- Gemini, Cohere, Bedrock -------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_that_was_blocked_is_refused_whatever_candidates_say() -> None:
+    part = {"functionCall": {"name": "f", "args": {}}}
+    candidate = {"content": {"parts": [part]}, "finishReason": "STOP"}
+    turn = read([{"candidates": [candidate]}, {"promptFeedback": {"blockReason": "SAFETY"}, "candidates": [candidate]}])
+    assert (turn.error and turn.error.kind, [call.dispatchable for call in turn.calls]) == ("blocked", [False])
+
+
+def cohere_call(id_: str) -> Payload:
+    function = {"id": id_, "type": "function", "function": {"name": "f", "arguments": ""}}
+    return {"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": function}}}
+
+
+def test_a_call_of_coheres_that_starts_twice_is_one_call() -> None:
+    piece = {"delta": {"message": {"tool_calls": {"function": {"arguments": '{"x": 1}'}}}}}
+    body = [{"type": "message-start", "id": "m"}, cohere_call("a"), cohere_call("a")]
+    body += [{"type": "tool-call-delta", "index": 0, **piece}, {"type": "tool-call-end", "index": 0}]
+    turn = read([*body, {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}}])
+    assert [(call.call_id, call.arguments) for call in turn.calls] == [("a", {"x": 1})]
+
+
+def test_a_call_of_coheres_that_never_ends_in_a_message_that_was_cut_does_not_become_one_without_arguments() -> None:
+    for calls, word in (["a", "b"], "TOOL_CALL"), (["a"], "MAX_TOKENS"):
+        body = [{"type": "message-start", "id": "m"}, *map(cohere_call, calls)]
+        turn = read([*body, {"type": "message-end", "delta": {"finish_reason": word}}])
+        assert turn.calls[0].status == "truncated"
+
+
+def converse(*events: Payload, reason: str = "tool_use") -> Turn:
+    usage = {"metadata": {"usage": {"inputTokens": 1, "outputTokens": 1}}}
+    turn = parse([{"messageStart": {"role": "assistant"}}, *events, {"messageStop": {"stopReason": reason}}, usage])
+    check_turn(turn)
+    check_histories(turn)
+    return turn
+
+
+def converse_call(id_: str) -> Payload:
+    return {"contentBlockStart": {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": id_, "name": "f"}}}}
+
+
+def test_a_call_of_converse_whose_block_starts_twice_is_one_call() -> None:
+    piece = {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"toolUse": {"input": '{"x": 1}'}}}}
+    stop = {"contentBlockStop": {"contentBlockIndex": 0}}
+    turn = converse(converse_call("a"), converse_call("a"), piece, stop)
+    assert [(call.call_id, call.arguments) for call in turn.calls] == [("a", {"x": 1})]
+
+
+def test_a_call_of_converse_that_is_never_stopped_in_a_message_that_was_cut_has_no_arguments() -> None:
+    assert converse(converse_call("a"), reason="max_tokens").calls[0].status == "truncated"
+    assert converse(converse_call("a"), converse_call("b")).calls[0].status == "truncated"
