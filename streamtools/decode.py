@@ -244,7 +244,8 @@ class StreamDecoder:
                 self._pass_on(self._wire, self._wire.terminate(), out)
         elif not data or data.startswith(b":"):
             self._see()
-            self._warn("keepalive_data", out)
+            if not self.done:
+                self._warn("keepalive_data", out)
         elif self.done:
             self._after_done(out)
         elif (payload := tolerant_json(data)) is None:

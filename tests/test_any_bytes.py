@@ -10,7 +10,7 @@ from typing import Any
 
 import bedrock_streams
 import pytest
-from every_wire import FRAMES, FRAMINGS, MISTRAL, check_sendable, dumped, framed, payloads_of, said
+from every_wire import FRAMES, FRAMINGS, MISTRAL, check_sendable, dumped, events_of, payloads_of, said
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import TIMES, paths, replaced, shuffled
@@ -179,13 +179,15 @@ def with_any_value(draw: st.DrawFn, wire: str) -> tuple[list[str], list[Any]]:
 @pytest.mark.parametrize("wire", WIRES)
 def test_any_value_in_any_field_gives_a_turn_whose_messages_can_be_sent(wire: str) -> None:
     @settings(quickly, max_examples=120 * TIMES)
-    @given(with_any_value(wire), st.lists(st.integers(0, 4000), max_size=4), st.booleans())
-    def holds(stream: tuple[list[str], list[Any]], cuts: list[int], told: bool) -> None:
+    @given(
+        with_any_value(wire), st.sampled_from(FRAMINGS[wire]), st.lists(st.integers(0, 4000), max_size=4), st.booleans()
+    )
+    def holds(stream: tuple[list[str], list[Any]], framing: str, cuts: list[int], told: bool) -> None:
         tools, payloads = stream
         given = wire if told or wire == MISTRAL else None
         check(parse([payload for payload in payloads if isinstance(payload, dict)], wire=given, tools=tools))
         if all(encoded(payload) is not None for payload in payloads):
-            body = b"".join(framed(wire, payloads))
+            body = b"".join(FRAMES[framing](payloads))
             turn = parse(body, wire=given, tools=tools)
             check(turn)
             assert snapshot(parse(pieces(body, cuts), wire=given, tools=tools)) == snapshot(turn)
@@ -326,25 +328,9 @@ def test_payloads_of_any_shape_give_a_turn_whose_messages_can_be_sent(
 # -- mutations of real deviations ----------------------------------------------------------------------------------
 
 
-def events_of(body: bytes, wire: str) -> list[bytes]:
-    """A body, an event an item."""
-    if body[:1] == b"\0":
-        found = []
-        while body:
-            size = max(int.from_bytes(body[:4]), 1)
-            found.append(body[:size])
-            body = body[size:]
-        return found
-    if body[:1] == b"{":
-        return body.splitlines(keepends=True)
-    if body[:1] == b"[":
-        return FRAMES["json_array"](payloads_of(body))
-    return [event + b"\n\n" for event in body.replace(b"\r\n", b"\n").split(b"\n\n") if event]
-
-
 @cache
 def deviations() -> tuple[tuple[str, list[str], list[bytes]], ...]:
-    return tuple((quirk["wire"], quirk["tools"], events_of(body_of(quirk), quirk["wire"])) for quirk in QUIRKS)
+    return tuple((quirk["wire"], quirk["tools"], events_of(body_of(quirk))) for quirk in QUIRKS)
 
 
 @settings(quickly, max_examples=500 * TIMES)

@@ -379,7 +379,9 @@ async def test_no_more_threads_are_abandoned_than_the_limit_allows_however_many_
         release.set()
     observations = events.turn.observations
     assert sum(observation.still_running for observation in observations) == 1
-    assert sorted(observation.outcome for observation in observations) == ["failed"] * 3 + ["timed_out"]
+    outcomes = sorted(observation.outcome for observation in observations)
+    # On a busy machine the time of a call may be over before its thread has begun: no thread is left of that.
+    assert (outcomes[:2], outcomes[3], len(outcomes)) == (["failed"] * 2, "timed_out", 4)
     with anyio.fail_after(5):
         while abandoned_threads():  # noqa: ASYNC110  # a thread ends, and has no event to wait for
             await anyio.sleep(0.001)

@@ -95,7 +95,7 @@ def test_content_is_captured_where_it_is_asked_for(spans: Spans) -> None:
     assert broken.status.description == f"the tool raised: {SECRET}"
     assert invalid.status.description == SECRET
     chat = spans.named("chat glm-mini")
-    assert chat.status.description == f"you said {SECRET}"
+    assert chat.status.description == f"you said {SECRET} (bad_request)"
     assert json.loads(attributes(chat)["gen_ai.output.messages"]) == [
         {
             "role": "assistant",

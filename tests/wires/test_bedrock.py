@@ -352,7 +352,7 @@ def test_an_exception_is_the_providers_error_under_its_own_name(
     for body in (events([*before, payload]), [*before, payload]):
         error = parse(body).error
         assert isinstance(error, ProviderError)
-        assert (str(error), error.code) == (text, next(iter(payload)))
+        assert (error.message, error.code) == (text, next(iter(payload)))
 
 
 def test_an_error_without_a_model_stands_in_the_headers() -> None:
@@ -362,7 +362,7 @@ def test_an_error_without_a_model_stands_in_the_headers() -> None:
     ]
     error = parse(body).error
     assert isinstance(error, ProviderError)
-    assert (str(error), error.code) == ("m", "E")
+    assert (error.message, error.code) == ("m", "E")
 
 
 def test_an_exception_after_the_end_is_an_error_too() -> None:

@@ -182,7 +182,7 @@ ERRORS: list[tuple[Payload, str, Any]] = [
 def test_an_error_ends_the_stream_and_runs_nothing(end: Payload, said: str, code: Any) -> None:
     turn = read(done(0, function(arguments="{}")), end, end={})
     assert turn.error is not None
-    assert (turn.error.kind, str(turn.error), vars(turn.error)["code"]) == ("provider_error", said, code)
+    assert (turn.error.kind, turn.error.message, vars(turn.error)["code"]) == ("provider_error", said, code)
     assert (turn.finish, turn.complete, turn.calls[0].dispatchable) == ("error", False, False)
 
 

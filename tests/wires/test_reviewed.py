@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 from sansio import check_histories, check_turn
-from streams import Call, anthropic, chat_chunk, sse
+from streams import chat_chunk, sse
 
-from streamtools import Limits, StreamDecoder, Turn, Unknown, parse
+from streamtools import StreamDecoder, ToolCallReady, Turn, Unknown, parse, tool
 
 DONE = b"data: [DONE]\n\n"
 Payload = dict[str, Any]
+
+
+@tool(effect="pure")
+def f(x: int = 1) -> int:
+    """Do something harmless."""
+    return x
 
 
 def read(payloads: Iterable[Payload], **more: Any) -> Turn:
@@ -33,8 +39,8 @@ def unknown(payloads: Iterable[Payload]) -> list[Any]:
 
 # -- Messages ----------------------------------------------------------------------------------------------------------
 
-MESSAGE = {"type": "message_start", "message": {"id": "msg_1", "model": "c", "usage": {"input_tokens": 3}}}
-STOP = {"type": "message_stop"}
+MESSAGE: Payload = {"type": "message_start", "message": {"id": "msg_1", "model": "c", "usage": {"input_tokens": 3}}}
+STOP: Payload = {"type": "message_stop"}
 
 
 def begin(index: int, block: Payload) -> Payload:
@@ -81,17 +87,38 @@ def test_a_message_that_was_cut_does_not_become_whole_by_a_later_stop_reason() -
         assert (turn.finish, turn.finish_raw, [call.dispatchable for call in turn.calls]) == (finish, bad, [False])
 
 
-def test_a_block_that_is_never_stopped_in_a_message_that_was_cut_is_no_call_without_arguments() -> None:
-    turn = read([MESSAGE, use(0, "a"), reason("max_tokens"), STOP])
-    assert [(call.status, call.problem) for call in turn.calls] == [("truncated", "incomplete_json")]
+def test_a_call_in_a_message_that_was_cut_before_its_arguments_is_no_call_without_arguments() -> None:
+    for stop in ([end(0)], []):
+        for bad in ("max_tokens", "refusal", "pause_turn"):
+            turn = read([MESSAGE, use(0, "a"), *stop, reason(bad), STOP])
+            assert [(call.status, call.problem) for call in turn.calls] == [("truncated", "incomplete_json")]
+        turn = read([MESSAGE, use(0, "a"), *stop, reason("tool_use"), STOP])
+        assert [(call.arguments, call.dispatchable) for call in turn.calls] == [({}, True)]
+
+
+def test_a_call_without_arguments_is_not_ready_before_it_is_known_that_nothing_was_cut() -> None:
+    decoder = StreamDecoder(tools=[f])
+    early = [event for payload in [MESSAGE, use(0, "a"), end(0)] for event in decoder.feed(payload)]
+    assert not any(isinstance(event, ToolCallReady) for event in early)
+    decoder.feed(reason("tool_use"))
+    assert any(isinstance(event, ToolCallReady) for event in [*decoder.feed(STOP), *decoder.finish()])
 
 
 def test_code_that_waits_for_the_result_of_our_tool_goes_back_without_a_result_of_its_own() -> None:
     code = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {}}
     caller = {"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}
     turn = read(
-        [MESSAGE, begin(0, code), arguments(0, '{"code": "f()"}'), end(0)]
-        + [use(1, "a", caller=caller), arguments(1, "{}"), end(1), reason("tool_use"), STOP]
+        [
+            MESSAGE,
+            begin(0, code),
+            arguments(0, '{"code": "f()"}'),
+            end(0),
+            use(1, "a", caller=caller),
+            arguments(1, "{}"),
+            end(1),
+            reason("tool_use"),
+            STOP,
+        ]
     )
     asked, answered = turn.messages()
     assert [(block["type"], block["id"]) for block in asked["content"]] == [
@@ -111,10 +138,19 @@ def test_a_server_call_that_nothing_of_ours_was_called_by_does_not_go_back_witho
 
 def test_a_signature_over_thinking_that_was_told_in_pieces_does_not_go_back() -> None:
     turn = read(
-        [MESSAGE, begin(0, {"type": "thinking", "thinking": "", "signature": ""})]
-        + [delta(0, "thinking_delta", thinking="a"), begin(1, {"type": "text", "text": ""})]
-        + [delta(1, "text_delta", text="b"), delta(0, "thinking_delta", thinking="c")]
-        + [delta(0, "signature_delta", signature="c2ln"), end(0), end(1), reason("end_turn"), STOP]
+        [
+            MESSAGE,
+            begin(0, {"type": "thinking", "thinking": "", "signature": ""}),
+            delta(0, "thinking_delta", thinking="a"),
+            begin(1, {"type": "text", "text": ""}),
+            delta(1, "text_delta", text="b"),
+            delta(0, "thinking_delta", thinking="c"),
+            delta(0, "signature_delta", signature="c2ln"),
+            end(0),
+            end(1),
+            reason("end_turn"),
+            STOP,
+        ]
     )
     assert (turn.reasoning, turn.text, codes(turn)) == ("ac", "b", ["interleaved_blocks"])
     assert turn.messages() == [{"role": "assistant", "content": [{"type": "text", "text": "b"}]}]
@@ -122,8 +158,8 @@ def test_a_signature_over_thinking_that_was_told_in_pieces_does_not_go_back() ->
 
 # -- Responses ---------------------------------------------------------------------------------------------------------
 
-ITEM = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": '{"x": 1}'}
-RESPONSE = [
+ITEM: Payload = {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f", "arguments": '{"x": 1}'}
+RESPONSE: list[Payload] = [
     {"type": "response.created", "response": {"id": "resp_1", "model": "m"}},
     {"type": "response.output_item.added", "output_index": 0, "item": ITEM | {"arguments": ""}},
     {"type": "response.output_item.done", "output_index": 0, "item": ITEM | {"status": "completed"}},
@@ -142,8 +178,8 @@ def test_nothing_runs_of_a_response_whose_last_event_says_that_it_did_not_end_we
 
 # -- detection ---------------------------------------------------------------------------------------------------------
 
-ENDED = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
-STREAMS = {
+ENDED: Payload = {"type": "response.completed", "response": {"id": "resp_1", "status": "completed"}}
+STREAMS: dict[str, list[Payload]] = {
     "openai.responses": [*RESPONSE, ENDED],
     "openai.chat_completions": [chat_chunk({"content": "Hi"}), chat_chunk({}, "stop")],
     "anthropic.messages": [MESSAGE, reason("end_turn"), STOP],
@@ -198,7 +234,8 @@ def test_free_text_of_a_call_is_only_whole_in_a_turn_that_ended_well() -> None:
 
 def test_groqs_word_that_the_stream_was_stopped_early_is_an_error() -> None:
     turn = read([call(), chat_chunk({}, "stop") | {"x_groq": {"id": "r", "error": "over capacity"}}])
-    assert (str(turn.error), [call.dispatchable for call in turn.calls]) == ("over capacity", [False])
+    assert turn.error is not None
+    assert (turn.error.message, [call.dispatchable for call in turn.calls]) == ("over capacity", [False])
     assert read([call(), chat_chunk({}, "stop") | {"x_groq": {"id": "r", "error": None}}]).error is None
 
 
@@ -207,7 +244,7 @@ def test_an_error_inside_the_choice_is_one() -> None:
     ended["choices"][0]["error"] = {"code": 502, "message": "upstream died"}
     turn = read([call(), ended])
     assert turn.error is not None
-    assert (turn.error.kind, str(turn.error)) == ("provider_error", "upstream died (502)")
+    assert (turn.error.kind, turn.error.message) == ("provider_error", "upstream died")
     assert [call.dispatchable for call in turn.calls] == [False]
 
 
@@ -264,27 +301,21 @@ def test_content_is_empty_and_not_null_beside_reasoning_content() -> None:
     assert (message["content"], message["reasoning_content"]) == ("", "Hm")
 
 
-# -- Gemini, Cohere, Bedrock -------------------------------------------------------------------------------------------
+# -- Cohere, Bedrock ---------------------------------------------------------------------------------------------------
 
 
-def test_a_prompt_that_was_blocked_is_refused_whatever_candidates_say() -> None:
-    part = {"functionCall": {"name": "f", "args": {}}}
-    candidate = {"content": {"parts": [part]}, "finishReason": "STOP"}
-    turn = read([{"candidates": [candidate]}, {"promptFeedback": {"blockReason": "SAFETY"}, "candidates": [candidate]}])
-    assert (turn.error and turn.error.kind, [call.dispatchable for call in turn.calls]) == ("blocked", [False])
-
-
-def cohere_call(id_: str) -> Payload:
-    function = {"id": id_, "type": "function", "function": {"name": "f", "arguments": ""}}
+def cohere_call(id_: str, text: str = "") -> Payload:
+    function = {"id": id_, "type": "function", "function": {"name": "f", "arguments": text}}
     return {"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": function}}}
 
 
 def test_a_call_of_coheres_that_starts_twice_is_one_call() -> None:
-    piece = {"delta": {"message": {"tool_calls": {"function": {"arguments": '{"x": 1}'}}}}}
-    body = [{"type": "message-start", "id": "m"}, cohere_call("a"), cohere_call("a")]
-    body += [{"type": "tool-call-delta", "index": 0, **piece}, {"type": "tool-call-end", "index": 0}]
-    turn = read([*body, {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}}])
-    assert [(call.call_id, call.arguments) for call in turn.calls] == [("a", {"x": 1})]
+    for at_once, piece in ("", '{"x": 1}'), ('{"x": ', "1}"), ('{"x": 1}', ""):
+        more = {"delta": {"message": {"tool_calls": {"function": {"arguments": piece}}}}}
+        body = [{"type": "message-start", "id": "m"}, cohere_call("a", at_once), cohere_call("a", at_once)]
+        body += [{"type": "tool-call-delta", "index": 0, **more}, {"type": "tool-call-end", "index": 0}]
+        turn = read([*body, {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}}])
+        assert [(call.call_id, call.arguments) for call in turn.calls] == [("a", {"x": 1})]
 
 
 def test_a_call_of_coheres_that_never_ends_in_a_message_that_was_cut_does_not_become_one_without_arguments() -> None:

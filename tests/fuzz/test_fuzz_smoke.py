@@ -1,0 +1,34 @@
+"""The fuzz target itself works: a short run, the same each time."""
+
+from __future__ import annotations
+
+import fuzz_parse
+import pytest
+
+from streamtools.wires import WIRES
+
+
+def test_the_invariant_holds_for_some_mutations_of_the_known_deviations() -> None:
+    fuzz_parse.run(400, seed=1, every=8)
+
+
+def test_every_wire_and_every_form_is_among_the_seeds() -> None:
+    inputs = [fuzz_parse.Input(seed) for seed in fuzz_parse.seeds()]
+    assert {given.wire for given in inputs} == set(WIRES)
+    assert {given.form for given in inputs} == set(fuzz_parse.FORMS)
+    assert {given.limits for given in inputs} <= set(fuzz_parse.LIMITS)
+
+
+@pytest.mark.parametrize("limits", fuzz_parse.LIMITS)
+@pytest.mark.parametrize("form", fuzz_parse.FORMS)
+def test_an_input_means_what_was_put_into_it(form: str, limits: str) -> None:
+    given = fuzz_parse.Input(fuzz_parse.encoded(WIRES[0], form, limits, 7, b'{"a":1}'))
+    assert (given.wire, given.form, given.limits, given.rest) == (WIRES[0], form, limits, b'{"a":1}')
+
+
+def test_it_runs_as_a_script_without_anything_installed_for_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["fuzz_parse.py", "--runs", "5", "--every", "50"])
+    fuzz_parse.main()
+    assert capsys.readouterr().out == "5 inputs: the invariant holds\n"
