@@ -79,7 +79,7 @@ class Body:
         self._framing = framing
         begin = bytes(self._head)
         del self._head[_HEAD_BYTES:]
-        return framing.feed_payloads(begin.removeprefix(_BOM) if self.is_lines else begin)  # others drop it themselves
+        return framing.feed_payloads(begin.removeprefix(_BOM) if self.is_lines or self.is_array else begin)
 
     def _only_head(self, chunk: bytes) -> Sequence[bytes | Frame]:
         self._head += chunk[: _HEAD_BYTES - len(self._head)]

@@ -20,7 +20,6 @@ from .sse import Frame
 __all__ = ["JSONArrayDecoder"]
 
 _DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
-_BOM = b"\xef\xbb\xbf"
 _BLANK = re.compile(rb"[ \t\r\n]*")
 # Repeats are bounded because the engine keeps a record of each. Where it finds no bracket it stops at a string that is
 # not whole, or at the bound.
@@ -49,7 +48,6 @@ class JSONArrayDecoder:
         self.ended = False
         """The closing bracket was seen."""
         self._max = max_event_bytes
-        self._start: bytes | None = b""  # the first bytes, until it is clear whether they are a byte order mark
         self._next = b"["  # what may come between values
         self._depth = 0  # brackets of the value that are open; 0 between values
         self._in_string = False
@@ -65,8 +63,6 @@ class JSONArrayDecoder:
             raise LocalProtocolError("JSONArrayDecoder.feed_payloads() after finish()")
         if self._error is not None:
             raise self._error
-        if self._start is not None:
-            chunk = self._without_bom(chunk)
         payloads: list[bytes] = []
         at, end = 0, len(chunk)
         while at < end and self._error is None:
@@ -94,16 +90,6 @@ class JSONArrayDecoder:
             if self._error is not None:
                 raise self._error
         return []
-
-    def _without_bom(self, chunk: bytes) -> bytes:
-        """The chunk as it follows the byte order mark; nothing while that is undecided."""
-        assert self._start is not None, "asked only while it is undecided"
-        start = self._start + chunk
-        if len(start) < len(_BOM) and _BOM.startswith(start):
-            self._start = start
-            return b""
-        self._start = None
-        return start.removeprefix(_BOM)
 
     def _between(self, chunk: bytes, at: int) -> int:
         """Pass over white space and one bracket or comma; returns where to go on, or where a value begins."""

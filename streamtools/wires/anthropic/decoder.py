@@ -10,7 +10,6 @@ from ...errors import LimitExceeded, RemoteProtocolError
 from ...events import CallKind, Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...surrogates import well_formed
-from ...turn import WELL_ENDED
 from ..base import WireDecoder, malformed, provider_error, read_text
 
 __all__ = ["CALL_BLOCKS", "NAME", "AnthropicDecoder", "recognises"]
@@ -318,7 +317,8 @@ class AnthropicDecoder(WireDecoder):
 
     def _turn_to(self, index: object) -> None:
         """This block is told from here on."""
-        if (told := self._blocks.get(self._current)) is not None and self._open is not None:
+        told = None if isinstance(self._current, (dict, list)) else self._blocks.get(self._current)
+        if told is not None and self._open is not None:
             told.left = True
         self._end_part()
         self._current = index
@@ -358,7 +358,7 @@ class AnthropicDecoder(WireDecoder):
             if block.open:
                 if whole and (block.type in CALL_BLOCKS or block.opaque):
                     self.warn("missing_block_stop")
-                self._stop(index, block, cut=not whole or (block.is_bare and finish not in WELL_ENDED))
+                self._stop(index, block, cut=not whole)
         if finish == "stop" and self._has_calls:
             self.warn("finish_reason_normalized")
             finish = "tool_calls"
