@@ -11,7 +11,9 @@ argument, since names come in pieces, too (NVIDIA-NeMo/Switchyard#785). What cam
 name is held until the end and then reported as a call that cannot run. No name is ever guessed: it may lose one
 ``functions.`` prefix or a trailing ``<|`` token if, and only if, the rest is a registered name.
 
-A call ends when the wire says so, or with the response. Its text is joined once. Cost is linear in bytes.
+A call ends when the wire says so, or with the response. One that ends without any arguments ends with the response:
+where that was cut right there, its block is closed all the same (Anthropic, at ``max_tokens``). Its text is joined
+once. Cost is linear in bytes.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ class Accumulate:
 
     def _fragment(self, fragment: ToolCallFragment) -> None:
         slot = self._slot_for(fragment)
-        if slot.ended:
+        if slot.ended or slot.closed:
             return
         if fragment.provider_state:
             slot.keep(fragment.provider_state)
@@ -106,7 +108,9 @@ class Accumulate:
             self._grow(slot, fragment.arguments)
         elif not slot.announced and slot.name and (fragment.start or self._registered(slot.name) is not None):
             self._announce(slot)  # a wire that says where a call begins gives its whole name there
-        if fragment.end:
+        if fragment.end and slot.is_bare and not fragment.cut:
+            slot.closed = True  # a response that was cut right here looks the same: its finish will tell
+        elif fragment.end:
             self._end(slot, cut=fragment.cut)
 
     # -- whose is it? --
@@ -324,8 +328,8 @@ class _Slot:
     """One call while it grows."""
 
     __slots__ = (
-        "announced", "call_id", "ended", "index", "joiner", "json", "json_end", "kind", "name", "number", "pieces",
-        "problem", "provider_state", "shown_name", "synthesized", "text_came", "wire_id",
+        "announced", "call_id", "closed", "ended", "index", "joiner", "json", "json_end", "kind", "name", "number",
+        "pieces", "problem", "provider_state", "shown_name", "synthesized", "text_came", "wire_id",
     )  # fmt: skip
 
     def __init__(self, number: int, fragment: ToolCallFragment, limits: Limits) -> None:
@@ -338,6 +342,7 @@ class _Slot:
         self.shown_name = ""
         self.synthesized = False
         self.announced = False
+        self.closed = False  # it has ended without any arguments
         self.ended = False
         self.problem: str | None = None
         self.provider_state: dict[str, object] | None = None
@@ -346,6 +351,11 @@ class _Slot:
         self.joiner = SurrogateJoiner()
         self.json = PartialJSON(max_depth=limits.max_json_depth)
         self.json_end = 0  # characters told in deltas so far
+
+    @property
+    def is_bare(self) -> bool:
+        """A call of ours without any arguments."""
+        return not self.text_came and self.problem is None and self.kind == "function" and bool(self.name)
 
     def begin_again(self, limits: Limits) -> None:
         """Forget the text."""

@@ -9,7 +9,6 @@ from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
 from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...surrogates import well_formed
-from ...turn import WELL_ENDED
 from ..base import WireDecoder, malformed, provider_error, read_text
 from .blocks import OPAQUE_BLOCKS, Block
 
@@ -126,7 +125,7 @@ class BedrockDecoder(WireDecoder):
             if block.open:
                 if block.kind == "toolUse" or block.opaque:
                     self.warn("missing_block_stop")
-                self._stop(index, block, cut=block.is_bare and self._finish() not in WELL_ENDED)
+                self._stop(index, block)
         self._stopped = True
         self.done = self.done or self._metered
 
@@ -341,9 +340,6 @@ class BedrockDecoder(WireDecoder):
 
     # -- the end --
 
-    def _finish(self) -> Finish | None:
-        return _FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
-
     def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         for index, block in self._blocks.items():
             if block.open:
@@ -352,7 +348,7 @@ class BedrockDecoder(WireDecoder):
         if raw in _CONDEMNED:
             self._verdict = ProviderError("the service could not read what the model wrote", code=raw)
             self._verdict.kind = _CONDEMNED[raw]
-        finish = self._finish()
+        finish = _FINISHES.get(raw, "other") if raw else None
         if finish == "stop" and self._has_calls:
             self.warn("finish_reason_normalized")
             finish = "tool_calls"

@@ -46,6 +46,7 @@ class CohereDecoder(LegacyEvents):
         self._message_id: object = None
         self._blocks: set[int | str | None] = set()  # content blocks that are open
         self._current: int | str | None = None  # index of the block that is being told
+        self._heads: dict[int | str | None, dict[str, Any]] = {}  # the starts of calls that got no more since
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
         """The event of a payload that holds one delta of the text that is being told."""
@@ -170,17 +171,18 @@ class CohereDecoder(LegacyEvents):
         self._end_part()
         index = label(payload.get("index"))
         if self._calls.get(index):
-            if self._bare.get(index) == call:
+            head = self._heads.get(index)
+            if head == call:
                 self.warn("duplicate_call_start")
                 return
             self.warn("missing_call_end")
-            self._out.append(ToolCallFragment(index, end=True, cut=index in self._bare))
+            # Without any arguments it is not known whether there are none.
+            bare = head is not None and not _has_arguments(head)
+            self._out.append(ToolCallFragment(index, end=True, cut=bare))
         self._calls[index] = True
+        self._heads[index] = call
         function = call.get("function")
         arguments, problem = self._call_arguments(function, path)
-        self._bare.pop(index, None)
-        if not arguments and problem is None:
-            self._bare[index] = call
         more = {key: value for key, value in call.items() if key not in ("id", "type", "function")}
         self._out.append(
             ToolCallFragment(
@@ -208,7 +210,7 @@ class CohereDecoder(LegacyEvents):
                 self._calls[index] = True
             arguments, problem = self._call_arguments(call.get("function"), path)
             if arguments or problem:
-                self._bare.pop(index, None)
+                self._heads.pop(index, None)
             self._out.append(ToolCallFragment(index, arguments=arguments, problem=problem))
 
     def _call_arguments(self, function: object, path: tuple[str | int, ...]) -> tuple[str, str | None]:
@@ -238,6 +240,11 @@ def _call(payload: Mapping[str, Any]) -> tuple[dict[str, Any] | None, tuple[str 
     if isinstance(call, list) and len(call) == 1:
         call, path = call[0], (*path, 0)
     return (call if isinstance(call, dict) else None), path
+
+
+def _has_arguments(call: Mapping[str, Any]) -> bool:
+    function = call.get("function")
+    return isinstance(function, dict) and bool(function.get("arguments"))
 
 
 def _bare_error(payload: Mapping[str, Any]) -> ProviderError | None:

@@ -8,7 +8,6 @@ from typing import Any
 from ...errors import LimitExceeded, ProviderError
 from ...events import Finish, ProviderItem, ToolCallFragment
 from ...limits import Limits
-from ...turn import WELL_ENDED
 from ..base import WireDecoder, provider_error, read_text
 
 __all__ = ["CohereParts", "label"]
@@ -31,8 +30,6 @@ class CohereParts(WireDecoder):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._calls: dict[int | str | None, bool] = {}  # by index; whether it is open
-        # Open calls without any arguments so far: unless the wire ends one, nobody knows whether there are none.
-        self._bare: dict[int | str | None, dict[str, Any]] = {}
         self._state: dict[str, Any] = {}  # what every part of this response is marked with
         self._field = ""  # what the reasoning that is being told is: "thinking" or "tool_plan"
         self._kept_count = 0  # blocks, citations, search results
@@ -109,14 +106,13 @@ class CohereParts(WireDecoder):
         return _FINISHES.get(self._finish_raw.upper(), "other") if self._finish_raw else None
 
     def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
-        finish = self._finish()
         whole = self._stopped and self.error is None
         for index, is_open in self._calls.items():
             if is_open:
                 if whole:
                     self.warn("missing_call_end")
-                bare = index in self._bare and finish not in WELL_ENDED
-                self._out.append(ToolCallFragment(index, end=True, cut=bare or not whole))
+                self._out.append(ToolCallFragment(index, end=True, cut=not whole))
+        finish = self._finish()
         if finish == "stop" and self._calls:
             self.warn("finish_reason_normalized")
             finish = "tool_calls"

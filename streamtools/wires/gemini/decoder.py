@@ -98,10 +98,9 @@ class GeminiDecoder(WireDecoder):
             self._start(payload.get("modelVersion"), payload.get("responseId"))
         self._usage.add(payload.get("usageMetadata"))
         candidates = payload.get("candidates")
-        if refusal := refusal_of(payload.get("promptFeedback")):
-            self.fail(refusal)
-        elif not candidates:
-            return out
+        if not candidates:
+            if refusal := refusal_of(payload.get("promptFeedback")):
+                self.fail(refusal)
         elif not isinstance(candidates, list):
             self.fail(malformed("'candidates' of a response is no list"))
         else:
