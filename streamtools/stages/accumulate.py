@@ -295,6 +295,8 @@ class Accumulate:
             self._announce(slot)
         if not slot.name:
             slot.problem = "missing_name"
+        elif not slot.problem and self._is_repeated(slot):
+            slot.problem = "repeated_call"
         error = _problem_error(slot.problem, self._limits)
         call = ToolCall(
             call_id=slot.call_id,
@@ -308,6 +310,13 @@ class Accumulate:
             provider_state=slot.provider_state,
         )
         self._out.append(ToolCallEnd(call, error))
+
+    def _is_repeated(self, slot: _Slot) -> bool:
+        """Whether a call is the first one of its id, sent again: the same tool with the same arguments."""
+        first = self._by_id.get(slot.wire_id)
+        if first is None or first is slot or first.shown_name != slot.shown_name:
+            return False
+        return first.json.length == slot.json.length and "".join(first.pieces) == "".join(slot.pieces)
 
     def _registered(self, name: str) -> str | None:
         """The registered name that `name` stands for, if any."""
@@ -378,6 +387,7 @@ def _problem_error(problem: str | None, limits: Limits) -> ToolError | None:
         return None
     texts = {
         "missing_name": "the call came without a tool name",
+        "repeated_call": "the same call came before, under the same id; it is run once",
         "name_too_long": f"the tool name exceeds max_name_bytes={limits.max_name_bytes}",
         "too_deep": f"the arguments are nested deeper than max_json_depth={limits.max_json_depth}",
         "argument_too_large": f"the arguments exceed max_argument_bytes={limits.max_argument_bytes}",

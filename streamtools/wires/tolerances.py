@@ -108,6 +108,13 @@ CALLS = (
         case="chat-id-duplicate-parallel",
     ),
     Tolerance(
+        seen="a call that came before, again: the same id, tool and arguments",
+        becomes='a call that does not run: `problem="repeated_call"`',
+        servers="gateways that send an event twice",
+        warning="duplicate_id",
+        case="anthropic-call-twice",
+    ),
+    Tolerance(
         seen="another id on a call that has one",
         becomes="the first is kept",
         servers="Poolside",

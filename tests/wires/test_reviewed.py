@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from every_wire import said
 from sansio import check_histories, check_turn
 from streams import chat_chunk, sse
 
@@ -93,7 +94,22 @@ def test_a_call_in_a_message_that_was_cut_before_its_arguments_is_no_call_withou
             turn = read([MESSAGE, use(0, "a"), *stop, reason(bad), STOP])
             assert [(call.status, call.problem) for call in turn.calls] == [("truncated", "incomplete_json")]
         turn = read([MESSAGE, use(0, "a"), *stop, reason("tool_use"), STOP])
-        assert [(call.arguments, call.dispatchable) for call in turn.calls] == [({}, True)]
+        # Without its stop nothing says that no arguments were lost with it.
+        assert [(call.arguments, call.dispatchable) for call in turn.calls] == [({}, True) if stop else (None, False)]
+
+
+@pytest.mark.parametrize(
+    "wire", ["anthropic.messages", "bedrock.converse_stream", "cohere.chat", "openai.chat_completions"]
+)
+def test_a_call_that_is_sent_twice_under_one_id_runs_once(wire: str) -> None:
+    calls = [("call_1", "f", '{"a":1}'), ("call_1", "f", '{"a":1}'), ("call_1", "f", '{"a":2}')]
+    turn = parse(said(wire, calls=calls), wire=wire, tools=["f"])
+    assert [(call.arguments, call.problem, call.dispatchable) for call in turn.calls] == [
+        ({"a": 1}, None, True),
+        (None, "repeated_call", False),
+        ({"a": 2}, None, True),
+    ]
+    check_histories(turn)
 
 
 def test_a_call_without_arguments_is_not_ready_before_it_is_known_that_nothing_was_cut() -> None:

@@ -358,7 +358,8 @@ class AnthropicDecoder(WireDecoder):
             if block.open:
                 if whole and (block.type in CALL_BLOCKS or block.opaque):
                     self.warn("missing_block_stop")
-                self._stop(index, block, cut=not whole)
+                without_arguments = block.type in CALL_BLOCKS and not block.has_input and block.input is None
+                self._stop(index, block, cut=not whole or without_arguments)  # as if they had been lost with the stop
         if finish == "stop" and self._has_calls:
             self.warn("finish_reason_normalized")
             finish = "tool_calls"

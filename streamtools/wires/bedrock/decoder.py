@@ -346,8 +346,8 @@ class BedrockDecoder(WireDecoder):
                 self._stop(index, block, cut=True)
         raw = self._finish_raw
         if raw in _CONDEMNED:
-            self._verdict = ProviderError("the service could not read what the model wrote", code=raw)
-            self._verdict.kind = _CONDEMNED[raw]
+            said = "the service could not read what the model wrote"
+            self._verdict = ProviderError(said, code=raw, kind=_CONDEMNED[raw])
         finish = _FINISHES.get(raw, "other") if raw else None
         if finish == "stop" and self._has_calls:
             self.warn("finish_reason_normalized")

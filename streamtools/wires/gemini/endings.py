@@ -52,10 +52,8 @@ def reason_of(number: int) -> str:
 
 def verdict(reason: str, message: object) -> ProviderError:
     """The error of a response that ended with an error for its reason."""
-    error = ProviderError(read_text(message) or reason, code=read_text(reason))
-    if reason.upper() in _BAD_CALLS:
-        error.kind = "malformed_function_call"
-    return error
+    kind = "malformed_function_call" if reason.upper() in _BAD_CALLS else "provider_error"
+    return ProviderError(read_text(message) or reason, code=read_text(reason), kind=kind)
 
 
 def refusal_of(feedback: object) -> ProviderError | None:
@@ -66,9 +64,7 @@ def refusal_of(feedback: object) -> ProviderError | None:
     if not reason or reason in UNSPECIFIED:
         return None
     message = read_text(feedback.get("blockReasonMessage")) or read_text(reason) or "the prompt was blocked"
-    error = ProviderError(message, code=read_text(reason))
-    error.kind = "blocked"
-    return error
+    return ProviderError(message, code=read_text(reason), kind="blocked")
 
 
 def error_in(payload: dict[str, Any]) -> ProviderError | None:

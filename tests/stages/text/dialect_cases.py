@@ -564,7 +564,7 @@ KIMI = [
         "one id twice",
         f"{KIMI_BEGIN}{KIMI_PARIS}{KIMI_PARIS}{KIMI_END}",
         "",
-        (PARIS_0, PARIS),
+        (PARIS_0, PARIS._replace(arguments="repeated_call")),
     ),
     Case(
         "odd characters",
