@@ -10,6 +10,7 @@ its end.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from types import TracebackType
@@ -23,6 +24,7 @@ from .decode import StreamDecoder
 from .dispatch import Dispatcher, DispatchPolicy
 from .errors import LocalProtocolError, TruncatedStream
 from .events import Event, StreamEnd, Warning
+from .idle import IdleWatch
 from .limits import Limits
 from .observers import Observer
 from .outbox import Outbox
@@ -149,11 +151,9 @@ class Pipeline:
         self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
         self._step = Step(trajectory, self._outbox)
-        self._pump = Pump(
-            open_source(stream, limits), decoder, self._step, self._outbox, transforms, limits.cancel_grace
-        )
+        self._pump = Pump(open_source(stream, limits), decoder, self._step, self._outbox, transforms, limits)
         self._dispatcher = Dispatcher(tools, limits, dispatch, self._step, self._start_call)
-        self._idle_timeout = limits.idle_timeout
+        self._watch: IdleWatch | None = None
         self._drain = on_source_error == "drain"
         self._state: Literal["new", "open", "left"] = "new"
         self._group: TaskGroup | None = None
@@ -223,8 +223,9 @@ class Pipeline:
         self._group = create_task_group()
         await self._group.__aenter__()
         self._group.start_soon(self._run)
-        if self._idle_timeout is not None:
-            self._group.start_soon(self._pump.watch, self._idle_timeout)
+        if self._pump.idle_timeout_s < math.inf:
+            self._watch = IdleWatch.current()
+            self._watch.add(self, self._group, self._pump)
         return self
 
     async def __aexit__(
@@ -234,6 +235,9 @@ class Pipeline:
         self._state = "left"
         broken = self._group.cancel_scope.cancel_called  # a task died of what nobody had foreseen
         self._dispatcher.stop()
+        if self._watch is not None:
+            self._watch.remove(self._pump)
+            self._watch.leave(self)
         self._group.cancel_scope.cancel()  # before the outbox is closed: what waits for room must not go on
         self._outbox.discard()
         try:
@@ -266,6 +270,8 @@ class Pipeline:
         try:
             with self._pump_scope:
                 await self._pump.run()
+                if self._watch is not None:
+                    self._watch.remove(self._pump)
                 if self._end is None and self._pump.raised is None and self._pump.end is not None:
                     # A transform kept it to itself.
                     self._step.emit(self._pump.end)

@@ -15,13 +15,13 @@ from .body import SLICE_BYTES, slices
 from .decode import StreamDecoder
 from .errors import StreamError, TruncatedStream
 from .events import Event, StreamEnd, Warning
+from .limits import Limits
 from .outbox import Outbox
 from .sources import Source
 from .step import Step
 
 __all__ = ["Pump", "Transform"]
 
-_LOOKS = 8  # at a source within its idle timeout
 
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
@@ -36,7 +36,7 @@ class Pump:
         step: takes the events.
         outbox: full means that the consumer is behind, so that reading pauses.
         transforms: what the events pass between decoder and step.
-        cancel_grace_s: how long closing the source may take.
+        limits: how long the source may be silent, and its closing take.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Pump:
         step: Step,
         outbox: Outbox,
         transforms: tuple[Transform, ...],
-        cancel_grace_s: float,
+        limits: Limits,
     ) -> None:
         self.raised: Exception | None = None
         """What the source, a transform or a stage raised."""
@@ -59,40 +59,33 @@ class Pump:
         self._step = step
         self._outbox = outbox
         self._transforms = transforms
-        self._cancel_grace_s = cancel_grace_s
+        self.idle_timeout_s = math.inf if limits.idle_timeout is None else limits.idle_timeout
+        """How long the source may be silent; `look` finds out whether it is."""
+        self._cancel_grace_s = limits.cancel_grace
         self._reading = CancelScope()
-        self._watching = CancelScope()
+        self._came = -1  # how much had come when `look` looked last, and since when it is no more
+        self._since = 0.0
         self._pausing = False  # for the consumer, or for a call to start: the source is not asked
 
     async def run(self) -> None:
         """Emit everything that comes of the source, no faster than it is consumed; then close it."""
         with self._reading:
-            try:
-                await self._run()
-            finally:
-                self._watching.cancel()
+            await self._run()
         if self._reading.cancelled_caught:
             try:
                 self._step.emit_all(self._last_events())
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
 
-    async def watch(self, idle_timeout_s: float) -> None:
-        """Stop the reading of a source that has been silent for so long. Run it beside `run`, with which it ends.
-
-        It looks now and then at how much has come, which costs the reading nothing; so it is late by up to an eighth.
-        """
-        with self._watching:
-            came, silent_s = -1, 0.0
-            while True:
-                if self._pausing or self._decoder.received != came:
-                    came, silent_s = self._decoder.received, 0.0
-                elif silent_s >= idle_timeout_s:
-                    self.raised = TruncatedStream(f"the source was silent for idle_timeout={idle_timeout_s:g} seconds")
-                    self._reading.cancel()
-                    return
-                await anyio.sleep(idle_timeout_s / _LOOKS)
-                silent_s += idle_timeout_s / _LOOKS
+    def look(self, now: float) -> None:
+        """Stop the reading of a source that has been silent for too long. While the consumer is behind, nothing is
+        expected of it."""
+        if self._pausing or self._decoder.received != self._came:
+            self._came, self._since = self._decoder.received, now
+        elif now - self._since >= self.idle_timeout_s:
+            self.raised = TruncatedStream(f"the source was silent for idle_timeout={self.idle_timeout_s:g} seconds")
+            self._since = math.inf
+            self._reading.cancel()
 
     async def _run(self) -> None:
         error: BaseException | None = None
@@ -102,6 +95,7 @@ class Pump:
                 await self._read()
             except BaseException as raised:  # judged below, when the scopes that the source holds are gone
                 error = raised
+            self._pausing = True  # nothing more is expected of it
             closing.shield = True  # also when cancelled, within the grace
             closing.deadline = anyio.current_time() + self._cancel_grace_s
             await self._close_source(error, closing)

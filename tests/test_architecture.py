@@ -25,7 +25,7 @@ LAYERS = (
     ("body",),
     ("exports", "history", "decode"),
     ("dispatch", "telemetry"),
-    ("sources", "outbox", "causality", "trajectory", "step", "pump", "pipeline"),
+    ("sources", "outbox", "causality", "trajectory", "step", "idle", "pump", "pipeline"),
     (PACKAGE,),  # the root: the public names
     ("testing", "demo", "cli", "__main__"),
 )

@@ -118,3 +118,61 @@ async def test_without_a_timeout_a_silent_source_is_waited_for() -> None:
         with pytest.raises(TruncatedStream, match="terminal marker"):
             async for _ in events:
                 pass
+
+
+# -- one watch for all streams of an event loop ------------------------------------------------------------------------
+
+
+async def consume(stream: AsyncIterator[bytes], limits: Limits, ended: dict[str, float], name: str) -> None:
+    async with pipeline(stream, limits=limits) as events:
+        with pytest.raises(TruncatedStream, match="silent"):
+            async for _ in events:
+                pass
+    ended[name] = trio.current_time()
+
+
+@on_its_own_time
+async def test_the_watch_goes_on_when_the_stream_that_it_began_with_is_left() -> None:
+    ended: dict[str, float] = {}
+    started = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        async with pipeline(hang([]), limits=Limits(idle_timeout=1000.0)) as first:
+            await anext(first)
+            for number in range(3):
+                nursery.start_soon(consume, hang([]), Limits(idle_timeout=100.0), ended, str(number))
+            await trio.sleep(50)
+    assert sorted(ended) == ["0", "1", "2"]
+    assert all(100 <= at - started <= 165 for at in ended.values()), "late by an eighth after each change of hands"
+
+
+@on_its_own_time
+async def test_a_stream_with_a_short_timeout_is_not_kept_waiting_by_one_with_a_long_one() -> None:
+    ended: dict[str, float] = {}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(consume, hang([]), Limits(idle_timeout=100_000.0), ended, "long")
+        await trio.sleep(5)
+        started = trio.current_time()
+        nursery.start_soon(consume, hang([]), Limits(idle_timeout=8.0), ended, "short")
+    assert 8 <= ended["short"] - started <= 9.1
+    assert ended["long"] > 100_000
+
+
+@on_its_own_time
+async def test_streams_that_are_cancelled_from_outside_leave_the_others_watched() -> None:
+    ended: dict[str, float] = {}
+    started = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        with trio.move_on_after(10):
+            async with pipeline(hang([]), limits=Limits(idle_timeout=100.0)) as first:
+                nursery.start_soon(consume, hang([]), Limits(idle_timeout=100.0), ended, "other")
+                async for _ in first:
+                    pass
+    assert 100 <= ended["other"] - started <= 130
+
+
+@on_its_own_time
+async def test_a_stream_after_another_is_watched_too() -> None:
+    for _ in range(3):
+        ended: dict[str, float] = {}
+        await consume(hang([]), Limits(idle_timeout=100.0), ended, "it")
+        assert ended
