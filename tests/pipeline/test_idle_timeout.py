@@ -135,12 +135,11 @@ async def consume(stream: AsyncIterator[bytes], limits: Limits, ended: dict[str,
 async def test_the_watch_goes_on_when_the_stream_that_it_began_with_is_left() -> None:
     ended: dict[str, float] = {}
     started = trio.current_time()
-    async with trio.open_nursery() as nursery:
-        async with pipeline(hang([]), limits=Limits(idle_timeout=1000.0)) as first:
-            await anext(first)
-            for number in range(3):
-                nursery.start_soon(consume, hang([]), Limits(idle_timeout=100.0), ended, str(number))
-            await trio.sleep(50)
+    async with trio.open_nursery() as nursery, pipeline(hang([]), limits=Limits(idle_timeout=1000.0)) as first:
+        await anext(first)
+        for number in range(3):
+            nursery.start_soon(consume, hang([]), Limits(idle_timeout=100.0), ended, str(number))
+        await trio.sleep(50)
     assert sorted(ended) == ["0", "1", "2"]
     assert all(100 <= at - started <= 165 for at in ended.values()), "late by an eighth after each change of hands"
 
