@@ -89,7 +89,7 @@ class Body:
         """What a body without a single payload is: an error page, a bare JSON answer, nothing."""
         text = bytes(self._head).removeprefix(_BOM).lstrip(b" \t\r\n")
         if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
-            return RemoteProtocolError("the body holds no event", kind="empty_stream")
+            return RemoteProtocolError("the body holds no event (was it read before?)", kind="empty_stream")
         payload = tolerant_json(text)
         if isinstance(payload, dict):
             if error := provider_error(payload):

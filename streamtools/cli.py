@@ -57,7 +57,8 @@ searching. Much else confuses it.
 DECODE = """\
 Reads a captured response body, as curl -N prints it, and tells what it amounts
 to: text, calls and whether they are whole, how the turn ended, usage, and each
-deviation that was tolerated. Nothing is run."""
+deviation that was tolerated. Nothing is run. The exit status is 1 if the
+response was cut, or is an error."""
 
 DECODE_EXAMPLES = """\
 examples:
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         options = _parser().parse_args(arguments)
-        options.command(options)
+        status: int | None = options.command(options)
         sys.stdout.flush()
     except SystemExit as done:  # argparse printed help or the version
         return int(done.code or 0)
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, MISUSED)
     except (StreamToolsError, OSError) as error:
         return _fail(error, FAILED)
-    return 0
+    return status or 0
 
 
 def _fail(error: Exception, status: int) -> int:
@@ -211,7 +212,7 @@ def _demo(options: argparse.Namespace) -> None:
 # -- decode --------------------------------------------------------------------------------------------------------
 
 
-def _decode(options: argparse.Namespace) -> None:
+def _decode(options: argparse.Namespace) -> int:
     dialect = options.calls_in_text
     stages = DEFAULT if dialect is None else DEFAULT.insert_before("accumulate", text_calls(dialect))
     if options.file == "-":
@@ -225,6 +226,7 @@ def _decode(options: argparse.Namespace) -> None:
         print(json.dumps(_as_json(turn), indent=2))
     else:
         sys.stdout.writelines(f"{line}\n" for line in _as_text(turn))
+    return 0 if turn.error is None else FAILED
 
 
 def _opened(path: str) -> BinaryIO:
@@ -250,7 +252,7 @@ def _as_text(turn: Turn) -> Iterator[str]:
         ("calls", _calls_as_text(turn.calls)),
         ("finish", [_finish_as_text(turn)]),
         ("usage", [_usage_as_text(turn.usage)]),
-        ("error", [f"{turn.error.kind}: {turn.error.message}" if turn.error else None]),
+        ("error", [f"{turn.error.kind}: {turn.error}" if turn.error else None]),
         ("warnings", [f"{warning.code} {warning.detail}".rstrip() for warning in turn.warnings]),
     ):
         for line in lines:

@@ -182,13 +182,13 @@ data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name"
 
 def test_decode_tells_of_a_response_that_broke_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "cut.sse").write_bytes(CUT)
-    assert main(["decode", "cut.sse"]) == 0
+    assert main(["decode", "cut.sse"]) == 1
     out = capsys.readouterr().out
     assert "text       Let me\n           see \\x1b[2J " in out, "a line each, and nothing that a terminal obeys"
     assert 'calls      add  truncated (incomplete_json)  {"a": 1\n' in out
     assert "finish     none, incomplete: its terminal marker is missing\n" in out
     assert "error      stream_truncated: " in out
-    assert main(["decode", "cut.sse", "--json"]) == 0
+    assert main(["decode", "cut.sse", "--json"]) == 1
     turn = json.loads(capsys.readouterr().out)
     assert turn["error"]["kind"] == "stream_truncated"
     assert turn["calls"][0]["arguments"] is None

@@ -363,3 +363,18 @@ def test_a_call_of_converse_whose_block_starts_twice_is_one_call() -> None:
 def test_a_call_of_converse_that_is_never_stopped_in_a_message_that_was_cut_has_no_arguments() -> None:
     assert converse(converse_call("a"), reason="max_tokens").calls[0].status == "truncated"
     assert converse(converse_call("a"), converse_call("b")).calls[0].status == "truncated"
+
+
+def test_a_completed_response_that_holds_an_error_has_failed() -> None:
+    call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": "{}"}
+    error = {"code": "server_error", "message": "boom"}
+    payloads = [
+        {"type": "response.created", "response": {"id": "r"}},
+        {"type": "response.output_item.added", "output_index": 0, "item": call | {"arguments": ""}},
+        {"type": "response.output_item.done", "output_index": 0, "item": call},
+    ]
+    for told, runs in ((None, True), (error, False)):
+        end = {"type": "response.completed", "response": {"status": "completed", "error": told, "output": [call]}}
+        turn = parse([*payloads, end], tools=["f"])
+        assert [call.dispatchable for call in turn.calls] == [runs]
+        assert (turn.error is None) is runs

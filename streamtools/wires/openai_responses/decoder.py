@@ -112,7 +112,7 @@ class ResponsesDecoder(WireDecoder):
         status = response.get("status")
         if not isinstance(status, str) or status not in STATUSES or status == "completed":
             status = TERMINALS[payload["type"]]  # what the event is called counts where the status is no bad news
-        if status == "failed":
+        if status == "failed" or response.get("error"):  # whatever the event is called
             error = provider_error({"error": response.get("error")})
             self.fail(error or ProviderError("the provider failed the response without saying why"))
             return
