@@ -165,3 +165,12 @@ def test_an_index_that_is_no_number_does_not_raise(wire: str, index: Any) -> Non
                     items = [*payloads[:at], *spoiled, *payloads[at + 1 :]]
                     check_turn(parse(items, wire=wire))
                     check_turn(parse(framed(wire, items), wire=wire))
+
+
+def test_code_that_gemini_runs_says_the_same_as_bytes_and_as_payloads() -> None:
+    part = {"executableCode": {"language": "PYTHON", "more": [{"empty": None}]}}
+    payload = {"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]}
+    body = b"data: " + json.dumps(payload).encode() + b"\n\n"
+    (call,), (same,) = parse([payload]).calls, parse(body).calls
+    assert call.arguments_text == same.arguments_text
+    assert call.arguments == {"language": "PYTHON", "more": [{"empty": None}]}

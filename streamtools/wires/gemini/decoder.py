@@ -216,7 +216,7 @@ class GeminiDecoder(WireDecoder):
         self._end_part()
         body = kept.get(kind)
         if kind == "executableCode":
-            self._server_call("code_execution", body, body, kept, (*path, kind))
+            self._server_call("code_execution", body, part.get(kind), kept, (*path, kind))
         elif kind == "toolCall" and isinstance(body, dict):
             name = read_text(body.get("toolType")) or "tool_call"
             self._server_call(name, body, body.get("args"), kept, (*path, kind, "args"))
