@@ -174,3 +174,20 @@ def test_code_that_gemini_runs_says_the_same_as_bytes_and_as_payloads() -> None:
     (call,), (same,) = parse([payload]).calls, parse(body).calls
     assert call.arguments_text == same.arguments_text
     assert call.arguments == {"language": "PYTHON", "more": [{"empty": None}]}
+
+
+def test_a_citation_after_its_blocks_stop_changes_nothing_that_was_told() -> None:
+    citation = {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": {"a": 1}}}
+    payloads = [
+        {"type": "message_start", "message": {"id": "m"}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "x"}},
+        citation,
+        {"type": "content_block_stop", "index": 0},
+        citation,
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
+    body = b"".join(b"data: " + json.dumps(payload).encode() + b"\n\n" for payload in payloads)
+    for turn in (parse(payloads), parse(body)):
+        assert [part.provider_state for part in turn.parts] == [{"citations": [{"a": 1}]}]
+        assert [warning.code for warning in turn.warnings] == ["delta_after_stop"]

@@ -275,8 +275,8 @@ class AnthropicDecoder(WireDecoder):
         if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
             signed = block.signature and not block.left
             return {"signature": well_formed("".join(block.signature))} if signed else None
-        citations = self._kept(block.citations) if block.citations else None
-        return {"citations": citations} if citations else None
+        found, block.citations = block.citations, []
+        return {"citations": kept} if found and (kept := self._kept(found)) else None
 
     # -- deltas --
 
@@ -329,7 +329,9 @@ class AnthropicDecoder(WireDecoder):
             block.signature.append(signature)
 
     def _citations_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
-        if block is not None and self._charge(citation := delta.get("citation")):
+        if block is not None and not block.open:
+            self.warn("delta_after_stop")
+        elif block is not None and self._charge(citation := delta.get("citation")):
             block.citations.append(citation)
 
     def _compaction_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
