@@ -13,7 +13,7 @@ from typing import Any
 from .errors import RemoteProtocolError, StreamError, TruncatedStream
 from .framing import Frame, Framing, JSONArrayDecoder, NDJSONDecoder, SSEDecoder, choose
 from .limits import Limits
-from .wires.base import excerpt, provider_error
+from .wires.reading import excerpt, provider_error
 
 __all__ = ["SLICE_BYTES", "Body", "slices", "tolerant_json", "wrapped"]
 

@@ -27,7 +27,7 @@ from .stages import DEFAULT, StageList
 from .tools import Tool, Toolset
 from .turn import Turn, TurnBuilder
 from .wires import WireDecoder, decoder, detect
-from .wires.base import excerpt, malformed, provider_error
+from .wires.reading import excerpt, malformed, provider_error
 
 __all__ = ["StreamDecoder", "parse"]
 

@@ -11,7 +11,7 @@ from ..limits import Limits
 from ..stages.finalize import arguments_of
 from ..turn import ToolCall, Turn
 from ..wires import WIRES, Answer, render
-from ..wires.base import Result
+from ..wires.answer import Result
 from .ids import with_valid_ids
 
 __all__ = ["history_form", "messages"]

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..limits import Limits
 from . import anthropic, bedrock, cohere, gemini, mistral, ollama, openai_chat, openai_responses
-from .base import Answer, WireDecoder
+from .answer import Answer
+from .base import WireDecoder
 from .wire import CallIds, Tolerance, Wire
 
 __all__ = ["WIRES", "Answer", "CallIds", "Tolerance", "Wire", "WireDecoder", "decoder", "detect", "find", "render"]

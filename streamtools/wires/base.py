@@ -1,16 +1,14 @@
-"""What all wires share: the decoder's life, the parts of a message, errors in band, surrogates."""
+"""What all decoders share: their life, the parts of a message, what is kept and counted, surrogates."""
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pydantic_core import from_json, to_json
 
-from ..errors import LimitExceeded, ProviderError, RemoteProtocolError, StreamError, TruncatedStream
+from ..errors import LimitExceeded, StreamError, TruncatedStream
 from ..events import (
     Event,
     Finish,
@@ -28,50 +26,14 @@ from ..events import (
 )
 from ..limits import Limits
 from ..surrogates import SurrogateJoiner, well_formed, well_formed_tree
-from ..turn import Part, ToolCall, Usage
+from ..turn import Usage
+from .reading import deeper_than, read_count, read_text, weight
 
-__all__ = [
-    "Answer",
-    "Result",
-    "WireDecoder",
-    "excerpt",
-    "malformed",
-    "provider_error",
-    "read_count",
-    "read_text",
-    "valid_name",
-    "weight",
-]
-
+__all__ = ["WireDecoder"]
 
 _NOTHING: frozenset[tuple[str, str]] = frozenset()  # shared: an empty set takes 216 bytes, a thousand streams have many
 _MAX_KEPT_DEPTH = 200  # of what goes back to the provider; orjson writes 254 levels, and the request adds some
 _MAX_WARNINGS = 64  # of different code or detail in one response; a hostile peer could invent them without end
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """What the model will read as the outcome of one call."""
-
-    call_id: str
-    content: str = field(repr=False)
-    is_error: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A turn as `render` takes it: what the model said, and one result for each of its calls."""
-
-    parts: tuple[Part, ...]
-    calls: Mapping[str, ToolCall]
-    """The calls by id, in call order."""
-    arguments: Mapping[str, tuple[str, Mapping[str, Any]]] = field(repr=False)
-    """Each call's history form: a JSON object as text and as value."""
-    results: tuple[Result, ...]
-    """In call order."""
-    finish: Finish | None = None
-    own_wire: bool = True
-    """The turn came over the very wire it is rendered for, so that opaque provider state may go back."""
 
 
 class WireDecoder(ABC):
@@ -256,7 +218,7 @@ class WireDecoder(ABC):
     def _kept(self, value: Any) -> Any:
         """A part of a payload to be kept for the history, in a form that every encoder takes; None if it is nested too
         deep for any to write it."""
-        if _deeper_than(_MAX_KEPT_DEPTH, value):
+        if deeper_than(_MAX_KEPT_DEPTH, value):
             self.warn("nested_too_deep")
             return None
         plain = self.raw is not None and not self.loose  # what somebody else parsed may hold NaN
@@ -302,96 +264,3 @@ _DELTAS: dict[str, type[TextDelta] | type[ReasoningDelta] | type[RefusalDelta]] 
     "reasoning": ReasoningDelta,
     "refusal": RefusalDelta,
 }
-
-
-def _deeper_than(limit: int, value: object) -> bool:
-    waiting = [(value, 1)]
-    while waiting:
-        node, depth = waiting.pop()
-        if isinstance(node, (dict, list)):
-            if depth > limit:
-                return True
-            waiting.extend((child, depth + 1) for child in (node.values() if isinstance(node, dict) else node))
-    return False
-
-
-def weight(value: object) -> int:
-    """How much a value holds: the characters of its strings, the bytes of its blobs, one for anything else in it."""
-    size, waiting = 0, [value]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, (dict, list)):
-            size += 1
-            waiting.extend(node if isinstance(node, list) else (part for item in node.items() for part in item))
-        else:
-            size += len(node) if isinstance(node, (str, bytes)) else 1
-    return size
-
-
-def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> ProviderError | None:
-    """The error that a payload reports, in any of the shapes that servers use; None if it reports none.
-
-    `named_error`: the frame itself was called "error", so that the payload is one whatever it looks like.
-    """
-    error = payload.get("error")
-    if isinstance(error, Mapping) and (error or len(payload) == 1):  # an empty one beside an answer says nothing
-        body: Mapping[str, Any] = error
-    elif isinstance(error, str) and error:
-        return ProviderError(well_formed(error), code=_code(payload.get("code")))
-    elif named_error or payload.get("object") == "error" or payload.get("type") == "error":
-        body = payload
-    elif error:
-        return ProviderError("the provider sent an error without a message")
-    else:
-        return _exception(payload)
-    message = body.get("message") or body.get("detail") or body.get("type")
-    return ProviderError(
-        well_formed(message) if isinstance(message, str) else "the provider sent an error without a message",
-        code=_code(body.get("code")),
-        type=read_text(body.get("type")),
-    )
-
-
-def _exception(payload: Mapping[str, Any]) -> ProviderError | None:
-    """An exception of AWS's event streams: ``{"throttlingException": {"message": …}}``."""
-    for name, body in payload.items():
-        if isinstance(name, str) and name.endswith("Exception") and isinstance(body, Mapping):
-            said = (body.get(key) for key in ("message", "Message", "originalMessage"))
-            texts = dict.fromkeys(well_formed(text) for text in said if isinstance(text, str) and text)
-            return ProviderError(": ".join(texts) or "the provider sent an error without a message", code=_code(name))
-    return None
-
-
-def read_count(value: object) -> int | None:
-    """A token count, if that is what `value` is."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return int(value) if 0 <= value < 2**53 else None
-
-
-def excerpt(data: bytes | str, limit: int) -> str:
-    """The first characters of something that a peer sent, safe to show: escapes and controls are spelled out."""
-    text = data[: 4 * limit].decode("utf-8", "replace") if isinstance(data, bytes) else data[:limit]
-    shown = re.sub(r"[^\x20-\x7e]", lambda match: ascii(match[0])[1:-1], text.strip()[:limit])
-    return shown + ("…" if len(data) > limit else "")
-
-
-def valid_name(name: str) -> str:
-    """A tool name that an API takes back: a name that the model made up may hold characters that are refused."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unknown_tool"
-
-
-def malformed(what: str) -> RemoteProtocolError:
-    """A payload that is not what the wire promises."""
-    return RemoteProtocolError(what, kind="malformed_chunk")
-
-
-def _code(code: object) -> str | int | None:
-    if isinstance(code, str):
-        return well_formed(code)
-    return code if isinstance(code, int) and not isinstance(code, bool) else None
-
-
-def read_text(value: object) -> str | None:
-    """A short text (an id, a name), if that is what `value` is; without halves of surrogate pairs."""
-    return well_formed(value) if isinstance(value, str) and value else None

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..limits import Limits
-from .base import Answer, WireDecoder
+from .answer import Answer
+from .base import WireDecoder
 
 __all__ = ["CallIds", "Tolerance", "Wire"]
 

@@ -10,7 +10,8 @@ from ...errors import LimitExceeded, RemoteProtocolError
 from ...events import CallKind, Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...surrogates import well_formed
-from ..base import WireDecoder, malformed, provider_error, read_text
+from ..base import WireDecoder
+from ..reading import label_of, malformed, provider_error, read_text
 
 __all__ = ["CALL_BLOCKS", "NAME", "AnthropicDecoder", "recognises"]
 
@@ -227,7 +228,7 @@ class AnthropicDecoder(WireDecoder):
             block.input = (given, None) if isinstance(given, str) else self._object_text(given, path)
         self._out.append(
             ToolCallFragment(
-                _label(index),
+                label_of(index),
                 read_text(block.raw.get("id")),
                 read_text(block.raw.get("name")),
                 kind=kind,
@@ -254,7 +255,7 @@ class AnthropicDecoder(WireDecoder):
             if block.input is not None and not block.has_input:
                 self.warn("input_in_block_start")
                 text, problem = block.input
-            self._out.append(ToolCallFragment(_label(index), arguments=text, end=True, cut=cut, problem=problem))
+            self._out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=cut, problem=problem))
         elif block.opaque:
             grown = {key: "".join(pieces) for key, pieces in block.pieces.items()}
             kept = self._kept({**block.raw, **grown}) if block.type and not block.foreign else None
@@ -349,7 +350,7 @@ class AnthropicDecoder(WireDecoder):
             self.warn("mismatched_delta", f"input_json in a {block.type[: self.limits.max_name_bytes]} block")
             return
         block.has_input = True
-        self._out.append(ToolCallFragment(_label(index), arguments=text))
+        self._out.append(ToolCallFragment(label_of(index), arguments=text))
 
     # -- the end --
 
@@ -394,7 +395,3 @@ _HANDLERS: dict[str, Callable[[AnthropicDecoder, dict[str, Any]], None]] = {
     "error": AnthropicDecoder._error,
     "ping": AnthropicDecoder._ping,
 }
-
-
-def _label(index: object) -> int | str:
-    return index if isinstance(index, (int, str)) else str(index)

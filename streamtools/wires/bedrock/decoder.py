@@ -9,7 +9,8 @@ from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
 from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...surrogates import well_formed
-from ..base import WireDecoder, malformed, provider_error, read_text
+from ..base import WireDecoder
+from ..reading import label_of, malformed, provider_error, read_text
 from .blocks import OPAQUE_BLOCKS, Block
 
 __all__ = ["NAME", "BedrockDecoder", "recognises"]
@@ -184,7 +185,7 @@ class BedrockDecoder(WireDecoder):
             block.input = (given, None) if isinstance(given, str) else self._object_text(given, path)
         self._out.append(
             ToolCallFragment(
-                _label(index),
+                label_of(index),
                 read_text(use.get("toolUseId")),
                 read_text(use.get("name")),
                 kind="server" if server else "function",
@@ -219,7 +220,7 @@ class BedrockDecoder(WireDecoder):
             if block.input is not None and not block.has_input:
                 self.warn("input_in_block_start")
                 text, problem = block.input
-            self._out.append(ToolCallFragment(_label(index), arguments=text, end=True, cut=cut, problem=problem))
+            self._out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=cut, problem=problem))
         if block.signature and block is not self._current and not block.left and not cut:
             self._leave()
             self._reasoning("")  # withheld, and signed all the same
@@ -335,7 +336,7 @@ class BedrockDecoder(WireDecoder):
                 self.warn("arguments_object")
                 text, problem = self._object_text(given, ("contentBlockDelta", "delta", "toolUse", "input"))
             block.has_input = True
-            self._out.append(ToolCallFragment(_label(index), arguments=text, problem=problem))
+            self._out.append(ToolCallFragment(label_of(index), arguments=text, problem=problem))
         return True
 
     # -- the end --
@@ -372,7 +373,3 @@ _DELTAS: dict[object, Callable[[BedrockDecoder, object, str, object], bool]] = {
     "toolResult": BedrockDecoder._kept_delta,
     "image": BedrockDecoder._kept_delta,
 }
-
-
-def _label(index: object) -> int | str:
-    return index if isinstance(index, (int, str)) else str(index)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ..base import provider_error, read_text
+from ..reading import provider_error, read_text
 from .legacy import LegacyEvents
 from .parts import label
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...events import Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ..base import provider_error, read_text
+from ..reading import provider_error, read_text
 from .parts import CohereParts, label
 from .told import LegacyCall, LegacyStream
 

@@ -8,7 +8,8 @@ from typing import Any
 from ...errors import LimitExceeded, ProviderError
 from ...events import Finish, ProviderItem, ToolCallFragment
 from ...limits import Limits
-from ..base import WireDecoder, provider_error, read_text
+from ..base import WireDecoder
+from ..reading import provider_error, read_text
 
 __all__ = ["CohereParts", "label"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...turn import Part
-from ..base import Answer, valid_name
+from ..answer import Answer
+from ..reading import valid_name
 
 __all__ = ["render"]
 

@@ -10,7 +10,8 @@ from pydantic_core import from_json
 from ...errors import LimitExceeded
 from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ..base import WireDecoder, malformed, read_text
+from ..base import WireDecoder
+from ..reading import malformed, read_text
 from .endings import UNSPECIFIED, error_in, finish_of, reason_of, refusal_of, verdict
 from .open_call import OpenCall
 from .shapes import as_wire, is_foreign, without_nulls

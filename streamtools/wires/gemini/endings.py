@@ -6,7 +6,7 @@ from typing import Any
 
 from ...errors import ProviderError
 from ...events import Finish
-from ..base import provider_error, read_text
+from ..reading import provider_error, read_text
 
 __all__ = ["UNSPECIFIED", "error_in", "finish_of", "reason_of", "refusal_of", "verdict"]
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ...turn import Part, ToolCall
-from ..base import Answer
+from ..answer import Answer
 
 __all__ = ["FOREIGN_SIGNATURE", "render"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base import read_count
+from ..reading import read_count
 
 __all__ = ["UsageMetadata"]
 

@@ -6,7 +6,8 @@ from itertools import groupby
 from typing import Any
 
 from ...turn import Part
-from ..base import Answer, valid_name
+from ..answer import Answer
+from ..reading import valid_name
 
 __all__ = ["render"]
 

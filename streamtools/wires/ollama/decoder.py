@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from ...events import Event, Finish, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ..base import WireDecoder, malformed, provider_error, read_text
+from ..base import WireDecoder
+from ..reading import malformed, provider_error, read_text
 
 __all__ = ["NAME", "OllamaDecoder", "recognises"]
 

@@ -9,7 +9,8 @@ from ...errors import LimitExceeded
 from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...surrogates import well_formed
-from ..base import WireDecoder, malformed, provider_error, read_text
+from ..base import WireDecoder
+from ..reading import malformed, provider_error, read_text
 from .reasoning_details import ReasoningDetails
 from .think import LeadingThink
 

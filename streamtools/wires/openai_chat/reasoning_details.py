@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..base import weight
+from ..reading import weight
 
 __all__ = ["ReasoningDetails"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ...events import ToolCallFragment
-from ..base import read_text
+from ..reading import read_text
 from .items import BUILT_IN, TEXT_FIELDS, Item, name_of
 
 __all__ = ["ObjectText", "Path", "announced", "arguments_of", "begun", "completed", "ended", "grown", "repeated"]

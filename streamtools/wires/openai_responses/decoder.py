@@ -9,7 +9,8 @@ from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
 from ...events import Event, Finish, ProviderItem, TextDelta
 from ...limits import Limits
 from ...surrogates import well_formed
-from ..base import WireDecoder, malformed, provider_error
+from ..base import WireDecoder
+from ..reading import malformed, provider_error
 from . import calls
 from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, texts_of, type_of
 from .register import Register

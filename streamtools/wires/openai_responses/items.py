@@ -19,7 +19,7 @@ from typing import Any
 
 from ...events import CallKind
 from ...surrogates import well_formed
-from ..base import read_text
+from ..reading import read_text
 
 __all__ = [
     "BUILT_IN",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base import read_text
+from ..reading import read_text
 from .items import Item, identity, name_of, type_of
 
 __all__ = ["Register"]

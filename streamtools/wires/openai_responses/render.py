@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...turn import WELL_ENDED, Part, ToolCall
-from ..base import Answer, Result, valid_name
+from ..answer import Answer, Result
+from ..reading import valid_name
 
 __all__ = ["render"]
 

@@ -1,0 +1,37 @@
+"""What a wire's `render` takes: a turn, and one result for each of its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..events import Finish
+from ..turn import Part, ToolCall
+
+__all__ = ["Answer", "Result"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What the model will read as the outcome of one call."""
+
+    call_id: str
+    content: str = field(repr=False)
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A turn as `render` takes it: what the model said, and one result for each of its calls."""
+
+    parts: tuple[Part, ...]
+    calls: Mapping[str, ToolCall]
+    """The calls by id, in call order."""
+    arguments: Mapping[str, tuple[str, Mapping[str, Any]]] = field(repr=False)
+    """Each call's history form: a JSON object as text and as value."""
+    results: tuple[Result, ...]
+    """In call order."""
+    finish: Finish | None = None
+    own_wire: bool = True
+    """The turn came over the very wire it is rendered for, so that opaque provider state may go back."""
