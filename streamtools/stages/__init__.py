@@ -16,7 +16,7 @@ Two more are put before ``accumulate`` by who needs them:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..events import Event
 from ..limits import Limits
@@ -98,7 +98,8 @@ def _wants(stage: Stage, kind: type[Event]) -> bool:
 class StageRecipe(Protocol):
     """Makes a stage that has to know the stream's tools or limits. Put it where a stage may be put.
 
-    If it has a `name`, the stage is called so in the list. A `StageList` is a recipe, too, for several stages at once.
+    If it has a `name`, the stage is called so in the list; if it has a `before`, it is refused behind the stage of that
+    name. A `StageList` is a recipe, too, for several stages at once.
     """
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str, /) -> Stage:
@@ -116,6 +117,13 @@ StageSource: TypeAlias = "Stage | StageRecipe | Callable[[], Stage]"
 StageFactory: TypeAlias = "Callable[[Toolset, Limits, str], Stage]"
 
 
+class _Entry(NamedTuple):
+    name: str
+    make: StageFactory
+    before: str | None = None
+    """The stage that it has to stand before."""
+
+
 class StageList:
     """An immutable recipe for a chain: named stages, made anew for every stream.
 
@@ -131,14 +139,16 @@ class StageList:
     tools or the limits. An instance serves too, but keeps its state from one stream to the next.
     """
 
-    def __init__(self, stages: Iterable[tuple[str, StageFactory]]) -> None:
-        self._stages = tuple(stages)
-        names = [name for name, _ in self._stages]
-        if "text_calls" in names[names.index("accumulate") if "accumulate" in names else len(names) :]:
-            raise ValueError(
-                "text_calls() makes pieces of calls, which only a stage after it can join; "
-                'put it in with insert_before("accumulate", ...)'
-            )
+    def __init__(self, stages: Iterable[_Entry | tuple[str, StageFactory]]) -> None:
+        self._stages = tuple(stage if isinstance(stage, _Entry) else _Entry(stage[0], stage[1]) for stage in stages)
+        passed: set[str] = set()
+        for entry in self._stages:
+            if entry.before in passed:
+                raise ValueError(
+                    f"{entry.name} makes what {entry.before} takes, and stands behind it; "
+                    f'put it in with insert_before("{entry.before}", ...)'
+                )
+            passed.add(entry.name)
 
     def insert_before(self, name: str, stage: StageSource) -> StageList:
         """The same with `stage` before the one called `name`."""
@@ -161,33 +171,38 @@ class StageList:
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str = "") -> Chain:
         """A fresh chain for one stream. `id_salt` goes into call ids that have to be made up."""
-        return Chain(make(tools, limits, id_salt) for _, make in self._stages)
+        return Chain(entry.make(tools, limits, id_salt) for entry in self._stages)
+
+    @property
+    def before(self) -> str | None:
+        """The stage that this list has to stand before where it is put into another one; None if there is none."""
+        return next((entry.before for entry in self._stages if entry.before and entry.before not in self), None)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self._stages)
+        return (entry.name for entry in self._stages)
 
     def __repr__(self) -> str:
         return f"StageList({', '.join(self)})"
 
     def _position(self, name: str) -> int:
-        for position, (known, _) in enumerate(self._stages):
-            if known == name:
+        for position, entry in enumerate(self._stages):
+            if entry.name == name:
                 return position
         raise ValueError(f"no stage called {name!r}; there are: {', '.join(self)}")
 
 
-def _named(stage: StageSource) -> tuple[str, StageFactory]:
-    """The name of a stage, and what makes it. Which of the three it is, its methods tell."""
+def _named(stage: StageSource) -> _Entry:
+    """A stage under its name. Which of the three it is, its methods tell."""
     given: Any = stage
     is_class = isinstance(stage, type)
     name: str = getattr(given, "__name__", type(given).__name__)
     if hasattr(given, "feed") and not is_class:
-        return name, lambda *_: given
+        return _Entry(name, lambda *_: given)
     if hasattr(given, "build") and not is_class:
-        return getattr(given, "name", name), given.build
+        return _Entry(getattr(given, "name", name), given.build, getattr(given, "before", None))
     if not callable(stage):
         raise TypeError(f"a stage has feed() and finish(), or is a callable that makes one; not {stage!r}")
-    return name, lambda *_: given()
+    return _Entry(name, lambda *_: given())
 
 
 DEFAULT = StageList(

@@ -8,7 +8,7 @@ import pytest
 from streams import chat
 
 from streamtools import pipeline, tool
-from streamtools.stages import DEFAULT, text_calls
+from streamtools.stages import DEFAULT, StageList, text_calls
 
 
 @tool
@@ -45,8 +45,20 @@ def test_a_stage_that_makes_calls_cannot_stand_behind_the_one_that_joins_them() 
         lambda: DEFAULT.append(text_calls("hermes")),
         lambda: DEFAULT.insert_after("finalize", text_calls("hermes")),
         lambda: DEFAULT.insert_before("accumulate", text_calls("hermes")).append(text_calls("json")),
+        lambda: DEFAULT.append(StageList([]).append(text_calls("hermes"))),
     ):
         with pytest.raises(ValueError, match='insert_before\\("accumulate"'):
             make()
     both = DEFAULT.insert_before("accumulate", text_calls("hermes")).insert_before("accumulate", text_calls("json"))
     assert list(both)[:3] == ["text_calls", "text_calls", "accumulate"]
+
+
+def test_the_name_of_a_users_own_stage_says_nothing_about_its_place() -> None:
+    class text_calls:
+        def feed(self, event: Any) -> Any:
+            return [event]
+
+        def finish(self) -> Any:
+            return []
+
+    assert list(DEFAULT.append(text_calls))[-1] == "text_calls"

@@ -39,6 +39,8 @@ class TextRecipe:
     name: str
     """What it is called there."""
     _make: Callable[[Toolset, Limits], TextStage]
+    before: str | None = None
+    """The stage that takes what this one makes, and so has to stand behind it."""
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str) -> TextStage:
         """The stage for one stream."""
@@ -65,7 +67,7 @@ def text_calls(dialect_name: str) -> TextRecipe:
         ValueError: there is no such dialect.
     """
     chosen = dialect(dialect_name)
-    return TextRecipe("text_calls", lambda tools, limits: TextCalls(chosen, tools, limits))
+    return TextRecipe("text_calls", lambda tools, limits: TextCalls(chosen, tools, limits), before="accumulate")
 
 
 def split_think(tags: Iterable[str | tuple[str, str]] = DEFAULT_TAGS, *, opened: bool = False) -> TextRecipe:
