@@ -65,6 +65,7 @@ class Accumulate:
         self._by_id: dict[str, _Slot] = {}
         self._by_index: dict[int | str, _Slot] = {}
         self._used_ids: set[str] = set()
+        self._whole: set[tuple[str, str, str]] = set()  # id, name and text of the calls that ended whole
         self._argument_size = 0
         self._seed = self._id_salt = id_salt
         self._warned: frozenset[str] = _NOTHING
@@ -99,7 +100,7 @@ class Accumulate:
         if slot.ended or slot.closed:
             return
         if fragment.provider_state:
-            slot.keep(fragment.provider_state)
+            self._keep(slot, fragment.provider_state)
         if fragment.problem:
             slot.problem = slot.problem or fragment.problem
         if fragment.whole:
@@ -112,6 +113,15 @@ class Accumulate:
             slot.closed = True  # a response that was cut right here looks the same: its finish will tell
         elif fragment.end:
             self._end(slot, cut=fragment.cut)
+
+    def _keep(self, slot: _Slot, state: Mapping[str, object]) -> None:
+        """More of what the provider wants back with the call."""
+        kept = slot.provider_state = slot.provider_state or {}
+        for key, value in state.items():
+            if key in kept or len(kept) < _MAX_STATE_KEYS:
+                kept[key] = value
+            else:
+                self._warn("state_dropped")
 
     # -- whose is it? --
 
@@ -295,8 +305,12 @@ class Accumulate:
             self._announce(slot)
         if not slot.name:
             slot.problem = "missing_name"
-        elif not slot.problem and self._is_repeated(slot):
-            slot.problem = "repeated_call"
+        text = "".join(slot.pieces)
+        if slot.wire_id and slot.kind != "server" and not slot.problem and not cut:
+            said = slot.wire_id, slot.shown_name, text
+            if said in self._whole:
+                slot.problem = "repeated_call"
+            self._whole.add(said)
         error = _problem_error(slot.problem, self._limits)
         call = ToolCall(
             call_id=slot.call_id,
@@ -304,19 +318,12 @@ class Accumulate:
             call_id_synthesized=slot.synthesized,
             kind=slot.kind,
             index=slot.number,
-            arguments_text="".join(slot.pieces),
+            arguments_text=text,
             status="invalid" if slot.problem else "truncated" if cut else "ready",
             problem=slot.problem or ("incomplete_json" if cut else None),
             provider_state=slot.provider_state,
         )
         self._out.append(ToolCallEnd(call, error))
-
-    def _is_repeated(self, slot: _Slot) -> bool:
-        """Whether a call is the first one of its id, sent again: the same tool with the same arguments."""
-        first = self._by_id.get(slot.wire_id)
-        if first is None or first is slot or first.shown_name != slot.shown_name:
-            return False
-        return first.json.length == slot.json.length and "".join(first.pieces) == "".join(slot.pieces)
 
     def _registered(self, name: str) -> str | None:
         """The registered name that `name` stands for, if any."""
@@ -371,11 +378,6 @@ class _Slot:
         self.pieces = []
         self.json = PartialJSON(max_depth=limits.max_json_depth)
         self.json_end = 0
-
-    def keep(self, state: Mapping[str, object]) -> None:
-        """More of what the provider wants back with the call."""
-        kept = self.provider_state = self.provider_state or {}
-        kept.update(item for item in state.items() if item[0] in kept or len(kept) < _MAX_STATE_KEYS)
 
     def delta(self, text: str) -> ToolCallDelta:
         self.json_end += len(text)

@@ -102,12 +102,13 @@ def test_a_call_in_a_message_that_was_cut_before_its_arguments_is_no_call_withou
     "wire", ["anthropic.messages", "bedrock.converse_stream", "cohere.chat", "openai.chat_completions"]
 )
 def test_a_call_that_is_sent_twice_under_one_id_runs_once(wire: str) -> None:
-    calls = [("call_1", "f", '{"a":1}'), ("call_1", "f", '{"a":1}'), ("call_1", "f", '{"a":2}')]
+    calls = [("call_1", "f", text) for text in ('{"a":1}', '{"a":1}', '{"a":2}', '{"a":2}')]
     turn = parse(said(wire, calls=calls), wire=wire, tools=["f"])
     assert [(call.arguments, call.problem, call.dispatchable) for call in turn.calls] == [
         ({"a": 1}, None, True),
         (None, "repeated_call", False),
         ({"a": 2}, None, True),
+        (None, "repeated_call", False),
     ]
     check_histories(turn)
 
@@ -378,3 +379,22 @@ def test_a_completed_response_that_holds_an_error_has_failed() -> None:
         turn = parse([*payloads, end], tools=["f"])
         assert [call.dispatchable for call in turn.calls] == [runs]
         assert (turn.error is None) is runs
+
+
+def test_a_call_that_was_cut_and_is_sent_again_whole_runs() -> None:
+    """Bedrock: a block that another one replaces before its arguments have come is cut."""
+    start = {"contentBlockStart": {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": "t", "name": "f"}}}}
+    stop = {"contentBlockStop": {"contentBlockIndex": 0}}
+    again = {
+        "contentBlockStart": {"contentBlockIndex": 0, "start": {"toolUse": {"toolUseId": "t", "name": "f", "x": 1}}}
+    }
+    turn = read([{"messageStart": {}}, start, again, stop, {"messageStop": {"stopReason": "tool_use"}}])
+    assert [(call.problem, call.dispatchable) for call in turn.calls] == [("incomplete_json", False), (None, True)]
+
+
+def test_what_goes_back_with_a_call_is_bounded_and_nothing_of_it_is_dropped_silently() -> None:
+    for extras, kept in ((63, 63), (64, 63), (65, 63)):  # beside them stands the block's type
+        turn = read([MESSAGE, use(0, "a", **{f"k{n}": n for n in range(extras)}), end(0), reason("tool_use"), STOP])
+        block = turn.messages()[0]["content"][0]
+        assert sum(key.startswith("k") for key in block) == kept
+        assert ("state_dropped" in [warning.code for warning in turn.warnings]) is (extras > kept)
