@@ -8,6 +8,7 @@ from typing import Any
 
 from ..events import Finish
 from ..turn import Part, ToolCall
+from .reading import valid_name
 
 __all__ = ["Answer", "Result"]
 
@@ -35,3 +36,17 @@ class Answer:
     finish: Finish | None = None
     own_wire: bool = True
     """The turn came over the very wire it is rendered for, so that opaque provider state may go back."""
+
+    @property
+    def our_calls(self) -> list[ToolCall]:
+        """The calls that were ours to run, in call order."""
+        return [call for call in self.calls.values() if call.kind != "server"]
+
+    def text(self, *kinds: str) -> str:
+        """The texts of all parts of these kinds, joined."""
+        return "".join(part.text for part in self.parts if part.kind in kinds)
+
+    def as_function(self, call: ToolCall) -> dict[str, Any]:
+        """A call in the shape that OpenAI's chat gave to most: id, type, name, arguments as text."""
+        function = {"name": valid_name(call.name), "arguments": self.arguments[call.call_id][0]}
+        return {"id": call.call_id, "type": "function", "function": function}

@@ -109,11 +109,6 @@ class AnthropicDecoder(WireDecoder):
             self._unknown(payload)
         return out
 
-    def terminate(self) -> list[Event]:
-        """``[DONE]``, which some gateways add (OpenRouter). It says nothing on this wire."""
-        self._out = []
-        return self._out
-
     # -- the message --
 
     def _message_start(self, payload: dict[str, Any]) -> None:

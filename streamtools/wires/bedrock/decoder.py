@@ -91,11 +91,6 @@ class BedrockDecoder(WireDecoder):
             self._unknown(payload)
         return out
 
-    def terminate(self) -> list[Event]:
-        """``[DONE]``. It says nothing on this wire."""
-        self._out = []
-        return self._out
-
     def _event(self, name: str, event: object, handler: Callable[[BedrockDecoder, dict[str, Any]], None]) -> None:
         if not isinstance(event, dict):
             self.fail(malformed(f"'{name}' is no object"))

@@ -14,15 +14,14 @@ __all__ = ["render"]
 def render(answer: Answer) -> list[dict[str, Any]]:
     """The assistant's message, and the results of its calls. Empty if there is neither text nor a call: a plan or
     thoughts alone answer nothing."""
-    calls = [call for call in answer.calls.values() if call.kind != "server"]
-    text = _joined(answer, "text") + _joined(answer, "refusal")
-    if not calls and not text.strip():
+    text = answer.text("text") + answer.text("refusal")
+    if not answer.our_calls and not text.strip():
         return []
     return _legacy(answer, text) if answer.own_wire and _is_legacy(answer) else _current(answer, text)
 
 
 def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
-    calls = [call for call in answer.calls.values() if call.kind != "server"]
+    calls = answer.our_calls
     message: dict[str, Any] = {"role": "assistant"}
     content = [block for part in answer.parts if (block := _block(part, answer)) is not None]
     if calls:
@@ -31,12 +30,7 @@ def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
         if plan:
             message["tool_plan"] = "\n\n".join(plan)
         message["tool_calls"] = [
-            {
-                "id": call.call_id,
-                "type": "function",
-                "function": {"name": valid_name(call.name), "arguments": answer.arguments[call.call_id][0]},
-            }
-            | (dict(call.provider_state) if answer.own_wire and call.provider_state else {})
+            answer.as_function(call) | (dict(call.provider_state) if answer.own_wire and call.provider_state else {})
             for call in calls
         ]
     if content:
@@ -52,8 +46,7 @@ def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
     message: dict[str, Any] = {"role": "CHATBOT", "message": text or _plan(answer)}
     calls = {
         call.call_id: {"name": valid_name(call.name), "parameters": answer.arguments[call.call_id][1]}
-        for call in answer.calls.values()
-        if call.kind != "server"
+        for call in answer.our_calls
     }
     if not calls:
         return [message]
@@ -90,7 +83,3 @@ def _provider_parts(answer: Answer) -> list[Part]:
     return [
         p for p in answer.parts if answer.own_wire and p.kind == "provider" and "citations" in (p.provider_state or {})
     ]
-
-
-def _joined(answer: Answer, kind: str) -> str:
-    return "".join(part.text for part in answer.parts if part.kind == kind)

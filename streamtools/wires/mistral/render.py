@@ -19,19 +19,12 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     (OpenHands/OpenHands#8685).
     """
     content = _content([chunk for part in answer.parts if (chunk := _chunk(part, answer)) is not None])
-    calls = [call for call in answer.calls.values() if call.kind != "server"]
+    calls = answer.our_calls
     if not content and not calls:
         return []
     message: dict[str, Any] = {"role": "assistant", "content": content}
     if calls:
-        message["tool_calls"] = [
-            {
-                "id": call.call_id,
-                "type": "function",
-                "function": {"name": valid_name(call.name), "arguments": answer.arguments[call.call_id][0]},
-            }
-            for call in calls
-        ]
+        message["tool_calls"] = [answer.as_function(call) for call in calls]
     results = [
         {
             "role": "tool",

@@ -79,11 +79,6 @@ class OllamaDecoder(WireDecoder):
             self._end(payload)
         return out
 
-    def terminate(self) -> list[Event]:
-        """``[DONE]``. It says nothing on this wire."""
-        self._out = []
-        return self._out
-
     def _message(self, message: dict[str, Any]) -> None:
         self._told(message.get("thinking"), message.get("content"))
         calls = message.get("tool_calls")

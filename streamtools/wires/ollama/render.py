@@ -13,9 +13,9 @@ __all__ = ["render"]
 
 def render(answer: Answer) -> list[dict[str, Any]]:
     """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""
-    text = "".join(part.text for part in answer.parts if part.kind in ("text", "refusal"))
-    thinking = "".join(part.text for part in answer.parts if part.kind == "reasoning") if answer.own_wire else ""
-    calls = [_render_call(call, answer) for call in answer.calls.values() if call.kind != "server"]
+    text = answer.text("text", "refusal")
+    thinking = answer.text("reasoning") if answer.own_wire else ""
+    calls = [_render_call(call, answer) for call in answer.our_calls]
     if not (text or thinking or calls):
         return []
     message: dict[str, Any] = {"role": "assistant", "content": text}

@@ -15,15 +15,13 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing, or only
     thought: a message needs content or calls."""
     message: dict[str, Any] = {"role": "assistant", "content": None}
-    text = "".join(part.text for part in answer.parts if part.kind == "text")
-    if text:
+    if text := answer.text("text"):
         message["content"] = text
     if answer.own_wire:
         _render_reasoning(message, answer)
-    refusal = "".join(part.text for part in answer.parts if part.kind == "refusal")
-    if refusal:
+    if refusal := answer.text("refusal"):
         message["refusal"] = refusal
-    calls = [_render_call(call, answer) for call in answer.calls.values() if call.kind != "server"]
+    calls = [_render_call(call, answer) for call in answer.our_calls]
     if calls:
         message["tool_calls"] = calls
     if not (message["content"] or refusal or calls):
@@ -33,16 +31,11 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
-    name = valid_name(call.name)
     state = call.provider_state if answer.own_wire and call.provider_state else {}
     if call.kind == "custom":
-        body: dict[str, Any] = {
-            "type": "custom",
-            "custom": {"name": name, "input": answer.arguments[call.call_id][1]["input"]},
-        }
-    else:
-        body = {"type": "function", "function": {"name": name, "arguments": answer.arguments[call.call_id][0]}}
-    return {"id": call.call_id, **body, **state}
+        custom = {"name": valid_name(call.name), "input": answer.arguments[call.call_id][1]["input"]}
+        return {"id": call.call_id, "type": "custom", "custom": custom, **state}
+    return {**answer.as_function(call), **state}
 
 
 def _render_reasoning(message: dict[str, Any], answer: Answer) -> None:
