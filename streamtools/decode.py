@@ -24,7 +24,7 @@ from .events import Event, StreamEnd, TextDelta, Warning
 from .framing import Frame
 from .limits import Limits
 from .stages import DEFAULT, StageList
-from .tools import Tool, Toolset
+from .tools import AnyTool, Toolset
 from .turn import Turn, TurnBuilder
 from .wires import WireDecoder, decoder, detect
 from .wires.reading import excerpt, malformed, provider_error
@@ -40,7 +40,7 @@ def parse(
     body: bytes | Iterable[bytes | str | Mapping[str, Any]],
     *,
     wire: str | None = None,
-    tools: Iterable[Tool | Callable[..., Any] | str] | Toolset = (),
+    tools: Iterable[AnyTool | str] | Toolset = (),
     stages: StageList = DEFAULT,
     limits: Limits = Limits(),
 ) -> Turn:
@@ -97,7 +97,7 @@ class StreamDecoder:
         self,
         *,
         wire: str | None = None,
-        tools: Iterable[Tool | Callable[..., Any] | str] | Toolset = (),
+        tools: Iterable[AnyTool | str] | Toolset = (),
         stages: StageList = DEFAULT,
         limits: Limits = Limits(),
         id_salt: str = "",

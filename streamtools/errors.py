@@ -13,6 +13,7 @@ What concerns the stream is raised at ``async for`` (and kept as ``turn.error``)
     │                                     Bedrock also "malformed_function_call", "blocked"   .code .type
     ├─ LocalProtocolError (RuntimeError)  you called something out of order
     ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
+    ├─ SchemaError (ValueError)           a schema that was given is none, or more than it may be   .path
     ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
     └─ ToolError                          one call did not succeed; held by its Observation, never raised at you
        ├─ CallTruncated                   its arguments were cut
@@ -40,6 +41,7 @@ __all__ = [
     "LocalProtocolError",
     "ProviderError",
     "RemoteProtocolError",
+    "SchemaError",
     "StreamError",
     "StreamToolsError",
     "ToolDefinitionError",
@@ -126,6 +128,15 @@ class ToolDefinitionError(StreamToolsError, TypeError):
         super().__init__(message)
         self.tool = tool
         self.parameter = parameter
+
+
+class SchemaError(StreamToolsError, ValueError):
+    """A JSON Schema that was given is not valid, asks for another document, or exceeds a limit, which it names."""
+
+    def __init__(self, message: str, *, path: str = "#") -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        """JSON pointer of the place in the schema (``#/properties/city``)."""
 
 
 class ExportError(StreamToolsError, ValueError):

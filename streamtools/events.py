@@ -25,6 +25,7 @@ from dataclasses import FrozenInstanceError, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
+    from .content import ToolResult
     from .errors import StreamError, ToolError
     from .turn import ToolCall, Usage
 
@@ -341,13 +342,22 @@ class Observation(CausedEvent):
     """Why it is not ``ok``; a failed tool's own exception is its ``__cause__``."""
     model_content: str = field(default="", repr=False, kw_only=True)
     """What the model will read as the call's result."""
+    result: ToolResult | None = field(default=None, repr=False, kw_only=True)
+    """What the tool returned, if it was a `ToolResult`: its blocks go into the history in `model_content`'s place."""
     index: int = field(default=0, kw_only=True)
     """Position among the turn's calls, from 0."""
     schema_source: str | None = field(default=None, kw_only=True)
-    """Where the tool's schema comes from (``signature``), None if the tool is unknown."""
+    """Where the tool's schema comes from (``typed_signature``; see `streamtools.tools.SchemaSource`), None if the tool
+    is unknown."""
     schema_present: bool = field(default=False, kw_only=True)
     validated: bool = field(default=False, kw_only=True)
     """The arguments passed the schema."""
+    validator: str | None = field(default=None, kw_only=True)
+    """What judged them: ``pydantic``, ``jsonschema``, ``jsonschema-rs``, a validator's own name, or None."""
+    boundary: Literal["validated", "advisory"] = field(default="validated", kw_only=True)
+    """``advisory``: the tool has no schema that could be enforced; only its own check stood before it."""
+    coercions: tuple[str, ...] = field(default=(), kw_only=True)
+    """What had to be coerced for the arguments to fit: path and kind (``priority: string to integer``)."""
     validation_error: str | None = field(default=None, kw_only=True)
     """Why they did not; without the values."""
     validated_args: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)

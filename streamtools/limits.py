@@ -45,8 +45,19 @@ class Limits:
     """The greatest list index in such a path. The call becomes ``invalid`` (``bad_path``)."""
     max_result_bytes: int = 1 << 20
     """One result's text for the model; a longer one is cut and says so."""
+    max_result_media_bytes: int = 20 << 20
+    """Images and files of one result together, as base64; what is beyond becomes a placeholder (Anthropic takes 32 MB a
+    request, OpenAI 50 MB)."""
     max_error_excerpt: int = 512
     """Characters of the peer's bytes that an error message may quote."""
+    max_schema_bytes: int = 1 << 20
+    """A foreign tool's JSON Schema, written as JSON. A larger one is refused (`SchemaError`)."""
+    max_schema_nodes: int = 20_000
+    """Subschemas of a foreign schema (Notion's and GitHub's tools have some hundreds)."""
+    max_schema_depth: int = 64
+    """Nesting of a foreign schema, and of the values that its references may make a validator follow."""
+    max_pattern_chars: int = 1024
+    """One ``pattern`` of a foreign schema."""
     max_concurrency: int = 16
     """Tools running at once in one pipeline; more wait."""
     max_threads: int = 8

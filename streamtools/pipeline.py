@@ -32,7 +32,7 @@ from .pump import Pump, Transform
 from .sources import open_source
 from .stages import DEFAULT, StageList
 from .step import Step
-from .tools import Tool, Toolset
+from .tools import AnyTool, Toolset
 from .trajectory import Trajectory
 from .turn import Turn
 
@@ -44,7 +44,7 @@ _POLICIES = ("auto", "early", "turn_end")
 def pipeline(
     stream: Any,
     *,
-    tools: Iterable[Tool | Callable[..., Any]] | Toolset = (),
+    tools: Iterable[AnyTool] | Toolset = (),
     wire: str | None = None,
     stages: StageList = DEFAULT,
     transforms: Sequence[Transform] = (),
@@ -93,7 +93,7 @@ def pipeline(
     )
 
 
-def _toolset(tools: Iterable[Tool | Callable[..., Any]] | Toolset) -> Toolset:
+def _toolset(tools: Iterable[AnyTool] | Toolset) -> Toolset:
     if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
         raise TypeError("tools is a mapping; pass its values: tools=[...]")
     toolset = tools if isinstance(tools, Toolset) else Toolset(tools)

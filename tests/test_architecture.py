@@ -20,11 +20,13 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "streamtools"
 
 LAYERS = (
-    ("errors", "limits", "events", "turn", "observers", "surrogates"),
+    ("errors", "limits", "content", "events", "turn", "observers", "surrogates"),
     ("framing", "wires", "stages", "tools"),
     ("body",),
     ("exports", "history", "decode"),
+    ("interop", "modes"),
     ("dispatch", "telemetry"),
+    ("mcp",),
     ("sources", "outbox", "causality", "trajectory", "step", "idle", "pump", "pipeline"),
     (PACKAGE,),  # the root: the public names
     ("testing", "demo", "cli", "__main__"),
@@ -41,7 +43,7 @@ UPWARD = {
 STRANGERS = (({"framing", "wires"}, {"stages"}),)
 """Rooms of one layer that meet in `events` and never import each other."""
 
-SANS_IO = {*LAYERS[0], *LAYERS[1], *LAYERS[2], *LAYERS[3]}
+SANS_IO = {*LAYERS[0], *LAYERS[1], *LAYERS[2], *LAYERS[3], *LAYERS[4]}
 ABOVE_THE_LINE = {"streamtools.tools.context": "a running tool's view of its pipeline"}
 """Modules of the sans-IO rooms that are handed to async code."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import to_json
 
+from ..content import Block, Media, Text, ToolResult
 from ..errors import ToolError, ToolFailed
+from ..limits import Limits
 
-__all__ = ["error_content", "value_content"]
+__all__ = ["bounded", "error_content", "value_content"]
 
 
 def value_content(value: Any, max_bytes: int) -> str:
@@ -29,6 +32,30 @@ def value_content(value: Any, max_bytes: int) -> str:
         return encoded.decode()
     shown = encoded[:max_bytes].decode("utf-8", "ignore")
     return f"{shown}\n[cut: the first {max_bytes} of {len(encoded)} bytes]"
+
+
+def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str]:
+    """A tool's own result within the limits, and all of it as one text: what is no text is a placeholder there.
+
+    Text is cut where it ends, with a note. An image or file is whole or not there.
+    """
+    left, media_left = limits.max_result_bytes, limits.max_result_media_bytes
+    blocks: list[Block] = []
+    texts: list[str] = []
+    for block in result.blocks:
+        if isinstance(block, Text):
+            size = len(str.encode(block.text, "utf-8", "replace"))
+            if size > left:
+                block = Text(value_content(block.text, max(left, 0)))
+            left -= size
+            texts.append(block.text)
+        elif isinstance(block, Media):
+            texts.append(block.placeholder())
+            media_left -= len(block.data or "")
+            if media_left < 0:
+                block = Text(f"{block.placeholder()} [left out: larger than max_result_media_bytes]")
+        blocks.append(block)
+    return replace(result, blocks=tuple(blocks)), "\n".join(texts)
 
 
 def error_content(error: ToolError, max_bytes: int) -> str:

@@ -22,6 +22,7 @@ import anyio
 from anyio import CancelScope, CapacityLimiter, from_thread
 from anyio.lowlevel import checkpoint, current_token
 
+from ..content import ToolResult
 from ..errors import (
     CallCancelled,
     CallSkipped,
@@ -45,7 +46,7 @@ from ..events import (
 from ..limits import Limits
 from ..tools import Bound, Tool, ToolContext, Toolset
 from ..turn import WELL_ENDED, ToolCall
-from .content import error_content, value_content
+from .content import bounded, error_content, value_content
 from .record import Record
 from .threads import ThreadCall, abandoned_threads
 
@@ -327,12 +328,23 @@ class Dispatcher:
         )
 
     def _succeeded(self, record: Record, value: Any) -> None:
+        if isinstance(value, ToolResult):
+            self._returned(record, value)
+            return
         try:
             content = value_content(value, self._limits.max_result_bytes)
         except ToolFailed as error:
             self._observe(record, "failed", error)
         else:
             self._observe(record, "ok", None, value=value, model_content=content)
+
+    def _returned(self, record: Record, given: ToolResult) -> None:
+        """The tool has said itself what the model reads."""
+        result, content = bounded(given, self._limits)
+        error = ToolFailed(f"the tool {record.call.name} reported an error") if given.is_error else None
+        outcome: Outcome = "ok" if error is None else "failed"
+        value = None if error is not None else given if given.value is None else given.value
+        self._observe(record, outcome, error, value=value, model_content=content, result=result)
 
     def _failed(self, record: Record, error: BaseException) -> None:
         """A tool's own `ToolError` speaks to the model; of any other exception only the type is told."""
@@ -353,14 +365,16 @@ class Dispatcher:
         *,
         value: Any = None,
         model_content: str | None = None,
+        result: ToolResult | None = None,
     ) -> None:
         """Make the call's one observation, if it has none."""
         if record.observed:
             return
         content = model_content or ""
-        if error is not None:
+        if error is not None and model_content is None:
             content = error_content(error, self._limits.max_result_bytes)
         record.observed = True
         still_running = record.thread.give_up() if record.thread is not None else False
         causes = (self._end.seq,) if outcome == "skipped" and self._end is not None else ()
-        self._host.emit(record.observation(outcome, error, value, content, still_running=still_running, causes=causes))
+        seen = record.observation(outcome, error, value, content, result, still_running=still_running, causes=causes)
+        self._host.emit(seen)

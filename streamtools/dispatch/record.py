@@ -7,6 +7,7 @@ from typing import Any
 
 from anyio import CancelScope
 
+from ..content import ToolResult
 from ..errors import InvalidArguments, ToolError
 from ..events import Observation, Outcome
 from ..tools import Bound, Tool
@@ -37,6 +38,7 @@ class Record:
         error: ToolError | None,
         value: Any,
         content: str,
+        result: ToolResult | None,
         *,
         still_running: bool,
         causes: tuple[int, ...],
@@ -45,15 +47,19 @@ class Record:
         started = self.started_at
         return Observation(
             call_id=self.call.call_id,
-            tool_name=self.call.name,
+            tool_name=self.tool.name if self.tool else self.call.name,
             outcome=outcome,
             value=value,
             error=error,
             model_content=content,
+            result=result,
             index=self.call.index,
             schema_source=self.tool.schema_source if self.tool else None,
             schema_present=self.tool is not None,
-            validated=self.bound is not None,
+            validated=self.bound is not None and self.bound.validated,
+            validator=self.tool.validator if self.tool else None,
+            boundary=self.tool.boundary if self.tool else "validated",
+            coercions=self.bound.coercions if self.bound else (),
             validation_error=str(error) if isinstance(error, InvalidArguments) else None,
             validated_args=self.bound.by_name if self.bound else None,
             observation_type="error" if error is not None else type(value).__name__,

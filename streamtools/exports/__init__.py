@@ -15,26 +15,13 @@ goes through `Exported.decode` before it is validated against that schema.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import ExportError
-from ..tools import Tool
+from ..tools import Exported, Tool
 
 __all__ = ["TARGETS", "Exported", "export"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """A tool for one target, and the way back."""
-
-    payload: dict[str, Any]
-    """The entry for the request's list of tools (Gemini: of ``functionDeclarations``); yours to change."""
-    decode: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """What the model sent to what the tool takes: the inverse of whatever the payload had to say differently."""
-    losses: tuple[str, ...] = ()
-    """What of the schema the target cannot say, one line each. Validation still enforces it."""
 
 
 def export(tool: Tool, target: str) -> Exported:
@@ -50,7 +37,7 @@ def export(tool: Tool, target: str) -> Exported:
     render = _RENDERERS.get(target)
     if render is None:
         raise ExportError(f"unknown export target {target!r}; known: {', '.join(TARGETS)}")
-    return Exported(payload=render(tool, target), decode=dict)
+    return Exported(tool=tool, target=target, name=tool.name, payload=render(tool, target), decode=dict)
 
 
 def _openai_chat(tool: Tool, target: str) -> dict[str, Any]:

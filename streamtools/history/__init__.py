@@ -52,7 +52,17 @@ def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
             continue
         seen = observed.get(call.call_id)
         content = seen.model_content if seen else _NOT_RUN[call.status]
-        results.append(Result(call_id=call.call_id, content=content, is_error=seen is None or seen.outcome != "ok"))
+        given = seen.result if seen else None
+        results.append(
+            Result(
+                call_id=call.call_id,
+                content=content,
+                is_error=seen is None or seen.outcome != "ok",
+                name=call.name,
+                blocks=given.blocks if given else (),
+                native=given.native.get(wire) if given else None,
+            )
+        )
     answer = Answer(
         parts=turn.parts,
         calls={call.call_id: call for call in turn.calls},

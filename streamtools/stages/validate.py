@@ -32,7 +32,7 @@ class Validate:
         if tool is None or call.arguments is None:
             return (event,)
         try:
-            bound = tool.validate(call.arguments)
+            bound = tool.validate(self._tools.decode(call.name, call.arguments))
         except InvalidArguments as error:
             refused = replace(call, status="invalid", problem="invalid_arguments", arguments=None)
             return (replace(event, call=refused, error=error),)

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from .binder import Binder, SchemaSource
 from .context import ToolContext
+from .exported import Exported
+from .fingerprint import Grammar
 from .tool import Bound, Effect, Tool, tool
-from .toolset import Toolset
+from .toolset import AnyTool, Toolset
 
-__all__ = ["Bound", "Effect", "Tool", "ToolContext", "Toolset", "tool"]
+__all__ = [
+    "AnyTool",
+    "Binder",
+    "Bound",
+    "Effect",
+    "Exported",
+    "Grammar",
+    "SchemaSource",
+    "Tool",
+    "ToolContext",
+    "Toolset",
+    "tool",
+]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import Parameter
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
 
@@ -42,6 +42,7 @@ class Signature:
     var_keyword: str | None
     reserved: frozenset[str]
     """Names that an entry of ``**kwargs`` may not take."""
+    validator_name: ClassVar[str] = "pydantic"
 
     @classmethod
     def of(

@@ -11,9 +11,11 @@ from typing import Any, Generic, Literal, get_args, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
+from .binder import Binder, SchemaSource
 from .callables import as_function, checked_name, inner_function, refuse
 from .context import ToolContext
 from .docstrings import parse_docstring
+from .fingerprint import Grammar, fingerprint
 from .signature import Signature
 
 __all__ = ["Bound", "Effect", "Tool", "tool"]
@@ -39,6 +41,8 @@ class Bound:
     """Every argument by its parameter's name, defaults included."""
     coercions: tuple[str, ...] = ()
     """What had to be decoded to make the arguments fit: path and kind (``people: json_string``)."""
+    validated: bool = True
+    """A schema was enforced; False behind an advisory boundary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,16 +62,42 @@ class Tool(Generic[P, R]):
     """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
     fn: Callable[P, R] = field(repr=False)
     """The function that runs."""
-    schema_source: Literal["signature"] = field(default="signature", repr=False)
-    """Where the schema comes from, for the record of each call."""
     is_async: bool = field(repr=False)
     """`fn` is a coroutine function; others run in a thread."""
-    _signature: Signature = field(repr=False)
+    kind: Literal["function", "custom"] = field(default="function", repr=False)
+    """``custom``: a freeform tool, which takes one raw text (its argument ``input``) instead of an object."""
+    grammar: Grammar | None = field(default=None, repr=False)
+    """What the text of a ``custom`` tool has to match, for providers that can hold the model to it."""
+    schema_source: SchemaSource = field(default="typed_signature", repr=False)
+    """Where the schema comes from, for the record of each call."""
+    owner: str | None = field(default=None, repr=False)
+    """Who answers for a schema that was written by hand."""
+    boundary: Literal["validated", "advisory"] = field(default="validated", repr=False)
+    """``advisory``: there is no schema that could be enforced; only the tool's own check stands before it."""
+    title: str | None = field(default=None, repr=False)
+    """A name for people."""
+    output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    """JSON Schema of what the tool returns, where that is known. Do not change it."""
+    annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
+    _binder: Binder = field(repr=False)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """JSON Schema (2020-12) of the arguments. A fresh copy: change it as you like."""
-        return copy.deepcopy(self._signature.schema)
+        """JSON Schema (2020-12, unless its ``$schema`` says otherwise) of the arguments. A fresh copy: change it as
+        you like."""
+        return copy.deepcopy(self._binder.schema)
+
+    @property
+    def validator(self) -> str | None:
+        """The name of what judges the arguments (``pydantic``, ``jsonschema``); None where nothing does."""
+        return self._binder.validator_name
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that the model reads about the tool: name, description, schemas, grammar. The same in every
+        process; another one as soon as anything changes."""
+        return fingerprint(self.name, self.description, self._binder.schema, self.output_schema, self.grammar)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself: nothing is validated, injected or recorded."""
@@ -82,16 +112,17 @@ class Tool(Generic[P, R]):
         Raises:
             InvalidArguments: they do not fit; its ``problems`` say where and why, for the model to read.
         """
-        values, coercions = self._signature.validate(arguments)
-        args, kwargs = self._signature.arrange(values)
-        return Bound(args=args, kwargs=kwargs, by_name=values, coercions=coercions)
+        values, coercions = self._binder.validate(arguments)
+        args, kwargs = self._binder.arrange(values)
+        validated = self.boundary == "validated"
+        return Bound(args=args, kwargs=kwargs, by_name=values, coercions=coercions, validated=validated)
 
     def complete(self, bound: Bound, ctx: ToolContext) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``(args, kwargs)`` for one run: `bound` with `ctx` wherever the function asks for a `ToolContext`."""
-        injected = self._signature.injected
+        injected = self._binder.injected
         if not injected:
             return bound.args, bound.kwargs
-        return self._signature.arrange({**bound.by_name, **dict.fromkeys(injected, ctx)})
+        return self._binder.arrange({**bound.by_name, **dict.fromkeys(injected, ctx)})
 
     def to(self, target: str) -> Any:
         """The tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its own).
@@ -192,7 +223,7 @@ def _make(
         timeout=timeout,
         fn=function,
         is_async=inspect.iscoroutinefunction(inner),
-        _signature=Signature.of(function, name, require_hints=require_hints, descriptions=docstring.parameters),
+        _binder=Signature.of(function, name, require_hints=require_hints, descriptions=docstring.parameters),
     )
 
 

@@ -3,49 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from .callables import refuse
+from .exported import Exported
 from .tool import Tool, tool
 
-__all__ = ["Toolset"]
+__all__ = ["AnyTool", "Toolset"]
+
+AnyTool: TypeAlias = Tool[..., Any] | Exported | Callable[..., Any]
+"""What may stand in a list of tools: a tool, a tool as it was exported, or a function to make a tool of."""
 
 
 class Toolset(Mapping[str, "Tool | None"]):
-    """Tools by name, in the order given. A name without a schema maps to None.
+    """Tools by the name under which the model calls them, in the order given. A name without a schema maps to None.
 
     Args:
-        tools: tools, plain functions (made tools as `tool` would), or bare names of which nothing more is known; or
-            another toolset.
+        tools: tools, exported tools, plain functions (made tools as `tool` would), or bare names of which nothing more
+            is known; or another toolset.
 
     Raises:
         ToolDefinitionError: two tools have one name, or a function cannot be a tool.
     """
 
-    __slots__ = ("_tools", "names")
+    __slots__ = ("_decoders", "_tools", "names")
 
-    def __init__(self, tools: Iterable[Tool | Callable[..., Any] | str] = ()) -> None:
-        if isinstance(tools, (str, Tool)):
+    def __init__(self, tools: Iterable[AnyTool | str] = ()) -> None:
+        if isinstance(tools, (str, Tool, Exported)):
             raise TypeError("tools must be a list of tools, not a single one; write tools=[...]")
         self._tools: dict[str, Tool | None] = {}
+        self._decoders: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
         if isinstance(tools, Toolset):
-            self._tools = tools._tools
+            self._tools, self._decoders = tools._tools, tools._decoders
         else:
             for given in tools:
                 self._add(given)
         self.names = frozenset(self._tools)
         """The names of all tools."""
 
-    def _add(self, given: Tool | Callable[..., Any] | str) -> None:
+    def _add(self, given: AnyTool | str) -> None:
         made: Tool | None = None
         if isinstance(given, str):
             name = given
+        elif isinstance(given, Exported):
+            name, made = given.name, given.tool
+            if given.rewritten:
+                self._decoders[name] = given.decode
         else:
             made = given if isinstance(given, Tool) else tool(given)
             name = made.name
         if name in self._tools:
             raise refuse(name, "another tool has this name; pass tool(..., name='...')")
         self._tools[name] = made
+
+    def decode(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the model sent to what the tool takes; the same object for a tool that was not exported differently.
+
+        Raises:
+            InvalidArguments: they are not what the exported schema says.
+        """
+        decoder = self._decoders.get(name)
+        return arguments if decoder is None else decoder(arguments)
 
     def __getitem__(self, name: str) -> Tool | None:
         return self._tools[name]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..content import Block
 from ..events import Finish
 from ..turn import Part, ToolCall
 from .reading import valid_name
@@ -19,7 +20,17 @@ class Result:
 
     call_id: str
     content: str = field(repr=False)
+    """The whole content as text; placeholders stand for what is none."""
     is_error: bool = False
+    name: str | None = None
+    """The tool's name, where the wire gives it."""
+    blocks: tuple[Block, ...] = field(default=(), repr=False)
+    """The content in pieces, if it is more than `content` says: render these where the wire can carry them."""
+    native: Any = field(default=None, repr=False)
+    """The content in the very shape of the wire that it is rendered for (a `ToolResult.native`); it goes there as it
+    is."""
+    state: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The native block or message that it was read from, to go back over the same wire (`Answer.own_wire`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..limits import Limits
 from .answer import Answer
 from .base import WireDecoder
+from .rules import HistoryRules
+from .transcript import Entry, Prompt
 
 __all__ = ["CallIds", "Tolerance", "Wire"]
 
@@ -63,3 +65,10 @@ class Wire:
     render: Callable[[Answer], list[dict[str, Any]]]
     call_ids: CallIds
     tolerances: tuple[Tolerance, ...] = ()
+    read: Callable[[Sequence[Mapping[str, Any]]], list[Entry]] | None = None
+    """Native messages of this wire as entries, without a change of meaning; the inverse of `render` and
+    `render_prompt`. It never raises: what it does not know is an `Opaque` block."""
+    render_prompt: Callable[[Prompt], list[dict[str, Any]]] | None = None
+    """A prompt as messages. A system prompt where the wire has none in its list gives none."""
+    rules: HistoryRules = field(default_factory=HistoryRules)
+    """What the provider demands of a history."""

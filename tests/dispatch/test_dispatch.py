@@ -259,7 +259,7 @@ async def test_the_record_of_a_call_holds_typed_arguments_by_name() -> None:
     assert (observation.validated, observation.observation_type, observation.schema_source) == (
         True,
         "str",
-        "signature",
+        "typed_signature",
     )
     assert observation.duration is not None
 

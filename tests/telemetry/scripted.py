@@ -121,7 +121,7 @@ class Script:
         **fields: Any,
     ) -> int:
         """The call's last word; returns its `seq`."""
-        fields = dict[str, Any](schema_source="signature", schema_present=True) | fields
+        fields = dict[str, Any](schema_source="typed_signature", schema_present=True) | fields
         return self.emit(
             Observation, call_id=call_id, tool_name=name, outcome=outcome, index=index, error=error, **fields
         )

@@ -230,7 +230,7 @@ def test_a_tool_tells_its_identity_schema_and_outcome(spans: Spans) -> None:
         "streamtools.call.validated": True,
         "streamtools.call.normalizations": ("double_encoded",),
         "streamtools.schema.present": True,
-        "streamtools.schema.source": "signature",
+        "streamtools.schema.source": "typed_signature",
         "streamtools.observation.type": "int",
         "streamtools.tool.attempts": 1,
         "streamtools.tool.queue_time_s": pytest.approx(0.2),

@@ -1,0 +1,77 @@
+"""What a provider demands of a history, as data: the rules by which `streamtools.history` lints and repairs.
+
+The rules that hold everywhere (each call is answered once, before the model speaks again; results stand in call order;
+ids are unique; arguments are an object; nothing is empty) are code of `streamtools.history`. A wire says here what is
+its own, and in which words its provider refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+__all__ = ["HistoryRules", "Violation", "ViolationCode"]
+
+ViolationCode: TypeAlias = Literal[
+    "unanswered_call",  # a call without a result before the next answer of the model
+    "orphan_result",  # a result that answers no call before it
+    "duplicate_result",  # a second result for one call
+    "results_out_of_order",  # not in the order of the calls, or not all together
+    "content_before_results",  # user content between the calls and their results
+    "result_count",  # as many results as calls are wanted in one message
+    "bad_id",  # the provider does not take this call id
+    "duplicate_id",  # two calls with one id
+    "bad_name",  # the provider does not take this tool name
+    "arguments_not_object",  # neither a JSON object nor the text of one
+    "empty_message",  # a message or block that says nothing
+    "first_not_user",  # the first message has to be the user's
+    "role_order",  # a role that may not follow the one before
+    "mixed_results",  # results and other content in one message that may hold one kind only
+    "missing_signature",  # a call or thought without the signature that has to go back with it
+    "reasoning_apart",  # a reasoning item without its call or message, or the other way round
+    "missing_tools",  # the request has to declare tools when its history uses them
+    "not_a_message",  # nothing that the wire knows
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """One reason for which a provider would refuse a history."""
+
+    code: ViolationCode
+    path: str
+    """Where: ``messages[3].tool_calls[0].id``."""
+    message: str
+    """What is wrong, for people. No content of the history but ids, names and roles."""
+    provider_text: str = ""
+    """How the provider says it, as far as it was seen; ids and positions in it are those of the report."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message} ({self.code})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRules:
+    """One wire's own demands on a history."""
+
+    list_name: str = "messages"
+    """What the request calls it (``messages``, ``input``, ``contents``), for paths."""
+    system: Literal["inline", "apart"] = "inline"
+    """Whether a system prompt is a message, or a field of the request beside them."""
+    first_user: bool = False
+    """The first message (after system ones) has to be the user's."""
+    results_in_one_message: bool = False
+    """All results of a turn stand in the one message after it."""
+    results_apart: bool = False
+    """A message of results holds nothing else."""
+    answer_before_user: bool = False
+    """After results the model has to speak before the user may (Mistral)."""
+    alternate: bool = False
+    """Two messages of one role in a row are refused, or joined with other meaning."""
+    call_ids_optional: bool = False
+    """Calls and results may come without ids, and are then paired by name and order (Gemini, Ollama)."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """By `ViolationCode`: the words in which the provider refuses, with their source in a comment beside them."""
+    check: Callable[[Sequence[Mapping[str, Any]]], Iterable[Violation]] | None = None
+    """Rules that no other wire has, on the native messages."""
