@@ -10,6 +10,9 @@ COMPARE_LITELLM := .venv-compare-litellm
 # SDKs and the servers that they are tested with. aimock is a program for node.
 INTEGRATIONS := .venv-integrations
 AIMOCK := @copilotkit/aimock@1.43.0
+# Versions of pydantic that the tool boundary is tried with beside the newest, and what depends on it.
+PYDANTICS := 2.11 2.12
+BY_PYDANTIC := tests/tools tests/exports tests/interop tests/modes tests/history tests/mcp tests/dispatch
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
 JOBS ?= 2
 ARGS ?=
@@ -21,7 +24,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-integrations lint types unit bench bench-compare format clean help
+.PHONY: demo test test-integrations lint types unit test-pydantic test-oldest bench bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
 	@$(BIN)/streamtools demo $(ARGS)
@@ -39,6 +42,13 @@ types: $(VENV)/.dev  ## mypy and pyright, both strict about what is public
 unit: $(VENV)/.dev  ## the tests, with branch coverage
 	$(BIN)/python -m pytest -n $(JOBS) --cov $(ARGS)
 
+test-pydantic: $(PYDANTICS:%=test-pydantic-%)  ## the tool boundary with each older pydantic, too
+
+test-oldest: test-pydantic-$(firstword $(PYDANTICS))  ## with the oldest alone
+
+test-pydantic-%: .venv-pydantic-%/.installed
+	.venv-pydantic-$*/bin/python -m pytest -n $(JOBS) $(BY_PYDANTIC) $(ARGS)
+
 # litellm holds openai at version 2, and the development tools are there with the newest: so openai is tried in both.
 test-integrations: $(INTEGRATIONS)/.installed .aimock/.installed $(VENV)/.dev  ## the SDKs themselves, against servers on this machine
 	$(INTEGRATIONS)/bin/python -m pytest -n $(JOBS) tests/integrations $(WITH_SDKS) $(ARGS)
@@ -55,7 +65,7 @@ format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff format .
 
 clean:  ## remove the venvs, caches and builds
-	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) .aimock
+	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(PYDANTICS:%=.venv-pydantic-%) .aimock
 	rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -82,6 +92,14 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	@echo "Installing streamtools[$*] into .venv-$* (once) ..."
 	@$(BIN)/python -m venv .venv-$*
 	@.venv-$*/bin/python -m pip --disable-pip-version-check --quiet install -e '.[$*]'
+	@touch $@
+
+# The shortest stem wins, so this one is taken for .venv-pydantic-2.11. SDKs come as old as that pydantic wants them.
+.PRECIOUS: .venv-pydantic-%/.installed
+.venv-pydantic-%/.installed: pyproject.toml | $(BIN)/pip
+	@echo "Installing streamtools with pydantic $* into .venv-pydantic-$* (once) ..."
+	@$(BIN)/python -m venv .venv-pydantic-$*
+	@.venv-pydantic-$*/bin/python -m pip --disable-pip-version-check --quiet install -e '.[matrix]' 'pydantic==$*.*'
 	@touch $@
 
 .aimock/.installed: Makefile

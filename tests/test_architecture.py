@@ -27,7 +27,7 @@ LAYERS = (
     ("interop", "modes"),
     ("dispatch", "telemetry"),
     ("mcp",),
-    ("sources", "outbox", "causality", "trajectory", "step", "idle", "pump", "pipeline"),
+    ("sources", "outbox", "causality", "cursor", "trajectory", "step", "idle", "pump", "pipeline"),
     (PACKAGE,),  # the root: the public names
     ("testing", "demo", "cli", "__main__"),
 )

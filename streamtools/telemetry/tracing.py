@@ -25,19 +25,17 @@ No span is ever current in the consumer's context; a tool's span is, around the 
 
 from __future__ import annotations
 
+import logging
 import os
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
 
-from ..errors import LocalProtocolError, StreamError, StreamToolsError
+from ..errors import LocalProtocolError, StreamToolsError
 from ..events import (
     Event,
     Observation,
@@ -52,9 +50,10 @@ from ..events import (
     ToolStarted,
 )
 from ..observers import Observer
-from ..turn import ToolCall
 from .attributes import FAILED, AttributeWriter, StreamOutcome, stream_outcome
+from .log import log_call
 from .names import PROFILES, Names
+from .open_spans import OpenCall, OpenStep
 from .tracer import tracer_of
 
 __all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing", "default_observers"]
@@ -81,6 +80,7 @@ class Tracing:
         names: a profile of `streamtools.telemetry.names` (``"semconv-1.41"``, ``"openinference"``), or your own.
         spans: which spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
         max_attribute_chars: longer text is cut, and ends in ``…``.
+        logger: gets one record for each observation, with the ids of its span (see `streamtools.telemetry.log`).
 
     Raises:
         ValueError: an unknown profile or span.
@@ -94,6 +94,7 @@ class Tracing:
         names: Names | str = "semconv-1.41",
         spans: Mapping[str, bool] | None = None,
         max_attribute_chars: int = MAX_ATTRIBUTE_CHARS,
+        logger: logging.Logger | None = None,
     ) -> None:
         if capture_content is None:
             capture_content = os.environ.get(CAPTURE_CONTENT, "").strip().lower() in _CAPTURING
@@ -107,8 +108,9 @@ class Tracing:
         self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
         self._names = names
         self._writer = AttributeWriter(names, capture_content, max_attribute_chars)
+        self._logger = logger
         self._tracer = tracer_of(tracer_provider, names.schema_url)
-        self._step: _Step | None = None
+        self._step: OpenStep | None = None
         self._observed: dict[int, SpanContext] = {}  # of the step before: seq of the observation -> its tool span
 
     @property
@@ -129,7 +131,7 @@ class Tracing:
         if type(event) is StepStart:
             if step is not None:
                 raise LocalProtocolError("this Tracing is in the middle of a step; give every concurrent run its own")
-            step = self._step = _Step(event)
+            step = self._step = OpenStep(event)
         if step is None:
             return  # between steps there is nothing to draw
         try:
@@ -160,7 +162,7 @@ class Tracing:
 
     # -- the beginning --
 
-    def _step_start(self, step: _Step, event: StepStart) -> None:
+    def _step_start(self, step: OpenStep, event: StepStart) -> None:
         if self._wanted["step"]:
             step.span = self._tracer.start_span(
                 self._names.step_span,
@@ -171,11 +173,11 @@ class Tracing:
             )
             step.context = trace.set_span_in_context(step.span, step.context)
 
-    def _stream_start(self, step: _Step, event: StreamStart) -> None:
+    def _stream_start(self, step: OpenStep, event: StreamStart) -> None:
         step.stream = event
         self._chat(step)
 
-    def _chat(self, step: _Step) -> Span | None:
+    def _chat(self, step: OpenStep) -> Span | None:
         """The chat span; made now if it is not there yet, without the model's name if nothing came."""
         if step.chat is None and self._wanted["chat"]:
             start, stream = step.start, step.stream
@@ -189,37 +191,39 @@ class Tracing:
             )
         return step.chat
 
-    def _text(self, step: _Step, event: TextDelta) -> None:
+    def _text(self, step: OpenStep, event: TextDelta) -> None:
         if step.text_size < self._writer.max_chars:
             step.text.append(event.text)
             step.text_size += len(event.text)
 
     # -- calls --
 
-    def _call_start(self, step: _Step, event: ToolCallStart) -> None:
+    def _call_start(self, step: OpenStep, event: ToolCallStart) -> None:
         if event.kind == "server":
             step.server_calls += 1
         else:
-            step.calls[event.call_id] = _Call(event)
+            step.calls[event.call_id] = OpenCall(event)
 
-    def _call_known(self, step: _Step, event: ToolCallEnd | ToolCallReady) -> None:
+    def _call_known(self, step: OpenStep, event: ToolCallEnd | ToolCallReady) -> None:
         known = step.calls.get(event.call_id)
         if known is not None:
             known.call, known.ready_at = event.call, event.time
 
-    def _tool_started(self, step: _Step, event: ToolStarted) -> None:
+    def _tool_started(self, step: OpenStep, event: ToolStarted) -> None:
         known = step.calls.get(event.call_id)
         if known is None or known.started_at is not None:  # another attempt of the same call
             return
         known.started_at = event.time
         self._open_tool(step, known, event.time)
 
-    def _observation(self, step: _Step, event: Observation) -> None:
+    def _observation(self, step: OpenStep, event: Observation) -> None:
         known = step.calls.get(event.call_id)
         span = self._ending(step, known)
         if known is None or span is None:
             return
         step.observed[event.seq] = span.get_span_context()
+        if self._logger is not None:
+            log_call(self._logger, event, step.start.run_id, span)
         if span.is_recording():
             started, ready = known.started_at, known.ready_at
             found = self._writer.tool_end(known.call, event, started=started is not None)
@@ -232,14 +236,14 @@ class Tracing:
             span.set_attributes(found)
         span.end(step.ns(event.time))
 
-    def _ending(self, step: _Step, known: _Call | None) -> Span | None:
+    def _ending(self, step: OpenStep, known: OpenCall | None) -> Span | None:
         """The call's span, to be ended now and never again; opened here if its tool never ran."""
         if known is None or known.ended:
             return None
         known.ended = True
         return known.span or self._open_tool(step, known, known.ready_at or known.start.time)
 
-    def _open_tool(self, step: _Step, known: _Call, at: float) -> Span | None:
+    def _open_tool(self, step: OpenStep, known: OpenCall, at: float) -> Span | None:
         if not self._wanted["execute_tool"]:
             return None
         chat = self._chat(step)
@@ -271,14 +275,14 @@ class Tracing:
 
     # -- the end --
 
-    def _stream_end(self, step: _Step, event: StreamEnd) -> None:
+    def _stream_end(self, step: OpenStep, event: StreamEnd) -> None:
         step.end = event
         self._chat(step)
         outcome = stream_outcome(event)
         if outcome != "truncated":  # else the step's end tells whether it was the consumer who left
             self._end_chat(step, outcome, event)
 
-    def _end_chat(self, step: _Step, outcome: StreamOutcome, last: StreamEnd | StepEnd) -> None:
+    def _end_chat(self, step: OpenStep, outcome: StreamOutcome, last: StreamEnd | StepEnd) -> None:
         span, step.open_chat = step.open_chat, None
         if span is None:
             return
@@ -294,7 +298,7 @@ class Tracing:
             span.set_attributes(found)
         span.end(step.ns(last.time))
 
-    def _step_end(self, step: _Step, event: StepEnd) -> None:
+    def _step_end(self, step: OpenStep, event: StepEnd) -> None:
         for known in step.calls.values():
             self._end_lost(step, known, event)
         self._chat(step)
@@ -311,7 +315,7 @@ class Tracing:
             span.end(step.ns(event.time))
         self._observed, self._step = step.observed, None
 
-    def _end_lost(self, step: _Step, known: _Call, event: StepEnd) -> None:
+    def _end_lost(self, step: OpenStep, known: OpenCall, event: StepEnd) -> None:
         # Every call has its observation by now. Should one have none, its span ends all the same.
         span = self._ending(step, known)
         if span is not None:
@@ -319,7 +323,7 @@ class Tracing:
             span.set_attributes(self._writer.tool_lost(event))
             span.end(step.ns(event.time))
 
-    def _give_up(self, step: _Step) -> None:
+    def _give_up(self, step: OpenStep) -> None:
         """This observer is broken and will be dropped: leave no span open."""
         self._step = None
         open_tools = [known.span for known in step.calls.values() if not known.ended]
@@ -336,53 +340,7 @@ def default_observers() -> list[Observer]:
     return [Tracing(provider)]
 
 
-def _epoch_offset_ns() -> int:
-    return time.time_ns() - time.monotonic_ns()  # events have monotonic time, spans have the epoch's
-
-
-@dataclass(slots=True)
-class _Step:
-    """What is drawn of one step while it goes on."""
-
-    start: StepStart
-    context: Context = field(default_factory=otel_context.get_current)
-    """The parent of the next span: the caller's, then the step's own."""
-    span: Span | None = None
-    chat: Span | None = None
-    open_chat: Span | None = None
-    """`chat`, until it has ended."""
-    stream: StreamStart | None = None
-    end: StreamEnd | None = None
-    calls: dict[str, _Call] = field(default_factory=dict)
-    server_calls: int = 0
-    observed: dict[int, SpanContext] = field(default_factory=dict)
-    text: list[str] = field(default_factory=list)
-    text_size: int = 0
-    offset_ns: int = field(default_factory=_epoch_offset_ns)
-
-    def ns(self, at: float) -> int:
-        """An event's time as nanoseconds of the epoch."""
-        return self.offset_ns + int(at * 1e9)
-
-    @property
-    def error(self) -> StreamError | None:
-        """What ended the stream, if that was not its own end."""
-        return self.end.error if self.end else None
-
-
-@dataclass(slots=True)
-class _Call:
-    """What is known of one call of the step."""
-
-    start: ToolCallStart
-    call: ToolCall | None = None
-    ready_at: float | None = None
-    started_at: float | None = None
-    span: Span | None = None
-    ended: bool = False
-
-
-_HANDLERS: dict[type[Event], Callable[[Tracing, _Step, Any], None]] = {
+_HANDLERS: dict[type[Event], Callable[[Tracing, OpenStep, Any], None]] = {
     StepStart: Tracing._step_start,
     StreamStart: Tracing._stream_start,
     TextDelta: Tracing._text,

@@ -1,0 +1,62 @@
+"""What `Tracing` knows of the step that goes on, and of each of its calls."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from opentelemetry import context as otel_context
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanContext
+
+from ..errors import StreamError
+from ..events import StepStart, StreamEnd, StreamStart, ToolCallStart
+from ..turn import ToolCall
+
+__all__ = ["OpenCall", "OpenStep"]
+
+
+def _epoch_offset_ns() -> int:
+    return time.time_ns() - time.monotonic_ns()  # events have monotonic time, spans have the epoch's
+
+
+@dataclass(slots=True)
+class OpenStep:
+    """What is drawn of one step while it goes on."""
+
+    start: StepStart
+    context: Context = field(default_factory=otel_context.get_current)
+    """The parent of the next span: the caller's, then the step's own."""
+    span: Span | None = None
+    chat: Span | None = None
+    open_chat: Span | None = None
+    """`chat`, until it has ended."""
+    stream: StreamStart | None = None
+    end: StreamEnd | None = None
+    calls: dict[str, OpenCall] = field(default_factory=dict)
+    server_calls: int = 0
+    observed: dict[int, SpanContext] = field(default_factory=dict)
+    text: list[str] = field(default_factory=list)
+    text_size: int = 0
+    offset_ns: int = field(default_factory=_epoch_offset_ns)
+
+    def ns(self, at: float) -> int:
+        """An event's time as nanoseconds of the epoch."""
+        return self.offset_ns + int(at * 1e9)
+
+    @property
+    def error(self) -> StreamError | None:
+        """What ended the stream, if that was not its own end."""
+        return self.end.error if self.end else None
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """What is known of one call of the step."""
+
+    start: ToolCallStart
+    call: ToolCall | None = None
+    ready_at: float | None = None
+    started_at: float | None = None
+    span: Span | None = None
+    ended: bool = False
