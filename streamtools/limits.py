@@ -50,14 +50,25 @@ class Limits:
     request, OpenAI 50 MB)."""
     max_error_excerpt: int = 512
     """Characters of the peer's bytes that an error message may quote."""
-    max_schema_bytes: int = 1 << 20
+    max_schema_bytes: int = 256 << 10
     """A foreign tool's JSON Schema, written as JSON. A larger one is refused (`SchemaError`)."""
-    max_schema_nodes: int = 20_000
+    max_schema_nodes: int = 10_000
     """Subschemas of a foreign schema (Notion's and GitHub's tools have some hundreds)."""
     max_schema_depth: int = 64
     """Nesting of a foreign schema, and of the values that its references may make a validator follow."""
     max_pattern_chars: int = 1024
     """One ``pattern`` of a foreign schema."""
+    max_validation_steps: int = 1_000_000
+    """Schemas applied to values while one call's arguments are checked by a foreign schema (some 0.5 s; a call needs
+    tens). The call becomes ``invalid``."""
+    max_listed_tools: int = 1_000
+    """Tools taken from one MCP server's list; what is beyond is left out and listed as refused."""
+    max_list_pages: int = 100
+    """Pages of one such list, which may have no end."""
+    max_description_chars: int = 16_384
+    """One foreign tool's description. A longer one is refused, not cut: the end may hold the warning."""
+    max_progress_events: int = 1_000
+    """Progress that an MCP server may report about one call; later reports are dropped."""
     max_concurrency: int = 16
     """Tools running at once in one pipeline; more wait."""
     max_threads: int = 8

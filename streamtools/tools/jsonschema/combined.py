@@ -1,0 +1,136 @@
+"""Keywords that apply other schemas to the same value: ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .making import ANY, Maker, Making
+from .run import At, Check, Rule, Run, SchemaProblem, accept, path_of
+from .vocabulary import TYPES
+
+__all__ = ["MAKERS"]
+
+TELLING = {"type": 0, "enum": 1, "const": 1, "required": 1, "additionalProperties": 1}
+"""Keywords that tell the alternatives of a union apart, and how far inside the value: an alternative that breaks none
+of them is the one that was meant."""
+
+
+def _make_all(making: Making) -> Check | None:
+    checks = [check for check in making.many("allOf") if check is not accept]
+    if len(checks) <= 1:
+        return checks[0] if checks else None
+
+    def all_of(value: Any, at: At, run: Run) -> bool:
+        ok = True
+        for check in checks:
+            if not check(value, at, run):
+                if run.problems is None:
+                    return False
+                ok = False
+        return ok
+
+    return all_of
+
+
+def _make_any(making: Making) -> Check:
+    checks = making.many("anyOf")
+    rule = making.rule("anyOf", f"fits none of the {len(checks)} alternatives")
+    types = _types(making, "anyOf")
+
+    def any_of(value: Any, at: At, run: Run) -> bool:
+        for check in checks:
+            if run.fits(check, value, at):
+                return True
+        return _explain(checks, types, rule, value, at, run)
+
+    return any_of
+
+
+def _make_one(making: Making) -> Check:
+    checks = making.many("oneOf")
+    none = making.rule("oneOf", f"fits none of the {len(checks)} alternatives")
+    several = making.rule("oneOf", f"fits several of the {len(checks)} alternatives and should fit exactly one")
+    types = _types(making, "oneOf")
+
+    def one_of(value: Any, at: At, run: Run) -> bool:
+        count = 0
+        for check in checks:
+            if run.fits(check, value, at):
+                count += 1
+                if count > 1:
+                    return several.broken(at, run)
+        return count == 1 or _explain(checks, types, none, value, at, run)
+
+    return one_of
+
+
+def _types(making: Making, keyword: str) -> Rule | None:
+    """What to say where no alternative takes a value of that type; None if some alternative takes any type."""
+    names: dict[str, None] = {}
+    for place in making.place.children[keyword].values():
+        types = place.keywords.get("type")
+        if types is None:
+            return None
+        names.update(dict.fromkeys([types] if isinstance(types, str) else types))
+    return making.rule(keyword, f"should be {' or '.join(TYPES[name] for name in names)}")
+
+
+def _explain(checks: list[Check], types: Rule | None, rule: Rule, value: Any, at: At, run: Run) -> bool:
+    """Tell what is wrong with a value that fits no alternative: where one alternative alone is of the value's kind,
+    what that one has to say."""
+    if run.problems is None:
+        return False
+    found = [run.explain(check, value, at) for check in checks]
+    where = path_of(at)
+    meant = [problems for problems in found if not any(_tells_apart(problem, where) for problem in problems)]
+    if len(meant) != 1:
+        typed = [problems for problems in found if not any(_is_of_type(problem, where) for problem in problems)]
+        if not typed and types is not None:
+            return types.broken(at, run)
+        meant = typed
+    if len(meant) != 1:
+        return rule.broken(at, run)
+    for problem in meant[0]:
+        run.note(problem)
+    return False
+
+
+def _tells_apart(problem: SchemaProblem, where: tuple[str | int, ...]) -> bool:
+    return len(problem.path) - len(where) <= TELLING.get(problem.keyword, -1)
+
+
+def _is_of_type(problem: SchemaProblem, where: tuple[str | int, ...]) -> bool:
+    return problem.keyword == "type" and problem.path == where
+
+
+def _make_not(making: Making) -> Check:
+    check = making.one("not")
+    assert check is not None, "the keyword is there"
+    rule = making.rule("not", "should not be what 'not' describes")
+
+    def fits_not(value: Any, at: At, run: Run) -> bool:
+        return not run.fits(check, value, at) or rule.broken(at, run)
+
+    return fits_not
+
+
+def _make_if(making: Making) -> Check | None:
+    condition = making.one("if")
+    then, otherwise = making.one("then") or accept, making.one("else") or accept
+    assert condition is not None, "the keyword is there"
+    if then is accept and otherwise is accept:
+        return None
+
+    def conditional(value: Any, at: At, run: Run) -> bool:
+        return then(value, at, run) if run.fits(condition, value, at) else otherwise(value, at, run)
+
+    return conditional
+
+
+MAKERS = (
+    Maker(("allOf",), ANY, _make_all),
+    Maker(("anyOf",), ANY, _make_any),
+    Maker(("oneOf",), ANY, _make_one),
+    Maker(("not",), ANY, _make_not),
+    Maker(("if",), ANY, _make_if),
+)

@@ -1,0 +1,264 @@
+"""A document compiled: one function per schema, so that nothing of the schema is looked at again when values come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...limits import Limits
+from . import arrays, combined, objects, scalars, unevaluated
+from .document import Document, Place
+from .making import Maker, Making
+from .patterns import PatternError, compile_pattern
+from .reading import refuse_size
+from .run import At, Check, Exhausted, Run, accept
+from .values import KINDS, OTHER, is_integer, kind_of
+from .vocabulary import TYPES
+
+__all__ = ["Compiler"]
+
+
+class _Makers:
+    """Makers in the order in which their checks run, and by keyword."""
+
+    def __init__(self, *makers: Maker) -> None:
+        self.all = makers
+        self.number = {keyword: number for number, maker in enumerate(makers) for keyword in maker.keywords}
+
+
+_FIRST = _Makers(*scalars.MAKERS, *arrays.MAKERS, *objects.MAKERS, *combined.MAKERS)
+_LAST = _Makers(*unevaluated.LAST)
+
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+MAX_PATTERN_WEIGHT = 200_000
+"""Of all patterns of a document, as `patterns` counts it: some 0.2 s of compiling."""
+MAX_LINES = 64  # about patterns that are not enforced
+
+_Table = dict[type, tuple[Check, ...]]
+
+
+class _Cell:
+    """A schema's check, which may not be made yet."""
+
+    __slots__ = ("check",)
+
+    def __init__(self) -> None:
+        self.check: Check = accept
+
+
+class Compiler:
+    """Compiles a document's schemas, as far as they can be reached."""
+
+    def __init__(self, document: Document, limits: Limits) -> None:
+        self.document = document
+        self._refused: dict[tuple[Place, str], str] = {}
+        self._limits = limits
+        self._checks: dict[Place, Check] = {}
+        self._cells: dict[Place, _Cell] = {}
+        self._waiting: list[Place] = []
+        self._done = False
+        self._patterns: dict[str, Callable[[str], bool] | str] = {}
+        self._weight = 0
+        self.memory: dict[Any, Any] = {}
+        """What makers want to make only once."""
+
+    def compile(self) -> Check:
+        """The check of the whole schema."""
+        check = self.check(self.document.root)
+        while self._waiting:
+            place = self._waiting.pop()
+            self._cells[place].check = self.check(place)
+        self._done = True
+        return check
+
+    def check(self, place: Place) -> Check:
+        """The check of a schema. Recursion goes no deeper than schemas are nested; references wait."""
+        made = self._checks.get(place)
+        if made is None:
+            made = self._checks[place] = self._make(place)
+        return made
+
+    def reference(self, place: Place) -> Check:
+        """The check of a schema anywhere, as far as it is made when it is used."""
+        cell = self._cells.get(place)
+        if cell is None:
+            assert not self._done, "what is made later (`unevaluated`) refers to nothing new"
+            cell = self._cells[place] = _Cell()
+            self._waiting.append(place)
+        resource = place.resource
+
+        def follow(value: Any, at: At, run: Run) -> bool:
+            return cell.check(value, at, run)
+
+        def enter(value: Any, at: At, run: Run) -> bool:
+            run.scope.append(resource)
+            ok = cell.check(value, at, run)
+            run.scope.pop()
+            return ok
+
+        return enter if self.document.is_dynamic else follow
+
+    def pattern(self, pattern: str, place: Place, step: str) -> Callable[[str], bool] | None:
+        """What tells whether a text matches; None, and a line in `unenforced`, if that cannot be told."""
+        longest = self._limits.max_pattern_chars
+        if len(pattern) > longest:
+            raise refuse_size("has a pattern longer than", "max_pattern_chars", longest, place.pointer + step)
+        if pattern not in self._patterns:
+            self._patterns[pattern] = self._compile_pattern(pattern)
+        matches = self._patterns[pattern]
+        if not isinstance(matches, str):
+            return matches
+        self._refused[place, step] = matches
+        return None
+
+    @property
+    def unenforced(self) -> tuple[str, ...]:
+        """The patterns that cannot be enforced: where, and why."""
+        lines = [f"{place.pointer}{step}: {why}" for (place, step), why in self._refused.items()]
+        return tuple(lines[:MAX_LINES])
+
+    def _compile_pattern(self, pattern: str) -> Callable[[str], bool] | str:
+        if self._weight > MAX_PATTERN_WEIGHT:
+            return "the patterns of this schema are too large together"
+        try:
+            matches, weight = compile_pattern(pattern)
+        except PatternError as error:
+            self._weight += 100
+            return str(error)
+        self._weight += weight
+        return matches
+
+    # -- one schema --------------------------------------------------------------------------------------------
+
+    def _make(self, place: Place) -> Check:
+        making = Making(place, self)
+        if place.schema is True:
+            return accept
+        if place.schema is False:
+            return _reject(making)
+        lasting = _table(making, _LAST)
+        table = _table(making, _FIRST, first=[*self._references(making)])
+        _restrict(table, making)
+        if not any(table.values()) and not any(lasting.values()):
+            return accept
+        check = _schema_check(table) if not any(lasting.values()) else _schema_check_with_last(table, lasting)
+        return self._entering(place, check)
+
+    def _references(self, making: Making) -> Iterable[Check]:
+        place = making.place
+        for keyword, target in place.references.items():
+            if keyword == "$dynamicRef" and place.dynamic_name is not None:
+                yield self._dynamic(place.dynamic_name, target)
+            else:
+                yield self.reference(target)
+
+    def _dynamic(self, name: str, target: Place) -> Check:
+        key = ("$dynamicRef", name)
+        if key not in self.memory:
+            self.memory[key] = {place: self.reference(place) for place in self.document.holders(name)}
+        checks: dict[Place, Check] = self.memory[key]
+
+        def dynamic(value: Any, at: At, run: Run) -> bool:
+            return checks[run.find(name, target)](value, at, run)
+
+        return dynamic
+
+    def _entering(self, place: Place, check: Check) -> Check:
+        """A schema that begins a resource enters it, where that matters."""
+        resource = place.resource
+        if not self.document.is_dynamic or resource.root is not place:
+            return check
+
+        def enter(value: Any, at: At, run: Run) -> bool:
+            run.scope.append(resource)
+            ok = check(value, at, run)
+            run.scope.pop()
+            return ok
+
+        return enter
+
+
+def _table(making: Making, makers: _Makers, first: Iterable[Check] = ()) -> _Table:
+    """The checks by the type of value that they have a say about, in the order of the makers."""
+    found: dict[type, list[Check]] = {kind: list(first) for kind in (*KINDS, OTHER)}
+    for number in sorted({makers.number[keyword] for keyword in making.keywords if keyword in makers.number}):
+        maker = makers.all[number]
+        check = maker.make(making)
+        if check is not None:
+            for kind in maker.kinds:
+                found[kind].append(check)
+    return {kind: tuple(checks) for kind, checks in found.items()}
+
+
+def _restrict(table: _Table, making: Making) -> None:
+    """Apply ``type``: values of another type have that problem and no other."""
+    given = making.keywords.get("type")
+    if given is None:
+        return
+    names = [given] if isinstance(given, str) else given
+    rule = making.rule("type", f"should be {' or '.join(TYPES[name] for name in names)}")
+    allowed = {kind for name in names for kind in _PYTHON_TYPES[name]}
+
+    def wrong(value: Any, at: At, run: Run) -> bool:
+        return rule.broken(at, run)
+
+    def whole(value: Any, at: At, run: Run) -> bool:
+        return is_integer(value) or rule.broken(at, run)
+
+    for kind in table:
+        if kind is float and "integer" in names and "number" not in names:
+            table[kind] = (whole, *table[kind])
+        elif kind not in allowed:
+            table[kind] = (wrong,)
+
+
+def _reject(making: Making) -> Check:
+    place = making.place
+    rule = making.rule("", "is not allowed here")
+    rule.keyword, rule.step = place.keyword, ""
+
+    def reject(value: Any, at: At, run: Run) -> bool:
+        return rule.broken(at, run)
+
+    return reject
+
+
+def _schema_check(table: _Table) -> Check:
+    find = table.get
+
+    def schema(value: Any, at: At, run: Run) -> bool:
+        run.steps -= 1
+        if run.steps < 0:
+            raise Exhausted
+        checks = find(type(value))
+        if checks is None:
+            checks = table[kind_of(value)]
+        ok = True
+        for check in checks:
+            if not check(value, at, run):
+                if run.problems is None:
+                    return False
+                ok = False
+        return ok
+
+    return schema
+
+
+def _schema_check_with_last(table: _Table, lasting: _Table) -> Check:
+    first = _schema_check(table)
+
+    def schema(value: Any, at: At, run: Run) -> bool:
+        if not first(value, at, run):
+            return False
+        return all(check(value, at, run) for check in lasting[kind_of(value)])
+
+    return schema

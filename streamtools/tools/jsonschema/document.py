@@ -1,0 +1,318 @@
+"""A schema document: where its schemas are, and what they refer to.
+
+A `Place` is one schema in the document, a `Resource` what an ``$id`` begins: a part that references can name by URI,
+with anchors of its own. References are resolved inside the document and in the metaschemas of the known dialects;
+nothing is ever fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote, urljoin
+
+from ...errors import SchemaError
+from ...limits import Limits
+from .metaschemas import metaschema
+from .reading import escaped, refuse_size
+from .vocabulary import Applicator, Dialect, dialect_of
+
+__all__ = ["Document", "Place", "Resource"]
+
+MAX_SHOWN_CHARS = 200  # of a reference in an error
+REFERENCES = ("$ref", "$dynamicRef")
+Name = str | int
+
+
+class Resource:
+    """A part of the document that has a URI."""
+
+    __slots__ = ("anchors", "dialect", "dynamic", "root", "uri")
+
+    def __init__(self, uri: str, dialect: Dialect, root: Place | None = None) -> None:
+        self.uri = uri
+        self.dialect = dialect
+        self.root = root
+        self.anchors: dict[str, Place] = {}
+        self.dynamic: dict[str, Place] = {}
+        """Those of the anchors that ``$dynamicRef`` can land on."""
+
+
+class Place:
+    """One schema."""
+
+    __slots__ = (
+        "_keywords",
+        "_step",
+        "children",
+        "depth",
+        "dynamic_name",
+        "parent",
+        "references",
+        "resource",
+        "schema",
+    )
+
+    def __init__(self, schema: Any, resource: Resource, *, step: str, parent: Place | None = None) -> None:
+        self.schema: dict[str, Any] | bool = schema
+        self.resource = resource
+        self.parent = parent
+        """The schema that holds it; None for the root."""
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self._step = step
+        self._keywords: dict[str, Any] | None = None
+        self.children: dict[str, dict[Name, Place]] = {}
+        """By keyword, and by name or position (0 where the keyword holds one schema)."""
+        self.references: dict[str, Place] = {}
+        """By ``$ref`` and ``$dynamicRef``: what they say without regard to the dynamic scope."""
+        self.dynamic_name: str | None = None
+        """The anchor that ``$dynamicRef`` looks for in the dynamic scope; None if it always means the same."""
+
+    @property
+    def pointer(self) -> str:
+        """Where it is. Put together when it is asked for: the pointers of all schemas together may be far larger than
+        the document."""
+        steps = []
+        place: Place | None = self
+        while place is not None:
+            steps.append(place._step)
+            place = place.parent
+        return "".join(reversed(steps))
+
+    @property
+    def keyword(self) -> str:
+        """The keyword that holds it; empty for a root."""
+        return "" if self.parent is None else self._step.split("/")[1]
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Its keywords that mean something; none for true and false."""
+        if self._keywords is None:
+            self._keywords = self._find_keywords()
+        return self._keywords
+
+    def _find_keywords(self) -> dict[str, Any]:
+        if isinstance(self.schema, bool):
+            return {}
+        if self.resource.dialect.lone_reference and "$ref" in self.schema:
+            return {"$ref": self.schema["$ref"]}
+        knows = self.resource.dialect.knows
+        return {keyword: value for keyword, value in self.schema.items() if knows(keyword)}
+
+    def applicators(self) -> Iterator[tuple[str, Applicator, list[Place]]]:
+        """The schemas that it holds, by keyword."""
+        known = self.resource.dialect.applicators
+        for keyword, places in self.children.items():
+            yield keyword, known[keyword], list(places.values())
+
+
+class Document:
+    """All schemas of a document, found and checked, with their references resolved.
+
+    Args:
+        schema: plain JSON as `read_schema` returns it, which is kept and must not change.
+        dialect: what holds where ``$schema`` says nothing.
+        limits: ``max_schema_nodes`` and ``max_schema_depth``.
+
+    Raises:
+        SchemaError: a keyword's value is of the wrong kind, a reference leads nowhere or to another document, or there
+            are more schemas than `limits` allows.
+    """
+
+    def __init__(self, schema: Any, dialect: Dialect, limits: Limits) -> None:
+        self._limits = limits
+        self._resources: dict[str, Resource] = {}
+        self._by_id: dict[int, Place] = {}
+        self._unresolved: list[Place] = []
+        self._holders: dict[str, list[Place]] = {}
+        self._count = 0
+        self.places: list[Place] = []
+        """Every schema, those of metaschemas that are referred to among them."""
+        self.root = self._add(schema, "", dialect)
+        while self._unresolved:
+            self._resolve(self._unresolved.pop())
+        for place in self.places:
+            if place.dynamic_name is not None and len(self.holders(place.dynamic_name)) == 1:
+                place.dynamic_name = None  # there is nothing to choose from
+        self.is_dynamic = any(place.dynamic_name is not None for place in self.places)
+        """Some reference depends on the way by which it is reached."""
+
+    def holders(self, name: str) -> list[Place]:
+        """The schemas with this ``$dynamicAnchor``."""
+        return self._holders[name]
+
+    # -- finding the schemas ---------------------------------------------------------------------------------
+
+    def _add(self, schema: Any, uri: str, dialect: Dialect) -> Place:
+        resource = Resource(uri, dialect_of(schema, dialect, f"{uri}#"))
+        self._resources[uri] = resource
+        resource.root = self._index(Place(schema, resource, step=f"{uri}#"))
+        return resource.root
+
+    def _index(self, place: Place) -> Place:
+        """Take in a schema and all that it holds; `limits` bound the recursion."""
+        schema = place.schema
+        self._check_size(place)
+        self.places.append(place)
+        if isinstance(schema, bool):
+            return place
+        if not isinstance(schema, dict):
+            raise SchemaError("should be a schema: an object, true or false", path=place.pointer)
+        self._by_id[id(schema)] = place
+        self._identify(place)
+        self._check_values(place)
+        if any(name in place.keywords for name in REFERENCES):
+            self._unresolved.append(place)
+        applicators = place.resource.dialect.applicators
+        for name in schema:
+            # definitions beside a lone $ref mean nothing by themselves, but references reach them
+            if name in applicators and (name in place.keywords or applicators[name].where == "nowhere"):
+                place.children[name] = {
+                    key: self._index(Place(held, place.resource, step=step, parent=place))
+                    for key, held, step in _held(schema[name], applicators[name], name, place)
+                }
+        return place
+
+    def _check_size(self, place: Place) -> None:
+        limits = self._limits
+        self._count += 1
+        if self._count > limits.max_schema_nodes:
+            raise refuse_size("holds more schemas than", "max_schema_nodes", limits.max_schema_nodes)
+        if place.depth > limits.max_schema_depth:
+            raise refuse_size("is nested deeper than", "max_schema_depth", limits.max_schema_depth, place.pointer)
+
+    def _check_values(self, place: Place) -> None:
+        checks = place.resource.dialect.checks
+        for name, value in place.keywords.items():
+            if name in checks and not checks[name].fits(value):
+                raise SchemaError(f"should be {checks[name].should}", path=f"{place.pointer}/{name}")
+
+    def _identify(self, place: Place) -> None:
+        """Take the place's ``$id`` and anchors."""
+        keywords = place.keywords
+        given = keywords.get("$id")
+        if isinstance(given, str):
+            at = f"{place.pointer}/$id"
+            uri, _, fragment = _join(place.resource.uri, given, at).partition("#")
+            if fragment and not place.resource.dialect.fragment_ids:
+                raise SchemaError("should have no fragment; a name for this schema is $anchor", path=at)
+            if not given.startswith("#"):
+                self._begin_resource(place, uri)
+            if fragment:
+                self._name(place, fragment)
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            name = keywords.get(keyword)
+            if isinstance(name, str):
+                self._name(place, name)
+                if keyword == "$dynamicAnchor":
+                    place.resource.dynamic[name] = place
+                    self._holders.setdefault(name, []).append(place)
+
+    def _begin_resource(self, place: Place, uri: str) -> None:
+        if place.parent is None:
+            place.resource.uri, place.resource.root = uri, place
+        else:
+            dialect = dialect_of(place.schema, place.resource.dialect, place.pointer)
+            place.resource = Resource(uri, dialect, place)
+        known = self._resources.setdefault(uri, place.resource).root
+        if known is not None and known is not place and known.schema != place.schema:  # inlined twice is no harm
+            raise SchemaError("another schema has this $id, too", path=f"{place.pointer}/$id")
+
+    def _name(self, place: Place, name: str) -> None:
+        if place.resource.anchors.setdefault(name, place) is not place:
+            raise SchemaError(f"another schema has the anchor {name[:MAX_SHOWN_CHARS]!r}, too", path=place.pointer)
+
+    # -- references ------------------------------------------------------------------------------------------
+
+    def _resolve(self, place: Place) -> None:
+        for keyword in REFERENCES:
+            given = place.keywords.get(keyword)
+            if given is None:
+                continue
+            target, anchor = self._find(place, given, f"{place.pointer}/{keyword}")
+            place.references[keyword] = target
+            if keyword == "$dynamicRef" and target.resource.dynamic.get(anchor) is target:
+                place.dynamic_name = anchor
+
+    def _find(self, place: Place, reference: str, at: str) -> tuple[Place, str]:
+        """What a reference means, and its fragment."""
+        uri, _, fragment = _join(place.resource.uri, reference, at).partition("#")
+        resource = self._resources.get(uri) or self._metaschema(uri, place)
+        if resource is None or resource.root is None:
+            raise SchemaError(
+                f"{_shown(reference)} refers to another document, and none is ever fetched; put it under $defs", path=at
+            )
+        fragment = unquote(fragment)
+        if not fragment:
+            return resource.root, fragment
+        if fragment.startswith("/"):
+            return self._follow(resource.root, fragment, reference, at), fragment
+        found = resource.anchors.get(fragment)
+        if found is None:
+            raise SchemaError(f"{_shown(reference)} is the name of no schema in this document", path=at)
+        return found, fragment
+
+    def _metaschema(self, uri: str, place: Place) -> Resource | None:
+        schema = metaschema(uri)
+        return None if schema is None else self._add(schema, uri, place.resource.dialect).resource
+
+    def _follow(self, place: Place, pointer: str, reference: str, at: str) -> Place:
+        """The schema at a JSON pointer, which may lie where no keyword of the dialect holds any."""
+        value: Any = place.schema
+        step = ""
+        for token in pointer[1:].split("/"):
+            name = token.replace("~1", "/").replace("~0", "~")
+            if isinstance(value, dict) and name in value:
+                value = value[name]
+            elif isinstance(value, list) and name.isascii() and name.isdigit() and int(name) < len(value):
+                value = value[int(name)]
+            else:
+                raise SchemaError(f"{_shown(reference)} leads to no place in this document", path=at)
+            step = f"{step}/{escaped(name)}"
+            known = self._by_id.get(id(value))
+            if known is not None:
+                place, step = known, ""
+        if not step and isinstance(value, dict):
+            return place
+        return self._index(Place(value, place.resource, step=step, parent=place))
+
+
+def _held(held: Any, applicator: Applicator, keyword: str, place: Place) -> Iterator[tuple[Name, Any, str]]:
+    """The schemas under a keyword: name or position, schema, step from `place`."""
+    at = f"/{keyword}"
+    shape = applicator.shape
+    if shape == "one_or_many":
+        shape = "many" if isinstance(held, list) else "one"
+    if shape == "one":
+        if isinstance(held, list) and keyword == "items":
+            raise _wrong("a schema; a list of them is prefixItems, or the way of draft-07", place, at)
+        yield 0, held, at
+    elif shape == "many":
+        if not isinstance(held, list):
+            raise _wrong("a list of schemas", place, at)
+        yield from ((number, schema, f"{at}/{number}") for number, schema in enumerate(held))
+    else:
+        if not isinstance(held, dict):
+            raise _wrong("an object of schemas", place, at)
+        for name, schema in held.items():
+            if not (shape == "named_or_names" and isinstance(schema, list)):
+                yield name, schema, f"{at}/{escaped(name)}"
+            elif not all(isinstance(item, str) for item in schema):
+                raise _wrong("a schema or a list of strings", place, f"{at}/{escaped(name)}")
+
+
+def _wrong(should: str, place: Place, step: str) -> SchemaError:
+    return SchemaError(f"should be {should}", path=place.pointer + step)
+
+
+def _join(base: str, reference: str, at: str) -> str:
+    if not reference or reference.startswith("#"):
+        return base + reference  # urljoin does not know every scheme (urn:, tag:)
+    try:
+        return urljoin(base, reference)
+    except ValueError as error:
+        raise SchemaError(f"{_shown(reference)} is no URI", path=at) from error
+
+
+def _shown(reference: str) -> str:
+    return ascii(reference[:MAX_SHOWN_CHARS])

@@ -1,0 +1,210 @@
+"""Keywords about objects, in both dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from .making import OBJECT, Maker, Making
+from .reading import escaped
+from .run import CHARS_PER_STEP, At, Check, Rule, Run, accept
+from .values import spelled
+
+__all__ = ["MAKERS", "common", "names_cost", "patterns_of"]
+
+MAX_SHOWN_NAMES = 10  # allowed names that a message lists
+
+Matches = Callable[[str], bool]
+
+
+def _make_properties(making: Making) -> Check | None:
+    """``properties``, ``patternProperties`` and ``additionalProperties``, which go over the object together."""
+    named: dict[str, Check | None] = {
+        name: None if check is accept else check for name, check in making.named("properties").items()
+    }
+    patterns = patterns_of(making)
+    other = None if _may_match_more(making, patterns) else _additional(making)
+    if patterns:
+        return _properties_and_patterns(named, patterns, other)
+    return _properties(named, other) if other is not None or any(named.values()) else None
+
+
+def patterns_of(making: Making) -> list[tuple[Matches, Check]]:
+    """The patterns of ``patternProperties`` that can be enforced, with their schemas' checks."""
+    found = []
+    for pattern, check in making.named("patternProperties").items():
+        matches = making.compiler.pattern(pattern, making.place, f"/patternProperties/{escaped(pattern)}")
+        if matches is not None:
+            found.append((matches, check))
+    return found
+
+
+def _may_match_more(making: Making, patterns: list[tuple[Matches, Check]]) -> bool:
+    """Some pattern cannot be enforced, so that nobody can tell which names are additional."""
+    return len(patterns) < len(making.keywords.get("patternProperties", {}))
+
+
+def _additional(making: Making) -> Check | None:
+    check = making.one("additionalProperties")
+    if check is None or check is accept:
+        return None
+    if making.keywords["additionalProperties"] is not False:
+        return check
+    names = list(making.keywords.get("properties", {}))
+    shown = ", ".join(spelled(name) for name in names[:MAX_SHOWN_NAMES])
+    more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
+    rule = making.rule("additionalProperties", f"is not allowed here; what is: {shown or 'nothing'}{more}")
+
+    def refuse(value: Any, at: At, run: Run) -> bool:
+        return rule.broken(at, run)
+
+    return refuse
+
+
+def _properties(named: dict[str, Check | None], other: Check | None) -> Check:
+    find = named.get
+
+    def properties(value: Any, at: At, run: Run) -> bool:
+        run.spend_on(len(value))
+        ok = True
+        for name, item in value.items():
+            check = find(name, other)
+            if check is not None and not check(item, (at, name), run):
+                if run.problems is None:
+                    return False
+                ok = False
+        return ok
+
+    return properties
+
+
+def _properties_and_patterns(
+    named: dict[str, Check | None], patterns: list[tuple[Matches, Check]], other: Check | None
+) -> Check:
+    def properties(value: Any, at: At, run: Run) -> bool:
+        ok = True
+        run.spend(len(patterns) * names_cost(value))
+        for name, item in value.items():
+            checks = [check for matches, check in patterns if matches(name)]
+            if name in named:
+                checks.append(named[name] or accept)
+            elif not checks and other is not None:
+                checks.append(other)
+            for check in checks:
+                if not check(item, (at, name), run):
+                    if run.problems is None:
+                        return False
+                    ok = False
+        return ok
+
+    return properties
+
+
+def _make_required(making: Making) -> Check | None:
+    names = tuple(dict.fromkeys(making.keywords["required"]))
+    return _missing(names, making.rule("required", "is required but missing")) if names else None
+
+
+def _missing(names: tuple[str, ...], rule: Rule) -> Check:
+    fewest = len(names)
+
+    def required(value: Any, at: At, run: Run) -> bool:
+        if run.problems is None and len(value) < fewest:
+            return False
+        run.spend_on(fewest)
+        ok = True
+        for name in names:
+            if name not in value:
+                ok = rule.broken((at, name), run)
+                if run.problems is None:
+                    return False
+        return ok
+
+    return required
+
+
+def _make_dependent(making: Making) -> Check | None:
+    """``dependentRequired`` and ``dependentSchemas``; in draft-07 ``dependencies``, which is both."""
+    dependencies: dict[str, list[Check]] = {}
+    for keyword in ("dependentRequired", "dependencies"):
+        for name, names in making.keywords.get(keyword, {}).items():
+            if isinstance(names, list):
+                message = f"is required beside {spelled(name)} but missing"
+                check = _missing(tuple(dict.fromkeys(names)), making.rule(keyword, message, name))
+                dependencies.setdefault(name, []).append(check)
+    for keyword in ("dependentSchemas", "dependencies"):
+        for name, check in making.named(keyword).items():
+            dependencies.setdefault(name, []).append(check)
+
+    def dependent(value: Any, at: At, run: Run) -> bool:
+        run.spend_on(min(len(value), len(dependencies)))
+        ok = True
+        for name in common(value, dependencies):
+            run.spend(1)
+            for check in dependencies[name]:
+                if not check(value, at, run):
+                    if run.problems is None:
+                        return False
+                    ok = False
+        return ok
+
+    return dependent if dependencies else None
+
+
+def common(one: Collection[str], other: Collection[str]) -> list[str]:
+    """The names in both; the work is that of the shorter."""
+    fewer, more = (one, other) if len(one) < len(other) else (other, one)
+    return [name for name in fewer if name in more]
+
+
+def names_cost(value: Collection[str]) -> int:
+    """Steps for holding one pattern against all names of an object."""
+    return len(value) + sum(map(len, value)) // CHARS_PER_STEP
+
+
+def _make_names(making: Making) -> Check | None:
+    check = making.one("propertyNames")
+    if check is None or check is accept:
+        return None
+    rule = making.rule("propertyNames", "has a name that is not allowed here")
+
+    def names(value: Any, at: At, run: Run) -> bool:
+        ok = True
+        for name in value:
+            if not run.fits(check, name, at):
+                ok = rule.broken((at, name), run)
+                if run.problems is None:
+                    return False
+        return ok
+
+    return names
+
+
+def _make_min_properties(making: Making) -> Check:
+    limit = int(making.keywords["minProperties"])
+    rule = making.rule("minProperties", f"should have at least {limit} propert{'y' if limit == 1 else 'ies'}")
+
+    def min_properties(value: Any, at: At, run: Run) -> bool:
+        return len(value) >= limit or rule.broken(at, run)
+
+    return min_properties
+
+
+def _make_max_properties(making: Making) -> Check:
+    limit = int(making.keywords["maxProperties"])
+    rule = making.rule("maxProperties", f"should have at most {limit} propert{'y' if limit == 1 else 'ies'}")
+
+    def max_properties(value: Any, at: At, run: Run) -> bool:
+        return len(value) <= limit or rule.broken(at, run)
+
+    return max_properties
+
+
+MAKERS = (
+    Maker(("required",), OBJECT, _make_required),
+    Maker(("minProperties",), OBJECT, _make_min_properties),
+    Maker(("maxProperties",), OBJECT, _make_max_properties),
+    Maker(("properties", "patternProperties", "additionalProperties"), OBJECT, _make_properties),
+    Maker(("propertyNames",), OBJECT, _make_names),
+    Maker(("dependentRequired", "dependentSchemas", "dependencies"), OBJECT, _make_dependent),
+)

@@ -1,0 +1,275 @@
+"""``pattern``: regular expressions by their ECMA-262 meaning, on Rust's regex engine, which never backtracks.
+
+A pattern is rewritten piece by piece, since the two languages differ in what ``\\d``, ``\\w``, ``\\s``, ``\\b``
+and ``.`` match and in what has to be escaped. What the engine cannot do (look-around, back references), or what
+ECMA-262 does not know, is refused with `PatternError`, and the pattern is not enforced.
+
+https://262.ecma-international.org/#sec-patterns, https://docs.rs/regex/latest/regex/#syntax
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from pydantic_core import SchemaError as EngineError
+from pydantic_core import SchemaValidator, core_schema
+
+__all__ = ["PatternError", "compile_pattern", "translate"]
+
+MAX_WEIGHT = 50_000
+"""Of one pattern: about the instructions that the engine compiles it to, some 100 ns each."""
+
+_SETS = {
+    "d": "0-9",
+    "D": r"\x{0}-\x{2f}\x{3a}-\x{10ffff}",
+    "w": r"0-9A-Z\x{5f}a-z",
+    "W": r"\x{0}-\x{2f}\x{3a}-\x{40}\x{5b}-\x{5e}\x{60}\x{7b}-\x{10ffff}",
+    "s": r"\x{9}-\x{d}\x{20}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}",
+    "S": r"\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}"
+    r"\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}",
+}
+"""As the inside of a class, so that they can stand in one with others."""
+_DOT = r"[^\x{a}\x{d}\x{2028}\x{2029}]"
+_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
+_BOUNDARIES = {"b": r"(?-u:\b)", "B": r"(?-u:\B)"}
+_HEX = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|u\{([0-9A-Fa-f]{1,8})\}")
+_PROPERTY = re.compile(r"[pP]\{[A-Za-z0-9_]+(?:=[A-Za-z0-9_]+)?\}")
+_COUNTED = re.compile(r"\{(\d{1,6})(,(\d{0,6}))?\}")
+_GROUP = re.compile(r"\((?:\?(?::|<([A-Za-z_$][\w$]*)>))?")
+_PROPERTY_WEIGHT = 300  # a class of many ranges
+_SET_WEIGHT = 10
+
+
+class PatternError(ValueError):
+    """The pattern cannot be enforced; the text says why."""
+
+
+def compile_pattern(pattern: str) -> tuple[Callable[[str], bool], int]:
+    """What tells whether a text has a match anywhere, in time linear in the text; and the pattern's weight.
+
+    Raises:
+        PatternError: the engine cannot do it.
+    """
+    translated, weight = translate(pattern)
+    try:
+        validator = SchemaValidator(core_schema.str_schema(pattern=translated, regex_engine="rust-regex", strict=True))
+    except EngineError as error:
+        lines = str(error).strip().splitlines()
+        raise PatternError(lines[-1].strip().removeprefix("error: ")[:200]) from error
+    return validator.isinstance_python, weight
+
+
+def translate(pattern: str) -> tuple[str, int]:
+    """The pattern in Rust's syntax, and its weight.
+
+    Raises:
+        PatternError: it has no such form, or none that is bearable.
+    """
+    return _Translation(pattern).run()
+
+
+class _Translation:
+    """One pass over the pattern. `_weights` holds the weight of each open group, its last piece apart."""
+
+    def __init__(self, pattern: str) -> None:
+        self._text = pattern
+        self._at = 0
+        self._out: list[str] = []
+        self._weights = [0]
+        self._last: int | None = None  # weight of the piece that a quantifier would repeat
+
+    def run(self) -> tuple[str, int]:
+        while self._at < len(self._text):
+            self._piece()
+            if self._weights[-1] + (self._last or 0) > MAX_WEIGHT:
+                raise PatternError("its repetitions are too many together")
+        if len(self._weights) > 1:
+            raise PatternError("a group is not closed")
+        self._settle()
+        return "".join(self._out), self._weights[0]
+
+    def _settle(self) -> None:
+        self._weights[-1] += self._last or 0
+        self._last = None
+
+    def _add(self, text: str, weight: int = 1) -> None:
+        self._settle()
+        self._out.append(text)
+        self._last = weight
+
+    def _piece(self) -> None:
+        char = self._text[self._at]
+        if char == "\\":
+            self._at += 1
+            self._escape()
+        elif char == "[":
+            self._at += 1
+            self._add(*self._class())
+        elif char == "(":
+            self._open()
+        elif char == ")":
+            self._close()
+        elif char in "*+?{":
+            self._quantifier(char)
+        else:
+            self._at += 1
+            self._plain(char)
+
+    def _plain(self, char: str) -> None:
+        if char in "^$":
+            self._settle()
+            self._out.append(char)  # both mean the text's ends in either language, as long as no flag is set
+        elif char == "|":
+            self._settle()
+            self._out.append(char)
+        elif char == ".":
+            self._add(_DOT, 5)
+        else:
+            self._add(_literal(char))
+
+    # -- groups and quantifiers --------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        found = _GROUP.match(self._text, self._at)
+        assert found is not None, "it begins with a parenthesis"
+        if self._text[found.end() : found.end() + 1] == "?":
+            raise PatternError("look-around and flags are not supported")
+        self._at = found.end()
+        self._settle()
+        self._weights.append(0)
+        self._out.append("(?:")
+
+    def _close(self) -> None:
+        self._at += 1
+        if len(self._weights) == 1:
+            raise PatternError("a parenthesis closes no group")
+        self._settle()
+        weight = self._weights.pop()
+        self._out.append(")")
+        self._last = weight + 1
+
+    def _quantifier(self, char: str) -> None:
+        found = _COUNTED.match(self._text, self._at) if char == "{" else None
+        if char == "{" and found is None:  # a lone brace stands for itself (ECMA-262, annex B.1.2)
+            self._at += 1
+            self._add(r"\{")
+            return
+        if self._last is None:
+            raise PatternError(f"there is nothing that {char!r} could repeat")
+        written, times = (char, 1) if found is None else (found.group(), _times(found))
+        self._at += len(written)
+        self._out.append(written)
+        self._weights[-1] += self._last * times
+        self._last = None
+        if self._text[self._at : self._at + 1] == "?":
+            self._at += 1  # lazy: which match is found does not matter
+
+    # -- escapes and classes -----------------------------------------------------------------------------------
+
+    def _escape(self) -> None:
+        char = self._text[self._at : self._at + 1]
+        if char in _BOUNDARIES and char:
+            self._at += 1
+            self._settle()
+            self._out.append(_BOUNDARIES[char])
+        elif char in ("1", "2", "3", "4", "5", "6", "7", "8", "9", "k"):
+            raise PatternError("back references are not supported")
+        else:
+            text, weight = self._escaped()
+            self._add(f"[{text}]" if _is_set(text) else text, weight)
+
+    def _escaped(self) -> tuple[str, int]:
+        """What follows a backslash, as a set or one character; inside a class and outside."""
+        text, at = self._text, self._at
+        char = text[at : at + 1]
+        if char in _SETS and char:
+            self._at += 1
+            return _SETS[char], _SET_WEIGHT
+        if found := _PROPERTY.match(text, at):
+            self._at = found.end()
+            return "\\" + found.group(), _PROPERTY_WEIGHT
+        return _literal(chr(self._code_point())), 1
+
+    def _code_point(self) -> int:
+        """The one character that follows a backslash."""
+        text, at = self._text, self._at
+        char = text[at : at + 1]
+        if found := _HEX.match(text, at):
+            self._at = found.end()
+            return self._joined(int(next(filter(None, found.groups())), 16))
+        if char == "c" and text[at + 1 : at + 2].isascii() and text[at + 1 : at + 2].isalpha():
+            self._at += 2
+            return ord(text[at + 1]) % 32
+        self._at += 1
+        if char == "0" and not text[self._at : self._at + 1].isdigit():
+            return 0
+        if char in _CONTROLS and char and char != "0":
+            return _CONTROLS[char]
+        if not char or char.isalnum() or char == "_":
+            raise PatternError(f"{'a lone backslash' if not char else ascii(chr(92) + char)} is no escape of ECMA-262")
+        return ord(char)
+
+    def _joined(self, code: int) -> int:
+        """A surrogate pair is one character."""
+        if 0xD800 <= code < 0xDC00 and (
+            low := re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})").match(self._text, self._at)
+        ):
+            self._at = low.end()
+            return 0x10000 + ((code - 0xD800) << 10) + (int(low.group(1), 16) - 0xDC00)
+        if 0xD800 <= code < 0xE000 or code > 0x10FFFF:
+            raise PatternError("it has an escape that is no character")
+        return code
+
+    def _class(self) -> tuple[str, int]:
+        """What follows an opening bracket."""
+        negated = self._text[self._at : self._at + 1] == "^"
+        self._at += negated
+        items: list[str] = []
+        weight = 2
+        while (char := self._text[self._at : self._at + 1]) != "]":
+            if not char:
+                raise PatternError("a class is not closed")
+            first, cost = self._class_item()
+            weight += cost
+            items.append(first)
+            if self._text[self._at : self._at + 1] == "-" and self._text[self._at + 1 : self._at + 2] not in ("]", ""):
+                self._at += 1
+                last, cost = self._class_item()
+                weight += cost
+                # with a set at either end the hyphen stands for itself (annex B.1.2)
+                items[-1:] = [first, _literal("-"), last] if _is_set(first) or _is_set(last) else [f"{first}-{last}"]
+        self._at += 1
+        if not items:  # [] matches nothing, [^] everything
+            return (r"[\x{0}-\x{10ffff}]", 5) if negated else (r"[^\x{0}-\x{10ffff}]", 5)
+        return f"[{'^' * negated}{''.join(items)}]", weight + 4 * negated
+
+    def _class_item(self) -> tuple[str, int]:
+        char = self._text[self._at]
+        self._at += 1
+        if char != "\\":
+            return _literal(char), 1
+        if self._text[self._at : self._at + 1] == "b":
+            self._at += 1
+            return _literal("\b"), 1
+        return self._escaped()
+
+
+def _literal(char: str) -> str:
+    """A character by its number, unless it is a letter or a digit: then nothing can be taken for syntax."""
+    if char.isascii() and char.isalnum():
+        return char
+    if "\ud800" <= char <= "\udfff":
+        raise PatternError("it has half a surrogate pair, which is no character")
+    return f"\\x{{{ord(char):x}}}"
+
+
+def _is_set(item: str) -> bool:
+    return item[:2] in (r"\p", r"\P") or item in _SETS.values()
+
+
+def _times(found: re.Match[str]) -> int:
+    least, open_ended, most = found.groups()
+    if most and int(most) < int(least):
+        raise PatternError("a repetition has its numbers out of order")
+    return max(int(least), int(most or 0), 1) + (1 if open_ended and not most else 0)

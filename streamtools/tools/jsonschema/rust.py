@@ -1,0 +1,167 @@
+"""jsonschema-rs as a fast first opinion: what it finds valid is valid; anything else this package judges itself.
+
+It is asked only where its verdict is known to be the same, and its work to be bounded: not for recursive schemas, nor
+those that apply many schemas to one value, nor patterns that are not enforced. It gets a schema of its own, written
+anew from the document that was read here: local references only, no annotations, no formats, patterns translated.
+
+One difference is wanted: what is so large that the own engine gives it up (``max_validation_steps``) may be valid here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .document import Document, Place
+from .graph import Outline
+from .own import OwnValidator
+from .patterns import translate
+from .run import SchemaProblem
+
+__all__ = ["RustValidator", "rust_validator"]
+
+MAX_PEAK = 64
+"""Schemas applied to one value: jsonschema-rs cannot be told to stop, and takes some 20 ns for each."""
+MAX_EXACT = 1 << 53
+"""Beyond it jsonschema-rs compares integers with floats as floats."""
+
+_AGAIN = frozenset({"unevaluatedProperties", "unevaluatedItems"})
+_DROPPED = frozenset({"$schema", "$id", "$anchor", "$dynamicAnchor", "$defs", "definitions"})
+_DRAFTS = {"2020-12": "Draft202012Validator", "draft-07": "Draft7Validator"}
+
+
+class RustValidator:
+    """Asks jsonschema-rs first, and the package's own validator whenever that does not say "valid"."""
+
+    __slots__ = ("_fits", "_own")
+
+    name = "jsonschema-rs"
+
+    def __init__(self, own: OwnValidator, fits: Callable[[Any], bool]) -> None:
+        self._own = own
+        self._fits = fits
+
+    @property
+    def unenforced(self) -> tuple[str, ...]:
+        """Always empty: a schema with such a pattern is judged by the own validator."""
+        return self._own.unenforced
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether a value fits."""
+        return self._accepts(value) or self._own.is_valid(value)
+
+    def validate(self, value: Any) -> list[SchemaProblem]:
+        """What is wrong with a value."""
+        return [] if self._accepts(value) else self._own.validate(value)
+
+    def _accepts(self, value: Any) -> bool:
+        try:
+            return self._fits(value)
+        except (TypeError, ValueError):  # nothing that JSON text holds: half a surrogate pair, a key that is no string
+            return False
+
+
+def rust_validator(own: OwnValidator, document: Document, shape: Outline) -> RustValidator | None:
+    """A validator that asks jsonschema-rs first; None if that is not installed or not to be asked about this schema."""
+    if shape.is_recursive or shape.peak > MAX_PEAK or own.unenforced or not _is_plain(document):
+        return None
+    try:
+        import jsonschema_rs  # optional, and 60 ms to import
+    except ImportError:
+        return None
+    make = getattr(jsonschema_rs, _DRAFTS[document.root.resource.dialect.name])
+    try:
+        made = make(
+            _Rewriting(document).schema,
+            validate_formats=False,
+            pattern_options=jsonschema_rs.RegexOptions(),  # no backtracking
+            retriever=_refuse,
+        )
+    except ValueError:  # stricter than we are about something that decides nothing
+        return None
+    return RustValidator(own, made.is_valid)
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError("nothing is fetched")
+
+
+def _is_plain(document: Document) -> bool:
+    """Whether both read the document alike: one dialect, numbers that floats hold, no items to compare but texts; and
+    nothing that asks again what fits."""
+    dialect = document.root.resource.dialect
+    return all(
+        place.resource.dialect is dialect
+        and _AGAIN.isdisjoint(place.keywords)
+        and all(_is_exact(value) for keyword, value in place.keywords.items() if keyword not in place.children)
+        and (not place.keywords.get("uniqueItems") or _has_texts_only(place))
+        for place in document.places
+    )
+
+
+def _has_texts_only(place: Place) -> bool:
+    items = place.children.get("items", {}).get(0)
+    whole = items is not None and not isinstance(place.keywords["items"], list) and "prefixItems" not in place.keywords
+    return whole and items is not None and items.keywords.get("type") == "string"
+
+
+def _is_exact(value: Any) -> bool:
+    if isinstance(value, (dict, list)):
+        return all(map(_is_exact, value.values() if isinstance(value, dict) else value))
+    return not isinstance(value, (int, float)) or -MAX_EXACT < value < MAX_EXACT
+
+
+class _Rewriting:
+    """The document with nothing in it but what decides, and what is referred to under ``$defs``, each schema once."""
+
+    def __init__(self, document: Document) -> None:
+        targets = dict.fromkeys(target for place in document.places for target in place.references.values())
+        self._names = {target: f"s{number}" for number, target in enumerate(targets)}
+        holder = "definitions" if document.root.resource.dialect.lone_reference else "$defs"
+        self._prefix = f"#/{holder}/"
+        definitions = {name: self._schema(target) for target, name in self._names.items()}
+        self.schema: Any = {"allOf": [self._use(document.root)], holder: definitions}
+
+    def _use(self, place: Place) -> Any:
+        """A schema where it is held; a reference to it if it stands among the definitions."""
+        name = self._names.get(place)
+        return self._schema(place) if name is None else {"$ref": self._prefix + name}
+
+    def _schema(self, place: Place) -> Any:
+        if isinstance(place.schema, bool):
+            return place.schema
+        written: dict[str, Any] = {}
+        for keyword, value in place.keywords.items():
+            if keyword in place.references:
+                written[keyword] = self._prefix + self._names[place.references[keyword]]
+            elif keyword in _DROPPED:
+                continue
+            elif keyword in place.children:
+                written[keyword] = self._children(place, keyword, value)
+            else:
+                written[keyword] = _WRITTEN.get(keyword, _same)(value)
+        return written
+
+    def _children(self, place: Place, keyword: str, held: Any) -> Any:
+        children = place.children[keyword]
+        if isinstance(held, list):
+            return [self._use(inner) for inner in children.values()]
+        if place.resource.dialect.applicators[keyword].shape in ("one", "one_or_many"):
+            return self._use(children[0])
+        write = _translated if keyword == "patternProperties" else _same
+        return {write(name): self._use(children[name]) if name in children else held[name] for name in held}
+
+
+def _translated(pattern: str) -> str:
+    """The pattern in a form that means the same to ECMA-262 and to Rust."""
+    return translate(pattern)[0]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_WRITTEN: dict[str, Callable[[Any], Any]] = {
+    "pattern": _translated,
+    "required": lambda names: list(dict.fromkeys(names)),  # each once, as the metaschema wants it
+}

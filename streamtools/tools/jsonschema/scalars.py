@@ -1,0 +1,121 @@
+"""Keywords about the value itself: ``enum``, ``const``, numbers and strings. (``type`` is the compiler's own.)"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from .making import ANY, NUMBER, TEXT, Maker, Making
+from .run import CHARS_PER_STEP, At, Check, Run
+from .values import equal, is_multiple, scalar_key, size_of, spelled
+
+__all__ = ["MAKERS"]
+
+STEPS_PER_FRACTION = 8  # a division without float error: some 5 µs
+MAX_SHOWN_OPTIONS = 10  # allowed values that a message names
+
+
+def _make_enum(making: Making) -> Check:
+    options = making.keywords["enum"]
+    shown = ", ".join(spelled(option) for option in options[:MAX_SHOWN_OPTIONS])
+    if len(options) > MAX_SHOWN_OPTIONS:
+        shown += f" and {len(options) - MAX_SHOWN_OPTIONS} more"
+    return _one_of(options, making, "enum", f"should be one of {shown}" if options else "is not allowed to be anything")
+
+
+def _make_const(making: Making) -> Check:
+    option = making.keywords["const"]
+    return _one_of([option], making, "const", f"should be {spelled(option)}")
+
+
+def _one_of(options: list[Any], making: Making, keyword: str, message: str) -> Check:
+    rule = making.rule(keyword, message)
+    plain = frozenset(scalar_key(option) for option in options if not isinstance(option, (dict, list)))
+    nested = [(option, size_of(option)) for option in options if isinstance(option, (dict, list))]
+
+    def one_of(value: Any, at: At, run: Run) -> bool:
+        if not isinstance(value, (dict, list)):
+            return (value if type(value) is str else scalar_key(value)) in plain or rule.broken(at, run)
+        run.spend(len(nested))
+        for option, size in nested:
+            if len(value) == len(option):
+                run.spend(size)
+                if equal(value, option):
+                    return True
+        return rule.broken(at, run)
+
+    return one_of
+
+
+def _bound(keyword: str, holds: Callable[[Any, Any], bool], words: str) -> Maker:
+    def make(making: Making) -> Check:
+        limit = making.keywords[keyword]
+        rule = making.rule(keyword, f"should be {words} {spelled(limit)}")
+
+        def bound(value: Any, at: At, run: Run) -> bool:
+            return holds(value, limit) or rule.broken(at, run)
+
+        return bound
+
+    return Maker((keyword,), NUMBER, make)
+
+
+def _make_multiple(making: Making) -> Check:
+    divisor = making.keywords["multipleOf"]
+    rule = making.rule("multipleOf", f"should be a multiple of {spelled(divisor)}")
+
+    def multiple(value: Any, at: At, run: Run) -> bool:
+        if type(value) is float or type(divisor) is float:
+            run.spend(STEPS_PER_FRACTION)
+        return is_multiple(value, divisor) or rule.broken(at, run)
+
+    return multiple
+
+
+def _make_min_length(making: Making) -> Check:
+    limit = int(making.keywords["minLength"])
+    rule = making.rule("minLength", f"should have at least {limit} character{'s'[: limit != 1]}")
+
+    def min_length(value: Any, at: At, run: Run) -> bool:
+        return len(value) >= limit or rule.broken(at, run)
+
+    return min_length
+
+
+def _make_max_length(making: Making) -> Check:
+    limit = int(making.keywords["maxLength"])
+    rule = making.rule("maxLength", f"should have at most {limit} character{'s'[: limit != 1]}")
+
+    def max_length(value: Any, at: At, run: Run) -> bool:
+        return len(value) <= limit or rule.broken(at, run)
+
+    return max_length
+
+
+def _make_pattern(making: Making) -> Check | None:
+    pattern = making.keywords["pattern"]
+    matches = making.compiler.pattern(pattern, making.place, "/pattern")
+    if matches is None:
+        return None
+    rule = making.rule("pattern", f"should match the pattern {spelled(pattern)}")
+
+    def match(value: Any, at: At, run: Run) -> bool:
+        run.spend(len(value) // CHARS_PER_STEP)
+        return matches(value) or rule.broken(at, run)
+
+    return match
+
+
+MAKERS = (
+    Maker(("const",), ANY, _make_const),
+    Maker(("enum",), ANY, _make_enum),
+    _bound("minimum", operator.ge, "at least"),
+    _bound("exclusiveMinimum", operator.gt, "greater than"),
+    _bound("maximum", operator.le, "at most"),
+    _bound("exclusiveMaximum", operator.lt, "less than"),
+    Maker(("multipleOf",), NUMBER, _make_multiple),
+    Maker(("minLength",), TEXT, _make_min_length),
+    Maker(("maxLength",), TEXT, _make_max_length),
+    Maker(("pattern",), TEXT, _make_pattern),
+)

@@ -1,0 +1,231 @@
+"""``unevaluatedProperties`` and ``unevaluatedItems``: what no other keyword has looked at.
+
+Which names or positions were looked at is asked for only here, by a second kind of compiled function, `Collect`: it
+goes through the keywords that apply to the same value, alternatives that do not fit left out, and gathers what each
+looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from .document import Place
+from .making import ARRAY, OBJECT, Compiling, Maker, Making
+from .objects import common, names_cost, patterns_of
+from .run import At, Check, Run, accept
+
+__all__ = ["LAST", "Collect"]
+
+Collect: TypeAlias = Callable[[Any, At, Run, set[Any]], bool]
+"""Add what is looked at to the set. True if that is everything, whatever the set says."""
+
+Own: TypeAlias = Callable[[Making], Iterator[Collect]]
+"""What a schema looks at by its own keywords."""
+
+
+def _make_properties(making: Making) -> Check | None:
+    check = making.one("unevaluatedProperties")
+    if check is None or check is accept:
+        return None
+    collect = _collector(making.place, making.compiler, _own_properties, "unevaluatedProperties")
+
+    def unevaluated(value: Any, at: At, run: Run) -> bool:
+        seen: set[Any] = set()
+        if not value or collect(value, at, run, seen):
+            return True
+        run.spend_on(len(value))
+        ok = True
+        for name, item in value.items():
+            if name not in seen and not check(item, (at, name), run):
+                if run.problems is None:
+                    return False
+                ok = False
+        return ok
+
+    return unevaluated
+
+
+def _make_items(making: Making) -> Check | None:
+    check = making.one("unevaluatedItems")
+    if check is None or check is accept:
+        return None
+    collect = _collector(making.place, making.compiler, _own_items, "unevaluatedItems")
+
+    def unevaluated(value: Any, at: At, run: Run) -> bool:
+        seen: set[Any] = set()
+        if not value or collect(value, at, run, seen):
+            return True
+        run.spend_on(len(value))
+        ok = True
+        for index, item in enumerate(value):
+            if index not in seen and not check(item, (at, index), run):
+                if run.problems is None:
+                    return False
+                ok = False
+        return ok
+
+    return unevaluated
+
+
+def _own_properties(making: Making) -> Iterator[Collect]:
+    if "additionalProperties" in making.keywords:
+        yield _everything
+        return
+    names = frozenset(making.keywords.get("properties", {}))
+    if names:
+        yield _names(names)
+    patterns = [matches for matches, _ in patterns_of(making)]
+    if len(patterns) < len(making.keywords.get("patternProperties", {})):
+        yield _everything  # a pattern that cannot be enforced may match any name
+    elif patterns:
+
+        def matching(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+            run.spend(len(patterns) * names_cost(value))
+            seen.update(name for name in value if any(matches(name) for matches in patterns))
+            return False
+
+        yield matching
+
+
+def _own_items(making: Making) -> Iterator[Collect]:
+    if "items" in making.keywords:
+        yield _everything
+        return
+    count = len(making.keywords.get("prefixItems", ()))
+    if count:
+        yield _positions(count)
+    contained = making.one("contains")
+    if contained is not None:
+
+        def containing(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+            run.spend_on(len(value))
+            seen.update(index for index, item in enumerate(value) if run.fits(contained, item, at))
+            return False
+
+        yield containing
+
+
+def _names(names: frozenset[str]) -> Collect:
+    def named(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+        found = common(names, value)
+        run.spend_on(min(len(names), len(value)))
+        seen.update(found)
+        return False
+
+    return named
+
+
+def _positions(count: int) -> Collect:
+    def positions(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+        looked_at = min(count, len(value))
+        run.spend_on(looked_at)
+        seen.update(range(looked_at))
+        return False
+
+    return positions
+
+
+def _everything(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+    return True
+
+
+def _collector(place: Place, compiler: Compiling, own: Own, keyword: str) -> Collect:
+    """What the schema at `place` looks at, its own `keyword` left out."""
+    making = Making(place, compiler)
+
+    def again(inner: Place) -> Collect:
+        return _whole_collector(inner, compiler, own, keyword)
+
+    return _together([*own(making), *_in_place(making, again)])
+
+
+def _whole_collector(place: Place, compiler: Compiling, own: Own, keyword: str) -> Collect:
+    made: Collect | None = compiler.memory.get((place, keyword))
+    if made is None:
+        made = _everything if keyword in place.keywords else _collector(place, compiler, own, keyword)
+        compiler.memory[place, keyword] = made
+    return made
+
+
+def _together(collects: list[Collect]) -> Collect:
+    def collect(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+        run.spend(1)
+        everything = False
+        for each in collects:
+            everything = each(value, at, run, seen) or everything
+        return everything
+
+    return collect
+
+
+def _in_place(making: Making, again: Callable[[Place], Collect]) -> Iterator[Collect]:
+    """What the schemas that apply to the same value look at."""
+    held = making.place.children
+    for keyword, target in making.place.references.items():
+        yield from _referred(making, keyword, target, again)
+    yield from (again(place) for place in held.get("allOf", {}).values())
+    for keyword in ("anyOf", "oneOf"):
+        yield from (_if_fits(place, making, again) for place in held.get(keyword, {}).values())
+    for name, place in held.get("dependentSchemas", {}).items():
+        yield _if_there(str(name), again(place))
+    if "if" in held:
+        yield _conditional(making, again)
+
+
+def _if_fits(place: Place, making: Making, again: Callable[[Place], Collect]) -> Collect:
+    check, collect = making.compiler.check(place), again(place)
+
+    def alternative(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+        return run.fits(check, value, at) and collect(value, at, run, seen)
+
+    return alternative
+
+
+def _if_there(name: str, collect: Collect) -> Collect:
+    def dependent(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+        return isinstance(value, dict) and name in value and collect(value, at, run, seen)
+
+    return dependent
+
+
+def _conditional(making: Making, again: Callable[[Place], Collect]) -> Collect:
+    held = making.place.children
+    condition, met = making.compiler.check(held["if"][0]), again(held["if"][0])
+    then = again(held["then"][0]) if "then" in held else None
+    otherwise = again(held["else"][0]) if "else" in held else None
+
+    def conditional(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+        if not run.fits(condition, value, at):
+            return otherwise is not None and otherwise(value, at, run, seen)
+        everything = met(value, at, run, seen)
+        return (then is not None and then(value, at, run, seen)) or everything
+
+    return conditional
+
+
+def _referred(making: Making, keyword: str, target: Place, again: Callable[[Place], Collect]) -> Iterator[Collect]:
+    compiler = making.compiler
+    name = making.place.dynamic_name if keyword == "$dynamicRef" else None
+    made: dict[Place, Collect] = {}
+
+    def referred(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+        found = target if name is None else run.find(name, target)
+        collect = made.get(found)
+        if collect is None:  # made when it is needed: what is referred to may be what is being compiled
+            collect = made[found] = again(found)
+        if not compiler.document.is_dynamic:
+            return collect(value, at, run, seen)
+        run.scope.append(found.resource)
+        everything = collect(value, at, run, seen)
+        run.scope.pop()
+        return everything
+
+    yield referred
+
+
+LAST = (
+    Maker(("unevaluatedItems",), ARRAY, _make_items),
+    Maker(("unevaluatedProperties",), OBJECT, _make_properties),
+)
+"""Checks that come after all others of their schema."""

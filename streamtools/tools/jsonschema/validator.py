@@ -1,0 +1,76 @@
+"""`compile`: a JSON Schema becomes a `Validator`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+from ...errors import SchemaError
+from ...limits import Limits
+from .compiler import Compiler
+from .document import Document
+from .graph import outline
+from .own import OwnValidator
+from .reading import read_schema
+from .run import SchemaProblem
+from .rust import rust_validator
+from .vocabulary import DIALECTS
+
+__all__ = ["Validator", "compile"]
+
+
+class Validator(Protocol):
+    """A schema, ready to judge values. It may be used by several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """What judges: ``jsonschema`` (this package) or ``jsonschema-rs``."""
+        ...
+
+    @property
+    def unenforced(self) -> tuple[str, ...]:
+        """Patterns that are not enforced, a line for each: where, and why."""
+        ...
+
+    def validate(self, value: Any) -> list[SchemaProblem]:
+        """What is wrong with a value, at most 64 problems; empty if it fits."""
+        ...
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether a value fits; the same verdict as `validate`, without the reasons."""
+        ...
+
+
+def compile(
+    schema: Any,
+    *,
+    dialect: Literal["2020-12", "draft-07"] = "2020-12",
+    limits: Limits = Limits(),
+    engine: Literal["own", "auto"] = "own",
+) -> Validator:
+    """Make a validator of a JSON Schema. Nothing is fetched, and no pattern can make it hang.
+
+    A value that is nested too deep for a recursive schema, or takes too much work, has a problem whose keyword is
+    ``limit``. ``format``, ``contentEncoding`` and ``contentMediaType`` are annotations: they do not decide what is
+    valid.
+
+    Args:
+        schema: a dict, True or False: plain JSON, which is copied.
+        dialect: how to read a schema that has no ``$schema``.
+        limits: ``max_schema_bytes``, ``max_schema_nodes``, ``max_schema_depth``, ``max_pattern_chars``, and
+            ``max_validation_steps`` for each value.
+        engine: ``auto`` lets jsonschema-rs say that a value is valid, where it is installed and its verdicts are known
+            to be the same (but it does not count steps); reasons always come from here.
+
+    Raises:
+        SchemaError: it is no valid schema, refers to another document, is of an unknown dialect, or exceeds a limit.
+    """
+    if engine not in ("own", "auto"):
+        raise ValueError(f"the engine is 'own' or 'auto', not {engine!r}")
+    if dialect not in DIALECTS:
+        raise SchemaError(f"the dialect is {' or '.join(map(repr, DIALECTS))}, not {dialect!r}")
+    document = Document(read_schema(schema, limits), DIALECTS[dialect], limits)
+    shape = outline(document, limits)
+    compiler = Compiler(document, limits)
+    check = compiler.compile()
+    own = OwnValidator(check, document, shape.is_recursive, compiler.unenforced, limits)
+    return own if engine == "own" else rust_validator(own, document, shape) or own

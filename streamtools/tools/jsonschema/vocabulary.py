@@ -1,0 +1,215 @@
+"""The keywords of both dialects: which hold schemas and where those apply, and what the others' values have to be.
+
+https://json-schema.org/draft/2020-12/json-schema-core, https://json-schema.org/draft/2020-12/json-schema-validation,
+https://json-schema.org/draft-07/draft-handrews-json-schema-validation-01
+
+Keywords that say nothing about which values are valid (``title``, ``format``, ``contentEncoding``, unknown ones) are
+not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from ...errors import SchemaError
+from .values import is_integer, kind_of
+
+__all__ = ["DIALECTS", "TYPES", "Applicator", "Dialect", "dialect_of"]
+
+Shape = Literal["one", "many", "named", "one_or_many", "named_or_names"]
+"""How a keyword holds its schemas: one, in a list, by name; ``items`` and ``dependencies`` of draft-07 vary."""
+
+Where = Literal["here", "below", "nowhere"]
+"""What a keyword applies its schemas to: the same value, something inside of it, nothing (definitions)."""
+
+TYPES = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}
+"""The values of ``type``, and what a message calls them."""
+
+
+class Applicator(NamedTuple):
+    """A keyword that holds schemas."""
+
+    shape: Shape
+    where: Where
+
+
+class Check(NamedTuple):
+    """What the value of a keyword has to be."""
+
+    fits: Callable[[Any], bool]
+    should: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dialect:
+    """One version of JSON Schema."""
+
+    name: str
+    uri: str
+    """Of its metaschema, without fragment."""
+    applicators: Mapping[str, Applicator]
+    checks: Mapping[str, Check]
+    lone_reference: bool
+    """``$ref`` makes all other keywords beside it void."""
+    fragment_ids: bool
+    """``{"$id": "#name"}`` is what an anchor is elsewhere."""
+
+    def knows(self, keyword: str) -> bool:
+        """Whether the keyword means anything in this dialect."""
+        return keyword in self.applicators or keyword in self.checks
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return is_integer(value) and value >= 0
+
+
+def _is_number(value: Any) -> bool:
+    return kind_of(value) in (int, float)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_types(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in TYPES
+    return _is_names(value) and bool(value) and set(value) <= set(TYPES)
+
+
+def _is_names_by_name(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_names, value.values()))
+
+
+def _is_anchor(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[A-Za-z_][-A-Za-z0-9._]*", value) is not None
+
+
+_TEXT = Check(_is_text, "a string")
+_COUNT = Check(_is_count, "a whole number from 0 on")
+_NUMBER = Check(_is_number, "a number")
+_ANCHOR = Check(_is_anchor, "a name of letters, digits, '-', '_' and '.'")
+
+_CHECKS = {
+    "$ref": _TEXT,
+    "$id": _TEXT,
+    "$schema": _TEXT,
+    "type": Check(_is_types, f"one of {', '.join(TYPES)}, or a list of those"),
+    "enum": Check(lambda value: isinstance(value, list), "a list"),
+    "const": Check(lambda value: True, "any value"),
+    "multipleOf": Check(lambda value: _is_number(value) and value > 0, "a number greater than 0"),
+    "maximum": _NUMBER,
+    "exclusiveMaximum": _NUMBER,
+    "minimum": _NUMBER,
+    "exclusiveMinimum": _NUMBER,
+    "maxLength": _COUNT,
+    "minLength": _COUNT,
+    "pattern": _TEXT,
+    "maxItems": _COUNT,
+    "minItems": _COUNT,
+    "uniqueItems": Check(lambda value: isinstance(value, bool), "true or false"),
+    "maxProperties": _COUNT,
+    "minProperties": _COUNT,
+    "required": Check(_is_names, "a list of strings"),
+}
+
+_CHECKS_2020_12 = {
+    **_CHECKS,
+    "$anchor": _ANCHOR,
+    "$dynamicRef": _TEXT,
+    "$dynamicAnchor": _ANCHOR,
+    "maxContains": _COUNT,
+    "minContains": _COUNT,
+    "dependentRequired": Check(_is_names_by_name, "an object of lists of strings"),
+}
+
+_APPLICATORS = {
+    "properties": Applicator("named", "below"),
+    "patternProperties": Applicator("named", "below"),
+    "additionalProperties": Applicator("one", "below"),
+    "propertyNames": Applicator("one", "below"),
+    "contains": Applicator("one", "below"),
+    "allOf": Applicator("many", "here"),
+    "anyOf": Applicator("many", "here"),
+    "oneOf": Applicator("many", "here"),
+    "not": Applicator("one", "here"),
+    "if": Applicator("one", "here"),
+    "then": Applicator("one", "here"),
+    "else": Applicator("one", "here"),
+    "definitions": Applicator("named", "nowhere"),
+}
+
+_APPLICATORS_2020_12 = {
+    **_APPLICATORS,  # with `definitions`, which its metaschema keeps for older documents
+    "prefixItems": Applicator("many", "below"),
+    "items": Applicator("one", "below"),
+    "dependentSchemas": Applicator("named", "here"),
+    "unevaluatedItems": Applicator("one", "below"),
+    "unevaluatedProperties": Applicator("one", "below"),
+    "$defs": Applicator("named", "nowhere"),
+}
+
+_APPLICATORS_DRAFT_07 = {
+    **_APPLICATORS,
+    "items": Applicator("one_or_many", "below"),
+    "additionalItems": Applicator("one", "below"),
+    "dependencies": Applicator("named_or_names", "here"),
+}
+
+DIALECTS = {
+    dialect.name: dialect
+    for dialect in (
+        Dialect(
+            name="2020-12",
+            uri="https://json-schema.org/draft/2020-12/schema",
+            applicators=_APPLICATORS_2020_12,
+            checks=_CHECKS_2020_12,
+            lone_reference=False,
+            fragment_ids=False,
+        ),
+        Dialect(
+            name="draft-07",
+            uri="http://json-schema.org/draft-07/schema",
+            applicators=_APPLICATORS_DRAFT_07,
+            checks=_CHECKS,
+            lone_reference=True,
+            fragment_ids=True,
+        ),
+    )
+}
+"""By the names that `compile` takes."""
+
+_BY_URI = {dialect.uri.partition("://")[2]: dialect for dialect in DIALECTS.values()}
+
+
+def dialect_of(schema: Any, otherwise: Dialect, pointer: str) -> Dialect:
+    """What the schema's own ``$schema`` says; `otherwise` where it says nothing.
+
+    Raises:
+        SchemaError: it names a dialect that is not known here.
+    """
+    uri = schema.get("$schema") if isinstance(schema, dict) else None
+    if not isinstance(uri, str):
+        return otherwise
+    known = _BY_URI.get(uri.removesuffix("#").partition("://")[2])  # http and https are both written
+    if known is None:
+        names = " and ".join(dialect.uri for dialect in DIALECTS.values())
+        raise SchemaError(
+            f"{uri[:100]!r} is no dialect that is known here; those are {names}", path=f"{pointer}/$schema"
+        )
+    return known
