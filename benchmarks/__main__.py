@@ -15,9 +15,12 @@ from . import (
     bench_concurrency,
     bench_dialects,
     bench_dispatch,
+    bench_exports,
+    bench_jsonschema,
     bench_preview,
     bench_telemetry,
     bench_text,
+    bench_tools,
 )
 from .measure import Figure, environment, record, show
 
@@ -26,10 +29,13 @@ BENCHMARKS = (
     bench_preview,
     bench_arguments,
     bench_dispatch,
+    bench_exports,
     bench_telemetry,
     bench_concurrency,
     bench_bounds,
     bench_dialects,
+    bench_tools,
+    bench_jsonschema,
 )
 
 

@@ -20,7 +20,8 @@ not, because freezing them would cost four times the price of building them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform
 
@@ -349,6 +350,8 @@ class Observation(CausedEvent):
     schema_source: str | None = field(default=None, kw_only=True)
     """Where the tool's schema comes from (``typed_signature``; see `streamtools.tools.SchemaSource`), None if the tool
     is unknown."""
+    owner: str | None = field(default=None, kw_only=True)
+    """Who answers for the tool's schema: of an MCP tool the server's label; None for one derived of a function."""
     schema_present: bool = field(default=False, kw_only=True)
     validated: bool = field(default=False, kw_only=True)
     """The arguments passed the schema."""
@@ -376,26 +379,62 @@ class Observation(CausedEvent):
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         object.__setattr__(self, name, value)
 
-    def report(self) -> str:
-        """The call record in readable lines. Names, outcome and timing; no arguments, no value."""
+    def report(self, *, values: bool = False) -> str:
+        """The call record in readable lines: the eight that every tool call should leave, then what else is known.
+
+        Args:
+            values: show the value itself. By default only its type and size are told, since it may be secret;
+                arguments are in neither.
+        """
         lines = [
-            ("tool", self.tool_name or "(no name)"),
-            ("call id", self.call_id),
+            ("tool_name", self.tool_name or "(no name)"),
+            ("schema_source", self.schema_source or "none"),
+            ("schema_present", _said(self.schema_present)),
+            ("args_validated", _said(self.validated)),
+            ("validation_error", self.validation_error or "none"),
+            ("call_id", self.call_id),
+            ("observation_type", self.observation_type),
+            ("return_value", "none" if self.error is not None else _shown(self.value, whole=values)),
             ("outcome", self.outcome),
-            ("schema", f"{self.schema_source}" if self.schema_present else "absent"),
-            (
-                "validated",
-                "yes" if self.validated else f"no{f' ({self.validation_error})' if self.validation_error else ''}",
-            ),
-            ("observation", self.observation_type),
+        ]
+        if self.boundary == "advisory":
+            lines.append(("boundary", "advisory: no schema was enforced"))
+        lines += [
+            ("validator", self.validator or "none"),
+            ("coercions", ", ".join(self.coercions) or "none"),
             ("duration", "not started" if self.duration is None else f"{self.duration * 1000:.1f} ms"),
             ("attempts", str(self.attempts)),
         ]
         if self.error is not None:
-            lines.append(("error", str(self.error)))
+            lines.append(("error", _safely(str, self.error)))
         if self.still_running:
             lines.append(("still running", "yes, in a thread that was given up"))
-        return "\n".join(f"{label + ':':<15}{text}" for label, text in lines)
+        return "\n".join(f"{label}: {text}" for label, text in lines)
+
+
+_SIZED = (str, bytes, list, tuple, dict, set, frozenset)
+
+
+def _said(fact: bool) -> str:
+    return "true" if fact else "false"
+
+
+def _shown(value: object, *, whole: bool) -> str:
+    """A value for a report: as JSON, or its type and size alone."""
+    if not whole:
+        return f"{type(value).__name__} of {len(value)}" if isinstance(value, _SIZED) else type(value).__name__
+    try:
+        return json.dumps(value, ensure_ascii=False, default=repr)
+    except Exception:  # odd keys, a value that holds itself, or a repr of the user's that fails
+        return _safely(repr, value)
+
+
+def _safely(tell: Callable[[object], str], value: object) -> str:
+    """What `tell` says of a value, whose own code may fail at that."""
+    try:
+        return tell(value)
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"
 
 
 # -- the end -----------------------------------------------------------------------------------------------------

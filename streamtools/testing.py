@@ -1,7 +1,8 @@
-"""For tests of your own: every way of cutting bytes, and a source that does what its script says.
+"""For tests of your own: every way of cutting bytes, and sources and tools that do what their script says.
 
     feed_every_way(StreamDecoder, body)                      the same events however the body is cut, or it fails
     ScriptedSource([b"data: ...", gate, ConnectionError()])  chunks, waits, failures; knows where it was closed
+    FakeTool(get_weather, results=["rain", TimeoutError()])  a tool's schema, results of yours; knows what was called
 
 Nothing here is needed to use the library.
 """
@@ -9,13 +10,15 @@ Nothing here is needed to use the library.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
 
-__all__ = ["Decoder", "Gate", "ScriptedSource", "feed_every_way"]
+from .tools import Binder, Effect, Tool, tool
+
+__all__ = ["Decoder", "FakeTool", "Gate", "ScriptedSource", "feed_every_way"]
 
 Out = TypeVar("Out", covariant=True)
 T = TypeVar("T")
@@ -152,3 +155,73 @@ class ScriptedSource:
         """Close the stream, as its reader must when it wants no more."""
         self.closed = True
         await anyio.lowlevel.checkpoint()
+
+
+class FakeTool:
+    """A tool whose schema is real and whose results are yours. Its arguments are validated as always.
+
+        fake = FakeTool(get_weather, results=["rain", ConnectionError()])
+        async with pipeline(stream, tools=[fake.tool]) as events: ...
+        assert fake.calls == [{"city": "Rome", "days": 1}]
+
+    Args:
+        source: the tool or function that it stands for, whose body never runs; or the name of one that is nowhere else.
+        schema: JSON Schema of the arguments, where `source` is a name; by default any object.
+        results: what the calls return, in the order in which they start (trio starts calls of one turn in any order);
+            an exception is raised, a gate (an event) is waited for before the next of them. A call beyond the last
+            fails. Or a function of the arguments, which returns or raises. Not given, every call returns None.
+        effect: what a second run of a call does, where `source` is a name.
+    """
+
+    def __init__(
+        self,
+        source: Tool | Callable[..., Any] | str,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        results: Iterable[Any] | Callable[[dict[str, Any]], Any] | None = None,
+        effect: Effect = "pure",
+    ) -> None:
+        if isinstance(source, str):
+            given = {"type": "object"} if schema is None else schema
+            source = Tool.from_schema(_stand_in, given, name=source, effect=effect, takes="mapping")
+        elif schema is not None:
+            raise TypeError("FakeTool(schema=...) goes with a name; a tool or function has a schema of its own")
+        original = tool(source)
+        self.tool: Tool = replace(original, fn=self._run, is_async=True, _binder=_ByName(original._binder))
+        """What to put into ``tools=[...]``."""
+        self.calls: list[dict[str, Any]] = []
+        """The validated arguments of each call that ran, by name, in order. A call that was refused is not here."""
+        self._answer = results if callable(results) else None
+        self._results = None if results is None or callable(results) else iter(results)
+
+    async def _run(self, arguments: dict[str, Any]) -> Any:
+        self.calls.append(arguments)
+        await anyio.lowlevel.checkpoint()
+        if self._results is None:
+            return None if self._answer is None else self._answer(arguments)
+        for result in self._results:
+            if isinstance(result, BaseException):
+                raise result
+            if not hasattr(result, "wait"):
+                return result
+            await result.wait()
+        raise AssertionError(f"{self.tool.name} was called {len(self.calls)} times, more often than it has results")
+
+
+def _stand_in(arguments: dict[str, Any]) -> None:
+    """A tool of a test."""
+
+
+class _ByName:
+    """A tool's binder, but for a function that takes the values by name in one dict."""
+
+    injected = ()
+
+    def __init__(self, binder: Binder) -> None:
+        self.schema = binder.schema
+        self.validator_name = binder.validator_name
+        self.validate = binder.validate
+        self.drift = binder.drift
+
+    def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (values,), {}

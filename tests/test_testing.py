@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import pytest
 from streams import chat
 
-from streamtools import RemoteProtocolError, StreamDecoder, StreamEnd, TextDelta, TruncatedStream, pipeline
-from streamtools.testing import ScriptedSource, feed_every_way
+from streamtools import (
+    Observation,
+    RemoteProtocolError,
+    StreamDecoder,
+    StreamEnd,
+    TextDelta,
+    ToolContext,
+    TruncatedStream,
+    pipeline,
+    tool,
+)
+from streamtools.testing import FakeTool, ScriptedSource, feed_every_way
 
 BODY = b"".join(chat(["Hel", "lo"], finish="stop"))
 
@@ -211,3 +222,92 @@ async def test_a_pipeline_that_is_left_closes_the_source_where_it_stands() -> No
     assert source.closed
     assert not source.exhausted
     assert source.position < len(source.script) - 1
+
+
+# -- FakeTool ----------------------------------------------------------------------------------------------------------
+
+
+def get_weather(city: str, ctx: ToolContext, /, days: int = 1) -> str:
+    """Weather."""
+    raise AssertionError("its body never runs")
+
+
+async def observed(fake: FakeTool, *arguments: str) -> list[Observation]:
+    calls = [(f"c{number}", fake.tool.name, text) for number, text in enumerate(arguments)]
+    async with pipeline(ScriptedSource(chat(calls=calls)), tools=[fake.tool]) as events:
+        _ = [event async for event in events]
+    return list(events.turn.observations)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("source", [get_weather, tool(get_weather, effect="pure")])
+async def test_a_fake_tool_has_the_schema_of_what_it_stands_for_and_results_of_its_own(source: Any) -> None:
+    fake = FakeTool(source, results=["rain", {"sun": 1}])
+    assert fake.tool.schema == tool(get_weather).schema
+    assert fake.tool.description == "Weather."
+    (first,) = await observed(fake, '{"city": "Rome"}')
+    (second,) = await observed(fake, '{"city": "Oslo", "days": "2"}')
+    assert (first.value, second.value) == ("rain", {"sun": 1})
+    assert fake.calls == [{"city": "Rome", "days": 1}, {"city": "Oslo", "days": 2}]
+    assert second.validated_args == {"city": "Oslo", "days": 2}
+
+
+@pytest.mark.anyio
+async def test_a_call_that_is_refused_leaves_no_trace_on_a_fake_tool() -> None:
+    fake = FakeTool(get_weather, results=["rain"])
+    seen = await observed(fake, '{"city": 5}', '{"city": "Rome"}', '{"town": "Rome"}')
+    assert [observation.outcome for observation in seen] == ["invalid", "ok", "invalid"]
+    assert fake.calls == [{"city": "Rome", "days": 1}]
+
+
+@pytest.mark.anyio
+async def test_a_fake_tool_raises_what_its_script_says_and_fails_when_it_is_over() -> None:
+    fake = FakeTool(get_weather, results=[ConnectionError("lost")])
+    (first,) = await observed(fake, '{"city": "Rome"}')
+    (second,) = await observed(fake, '{"city": "Oslo"}')
+    assert isinstance(first.error and first.error.__cause__, ConnectionError)
+    assert isinstance(second.error and second.error.__cause__, AssertionError)
+    assert "get_weather was called 2 times" in str(second.error and second.error.__cause__)
+
+
+@pytest.mark.anyio
+async def test_a_fake_tool_may_answer_by_what_it_is_asked() -> None:
+    fake = FakeTool(get_weather, results=lambda arguments: {"Rome": "sun"}[arguments["city"]])
+    known, unknown = await observed(fake, '{"city": "Rome"}', '{"city": "Oslo"}')
+    assert (known.value, unknown.outcome) == ("sun", "failed")
+    assert len(fake.calls) == 2
+
+
+@pytest.mark.anyio
+async def test_a_fake_tool_waits_at_its_gates() -> None:
+    gate = anyio.Event()
+    fake = FakeTool("wait", results=[gate, "done"])
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            results: list[Any] = []
+
+            async def call() -> None:
+                results.append(await fake.tool.run(x=1))
+
+            group.start_soon(call)
+            while not fake.calls:  # a tool tells nobody that it has begun
+                await anyio.lowlevel.checkpoint()
+            assert results == []
+            gate.set()
+    assert results == ["done"]
+
+
+@pytest.mark.anyio
+async def test_a_fake_tool_may_be_nothing_but_a_name() -> None:
+    fake = FakeTool("look")
+    assert (fake.tool.name, fake.tool.effect) == ("look", "pure")
+    assert [seen.value for seen in await observed(fake, '{"anything": 1}')] == [None]
+    assert fake.calls == [{"anything": 1}]
+    strict = FakeTool("look", schema={"type": "object", "required": ["x"]}, effect="once")
+    assert [seen.outcome for seen in await observed(strict, "{}")] == ["invalid"]
+    assert (strict.calls, strict.tool.effect, strict.tool.check()) == ([], "once", [])
+
+
+def test_a_fake_of_a_function_takes_no_other_schema() -> None:
+    with pytest.raises(TypeError, match="goes with a name"):
+        FakeTool(get_weather, schema={})

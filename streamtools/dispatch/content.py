@@ -31,23 +31,29 @@ def value_content(value: Any, max_bytes: int) -> str:
     if len(encoded) <= max_bytes:
         return encoded.decode()
     shown = encoded[:max_bytes].decode("utf-8", "ignore")
-    return f"{shown}\n[cut: the first {max_bytes} of {len(encoded)} bytes]"
+    return f"{shown}\n{_cut(max_bytes, len(encoded))}"
 
 
 def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str]:
     """A tool's own result within the limits, and all of it as one text: what is no text is a placeholder there.
 
-    Text is cut where it ends, with a note. An image or file is whole or not there.
+    Text is cut at the limit, with one note. An image or file is whole or not there. An error begins with ``Error:``,
+    like every other failure, since not every wire has a flag for it.
     """
+    if result.is_error:
+        result = replace(result, blocks=_as_error(result.blocks))
+    whole = sum(len(str.encode(block.text, "utf-8", "replace")) for block in result.blocks if isinstance(block, Text))
     left, media_left = limits.max_result_bytes, limits.max_result_media_bytes
     blocks: list[Block] = []
     texts: list[str] = []
     for block in result.blocks:
         if isinstance(block, Text):
-            size = len(str.encode(block.text, "utf-8", "replace"))
-            if size > left:
-                block = Text(value_content(block.text, max(left, 0)))
-            left -= size
+            if left < 0:
+                continue  # the note about what was cut stands already
+            encoded = str.encode(block.text, "utf-8", "replace")
+            if len(encoded) > left:
+                block = Text(f"{encoded[:left].decode('utf-8', 'ignore')}\n{_cut(limits.max_result_bytes, whole)}")
+            left -= len(encoded)
             texts.append(block.text)
         elif isinstance(block, Media):
             texts.append(block.placeholder())
@@ -56,6 +62,17 @@ def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str]:
                 block = Text(f"{block.placeholder()} [left out: larger than max_result_media_bytes]")
         blocks.append(block)
     return replace(result, blocks=tuple(blocks)), "\n".join(texts)
+
+
+def _as_error(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    first = blocks[0] if blocks else None
+    if not isinstance(first, Text):
+        return (Text("Error: the tool failed."), *blocks)
+    return blocks if first.text.startswith("Error") else (Text(f"Error: {first.text}"), *blocks[1:])
+
+
+def _cut(kept: int, size: int) -> str:
+    return f"[cut: the first {kept} of {size} bytes]"
 
 
 def error_content(error: ToolError, max_bytes: int) -> str:

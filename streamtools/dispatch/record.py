@@ -8,7 +8,7 @@ from typing import Any
 from anyio import CancelScope
 
 from ..content import ToolResult
-from ..errors import InvalidArguments, ToolError
+from ..errors import ToolError
 from ..events import Observation, Outcome
 from ..tools import Bound, Tool
 from ..turn import ToolCall
@@ -55,12 +55,13 @@ class Record:
             result=result,
             index=self.call.index,
             schema_source=self.tool.schema_source if self.tool else None,
-            schema_present=self.tool is not None,
+            owner=self.tool.owner if self.tool else None,
+            schema_present=self.tool is not None and self.tool.boundary == "validated",
             validated=self.bound is not None and self.bound.validated,
             validator=self.tool.validator if self.tool else None,
             boundary=self.tool.boundary if self.tool else "validated",
             coercions=self.bound.coercions if self.bound else (),
-            validation_error=str(error) if isinstance(error, InvalidArguments) else None,
+            validation_error=str(error) if outcome == "invalid" else None,
             validated_args=self.bound.by_name if self.bound else None,
             observation_type="error" if error is not None else type(value).__name__,
             duration=None if started is None else time.monotonic() - started,

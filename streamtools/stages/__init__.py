@@ -16,6 +16,7 @@ Two more are put before ``accumulate`` by who needs them:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..events import Event
@@ -171,7 +172,11 @@ class StageList:
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str = "") -> Chain:
         """A fresh chain for one stream. `id_salt` goes into call ids that have to be made up."""
-        return Chain(entry.make(tools, limits, id_salt) for entry in self._stages)
+        stages = [entry.make(tools, limits, id_salt) for entry in self._stages]
+        for earlier, later in pairwise(stages):
+            if isinstance(later, Validate):
+                later.follows_finalize = type(earlier) is Finalize
+        return Chain(stages)
 
     @property
     def before(self) -> str | None:

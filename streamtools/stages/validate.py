@@ -22,6 +22,8 @@ class Validate:
 
     def __init__(self, tools: Toolset) -> None:
         self._tools = tools
+        self.follows_finalize = False
+        """Nothing stands between this stage and `Finalize`: arguments that are verbatim say what their text says."""
 
     def feed(self, event: Event) -> Iterable[Event]:
         """Take one event."""
@@ -32,7 +34,11 @@ class Validate:
         if tool is None or call.arguments is None:
             return (event,)
         try:
-            bound = tool.validate(self._tools.decode(call.name, call.arguments))
+            arguments = self._tools.decode(call.name, call.arguments)
+            verbatim = self.follows_finalize and arguments is call.arguments and not call.normalizations
+            # Read once more from its own text, a call need not be written again to be validated as JSON.
+            text = call.arguments_text if verbatim and call.kind == "function" else None
+            bound = tool.validate(arguments, text=text)
         except InvalidArguments as error:
             refused = replace(call, status="invalid", problem="invalid_arguments", arguments=None)
             return (replace(event, call=refused, error=error),)

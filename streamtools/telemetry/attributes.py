@@ -159,6 +159,7 @@ class AttributeWriter:
             names.seq_last: observation.seq,
         }
         self._put(found, names.schema_source, observation.schema_source)
+        self._put(found, names.tool_owner, observation.owner)
         if observation.still_running:
             found[names.tool_still_running] = True
         if call is not None:

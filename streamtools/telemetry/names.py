@@ -108,6 +108,7 @@ class Names:
     failure_stage: str = "streamtools.failure_stage"
     """``arguments``, ``lookup``, ``validation``, ``approval``, ``dispatch`` or ``execution``."""
     schema_source: str = "streamtools.schema.source"
+    tool_owner: str = "streamtools.tool.owner"
     schema_present: str = "streamtools.schema.present"
     observation_type: str = "streamtools.observation.type"
     tool_attempts: str = "streamtools.tool.attempts"

@@ -1,18 +1,29 @@
-"""Functions in, tools out: their schemas, and the check of every call's arguments before it runs."""
+"""Functions in, tools out: their schemas, and the check of every call's arguments before it runs.
+
+tool(fn)                  of a typed function, also of a method in a class body, and of a freeform or lazy one
+Tool.from_schema(fn, ...) of a schema that was written by hand or fetched, or of none
+Tool.from_model(m, fn)    of a model that the function takes as a whole
+Toolset(tools)            by name, for one request
+"""
 
 from __future__ import annotations
 
-from .binder import Binder, SchemaSource
+from .audit import validate_tool_class
+from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
 from .context import ToolContext
+from .definition import Bound, Effect, Tool, validate_tool_call
 from .exported import Exported
 from .fingerprint import Grammar
-from .tool import Bound, Effect, Tool, tool
+from .methods import tools_of
+from .tool import tool
 from .toolset import AnyTool, Toolset
 
 __all__ = [
     "AnyTool",
+    "ArgumentsValidator",
     "Binder",
     "Bound",
+    "Coerce",
     "Effect",
     "Exported",
     "Grammar",
@@ -21,4 +32,7 @@ __all__ = [
     "ToolContext",
     "Toolset",
     "tool",
+    "tools_of",
+    "validate_tool_call",
+    "validate_tool_class",
 ]

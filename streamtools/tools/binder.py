@@ -1,18 +1,39 @@
 """What stands between a call's arguments and the function: a `Binder` checks them, types them, and puts them in place.
 
-`Signature` is the binder of a typed function; foreign schemas and models have their own.
+signature.Signature   of a typed function, freeform ones included
+model.ModelBinder     of a model, a dataclass or a TypedDict, which the function takes as a whole
+foreign.Foreign       of a schema that was written by hand or came over a protocol, or of none
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["Binder", "SchemaSource"]
+__all__ = ["ArgumentsValidator", "Binder", "Coerce", "SchemaSource"]
 
 SchemaSource: TypeAlias = Literal["typed_signature", "typed_model", "hand_written", "protocol_fetch"]
 """Where a tool's schema comes from: derived of a function's signature or of a model, written by hand, or fetched over a
 protocol (MCP)."""
+
+Coerce: TypeAlias = Literal["lax", "strict"]
+"""What becomes of an argument of another JSON type than the wanted one (``"1"`` for an integer). ``lax``: it is turned
+into it where nothing is lost, and the call's record says so; ``strict``: the call is refused."""
+
+
+@runtime_checkable
+class ArgumentsValidator(Protocol):
+    """A judge of your own for a tool's arguments, instead of the JSON Schema validator."""
+
+    @property
+    def name(self) -> str:
+        """What the record of each call names as its validator."""
+        ...
+
+    def validate(self, arguments: dict[str, Any], /) -> list[str]:
+        """One line per problem, path and rule (``city: is required but missing``); empty if there is none. The model
+        reads the lines, and logs hold them, so let none quote a value."""
+        ...
 
 
 class Binder(Protocol):
@@ -33,14 +54,22 @@ class Binder(Protocol):
         """Parameters that the dispatcher fills."""
         ...
 
-    def validate(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Values by parameter name, and the coercions that were needed.
+
+        Args:
+            arguments: plain JSON values by name.
+            text: the JSON text that they were parsed from, if it is at hand.
 
         Raises:
             InvalidArguments: they do not fit.
         """
         ...
 
-    def arrange(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` for the function; injected parameters that `values` lacks are left out."""
+    def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """``(args, kwargs)`` for the function: `values` as `validate` gave them, and what is `injected` by name."""
+        ...
+
+    def drift(self) -> list[str]:
+        """Where the schema and the function's signature disagree; empty where one was made of the other."""
         ...

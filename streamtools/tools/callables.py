@@ -9,14 +9,26 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
-from types import UnionType
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from ..errors import ToolDefinitionError
 from .context import ToolContext
 
-__all__ = ["as_function", "checked_name", "inner_function", "is_injected", "parameters_of", "refuse", "reserved_names"]
+__all__ = [
+    "as_function",
+    "called_function",
+    "checked_name",
+    "class_body_of",
+    "inner_function",
+    "is_injected",
+    "mentions",
+    "parameters_of",
+    "refuse",
+    "reserved_names",
+    "returned_by",
+]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
@@ -24,6 +36,11 @@ _INSTEAD_OF_GENERATOR = (
     "; write a function that returns the result, and report what comes before it through ctx.progress(value), "
     "where ctx is a parameter annotated with ToolContext"
 )
+
+_INSTEAD_OF: Mapping[type, str] = {
+    str: ", and options by their names: @tool(name='...')",
+    dict: "; a schema becomes a tool by Tool.from_schema(function, schema)",
+}
 
 
 def refuse(tool: str, why: str, parameter: str | None = None) -> ToolDefinitionError:
@@ -42,8 +59,8 @@ def as_function(target: object) -> Callable[..., Any]:
     if isinstance(target, type):
         raise refuse(name, "is a class; pass a function, or an object that can be called")
     if not callable(target):
-        raise refuse(name, "is not callable; pass a function")
-    inner = inner_function(target)
+        raise refuse(name, "is not callable; pass a function" + _INSTEAD_OF.get(type(target), ""))
+    inner = called_function(target)
     if inspect.isasyncgenfunction(inner):
         raise refuse(name, "is an async generator" + _INSTEAD_OF_GENERATOR)
     if inspect.isgeneratorfunction(inner):
@@ -52,7 +69,15 @@ def as_function(target: object) -> Callable[..., Any]:
 
 
 def inner_function(target: Any) -> Any:
-    """The function that carries name, docstring and annotations: behind a partial, or an object's ``__call__``."""
+    """The function that carries name, docstring and annotations: behind a partial, what an object wraps, or else its
+    ``__call__``."""
+    called = called_function(target)
+    wrapped = inspect.unwrap(target) if called is not target and callable(target) else target
+    return wrapped if inspect.isfunction(wrapped) else called
+
+
+def called_function(target: Any) -> Any:
+    """The function whose body runs: behind a partial, or an object's ``__call__``."""
     while isinstance(target, functools.partial):
         target = target.func
     is_object = callable(target) and not inspect.isroutine(target) and not isinstance(target, type)
@@ -72,6 +97,25 @@ def checked_name(target: Callable[..., Any], name: str | None) -> str:
         rule = "a name is 1 to 64 letters, digits, '_', '.' or '-', and starts with a letter or '_'"
         raise refuse(str(name), f"{rule}; pass tool(..., name='...')")
     return name
+
+
+def returned_by(target: Callable[..., Any]) -> Any:
+    """The type that the function returns, resolved; `Parameter.empty` where it is not said or cannot be told."""
+    inner = inspect.unwrap(inner_function(target))
+    said = getattr(inner, "__annotations__", {}).get("return", inspect.Parameter.empty)
+    if said is inspect.Parameter.empty:
+        return said
+    try:
+        return _as_type(said, _namespace(inner))
+    except Exception:  # the annotation is code of the user's, and only tools with outputs need it
+        return inspect.Parameter.empty
+
+
+def mentions(annotation: Any, kind: type) -> bool:
+    """Whether a type is `kind`, one of its subclasses, or is made of one."""
+    if isinstance(annotation, type) and issubclass(annotation, kind):
+        return True
+    return any(mentions(part, kind) for part in get_args(annotation))
 
 
 def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool) -> list[inspect.Parameter]:
@@ -94,19 +138,34 @@ def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool)
 
 def reserved_names(target: Any) -> frozenset[str]:
     """Names that a ``**kwargs`` entry may not take: every parameter that Python lets be passed by name, also those
-    that are bound, injected or ``self``."""
-    if not isinstance(target, functools.partial):
-        target = inner_function(target)
-    parameters = inspect.signature(target).parameters.values()
-    names = frozenset(p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+    that are injected or ``self``, and those of the wrappers around the function; and all that is bound."""
     if isinstance(target, functools.partial):
-        return names | reserved_names(target.func)
-    return names | reserved_names(target.__func__) if inspect.ismethod(target) else names
+        return frozenset(target.keywords) | reserved_names(target.func)
+    names: set[str] = set()
+    waiting = [called_function(target), inspect.unwrap(target)]
+    while waiting:
+        function = waiting.pop()
+        if inspect.ismethod(function):
+            waiting.append(function.__func__)
+            continue
+        if hasattr(function, "__wrapped__"):
+            waiting.append(function.__wrapped__)
+        names.update(_names_of(function))
+    return frozenset(names)
+
+
+def _names_of(function: Any) -> list[str]:
+    """What may be passed by name to this very function, whatever it wraps."""
+    try:
+        parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+    except (TypeError, ValueError):  # written in C (`functools.lru_cache`), which takes what the wrapped one takes
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
 
 
 def is_injected(parameter: inspect.Parameter, tool: str) -> bool:
     """Whether the dispatcher fills the parameter: its type is `ToolContext`, perhaps optional or annotated."""
-    if not _mentions_context(parameter.annotation):
+    if not mentions(parameter.annotation, ToolContext):
         return False
     kinds = [kind for kind in _alternatives(parameter.annotation) if kind is not type(None)]
     single = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
@@ -117,10 +176,6 @@ def is_injected(parameter: inspect.Parameter, tool: str) -> bool:
 
 def _is_context(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, ToolContext)
-
-
-def _mentions_context(annotation: Any) -> bool:
-    return _is_context(annotation) or any(_mentions_context(part) for part in get_args(annotation))
 
 
 def _alternatives(annotation: Any) -> list[Any]:
@@ -147,31 +202,49 @@ def _require_hints(parameters: list[inspect.Parameter], signature: inspect.Signa
         raise refuse(tool, "has no return annotation; add one (-> None if it returns nothing)")
 
 
+def class_body_of(function: Any) -> Mapping[str, Any] | None:
+    """The names of the class body that the function is being defined in; None if no such body is at work."""
+    enclosing, _, _ = str(getattr(function, "__qualname__", "")).rpartition(".")
+    if not enclosing or enclosing.endswith("<locals>"):
+        return None
+    return next((names for names in _frames(enclosing) if names.get("__qualname__") == enclosing), None)
+
+
 def _namespace(function: Any) -> dict[str, Any]:
-    """The names that annotations of the function may use: those of its module, and, while the function that it is
-    defined in still runs, those of that function."""
-    enclosing, is_local, _ = getattr(function, "__qualname__", "").rpartition(".<locals>.")
-    local_names: Mapping[str, Any] = {}
-    frame = sys._getframe() if is_local else None
-    while frame is not None and not local_names:
-        if frame.f_code.co_qualname == enclosing:
-            local_names = frame.f_locals
+    """The names that annotations of the function may use: those of its module, and those of the functions and the class
+    body that it is defined in, while they still run."""
+    found: dict[str, Any] = dict(getattr(function, "__globals__", {}))
+    *scopes, _ = str(getattr(function, "__qualname__", "")).split(".")
+    for depth in range(1, len(scopes) + 1):
+        if scopes[depth - 1] != "<locals>":
+            found.update(next(_frames(".".join(scopes[:depth])), {}))
+    found.update((param.__name__, param) for param in getattr(function, "__type_params__", ()))
+    return found
+
+
+def _frames(qualname: str) -> Iterator[Mapping[str, Any]]:
+    """The local names of the code called `qualname` that is at work now, innermost first."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_qualname == qualname:
+            yield frame.f_locals
         frame = frame.f_back
-    type_params = {param.__name__: param for param in getattr(function, "__type_params__", ())}
-    return {**getattr(function, "__globals__", {}), **local_names, **type_params}
 
 
 def _resolved(parameter: inspect.Parameter, namespace: dict[str, Any], tool: str) -> Any:
     """The annotation as a type. Each is resolved alone, so that the error can name the parameter."""
     if parameter.annotation is parameter.empty:
         return parameter.empty
-
-    def holder() -> None: ...
-
-    holder.__annotations__ = {"it": parameter.annotation}
     try:
-        return get_type_hints(holder, namespace, include_extras=True)["it"]
+        return _as_type(parameter.annotation, namespace)
     except Exception as error:  # the annotation is code of the user's
         why = f"its annotation {parameter.annotation!r} cannot be resolved ({error})"
         hint = "it must exist at run time, so do not import it under `if TYPE_CHECKING:`"
         raise refuse(tool, f"{why}; {hint}", parameter.name) from error
+
+
+def _as_type(annotation: Any, namespace: dict[str, Any]) -> Any:
+    def holder() -> None: ...
+
+    holder.__annotations__ = {"it": annotation}
+    return get_type_hints(holder, namespace, include_extras=True)["it"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .tool import Tool
+from .definition import Tool
 
 __all__ = ["Exported"]
 

@@ -16,10 +16,17 @@ class Grammar:
     """What the text of a freeform tool has to match.
 
     https://platform.openai.com/docs/guides/function-calling#context-free-grammars
+
+    Raises:
+        ValueError: the syntax is another one.
     """
 
     syntax: Literal["lark", "regex"]
     definition: str
+
+    def __post_init__(self) -> None:
+        if self.syntax not in ("lark", "regex"):
+            raise ValueError(f"Grammar(syntax={self.syntax!r}): the syntax must be 'lark' or 'regex'")
 
 
 def fingerprint(

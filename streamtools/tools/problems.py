@@ -13,17 +13,30 @@ The rules are pydantic's own words, except where those quote the input. What a v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
 from pydantic_core import ErrorDetails, ValidationError, from_json
 from pydantic_core.core_schema import ErrorType
 
-__all__ = ["decode_strings", "describe"]
+from ..errors import InvalidArguments
+
+__all__ = [
+    "MAX_PROBLEMS",
+    "WITHHELD",
+    "decode_strings",
+    "describe",
+    "dotted",
+    "listed",
+    "locate",
+    "refusal",
+    "rule_of_a_check",
+]
 
 MAX_PROBLEMS = 16  # lines; a list of a thousand bad items says nothing more than its first ones
 MAX_RULE_CHARS = 300  # one rule: a Literal or pattern may be long
 MAX_KEY_CHARS = 64  # one key in a path: the model chose it
+MAX_PATH_CHARS = 700  # a whole path: ten long keys
 
 _REQUIRED = frozenset({"missing", "missing_keyword_only_argument"})
 
@@ -40,7 +53,7 @@ _REWRITTEN = {
 
 _OWN_WORDS = frozenset({"value_error", "assertion_error", "mapping_type", "iteration_error", "get_attribute_error"})
 _BUILT_IN = frozenset(get_args(ErrorType)) - _OWN_WORDS
-_WITHHELD = "was refused by the tool's own check"
+WITHHELD = "was refused by the tool's own check"
 
 _ARRAY: tuple[type, ...] = (list,)
 _OBJECT: tuple[type, ...] = (dict,)
@@ -63,6 +76,28 @@ _WANTED = {
 _Path = tuple[str | int, ...]
 
 
+def refusal(tool: str, lines: Sequence[str]) -> InvalidArguments:
+    """The error that refuses a call, from its problems."""
+    return InvalidArguments(f"invalid arguments for {tool}: " + "; ".join(lines), problems=lines)
+
+
+def listed(lines: Sequence[str]) -> list[str]:
+    """The first 16 lines, each once and of bounded length, and how many more there are."""
+    return _counted(lines[:MAX_PROBLEMS], len(lines))
+
+
+def _counted(first: Iterable[str], count: int) -> list[str]:
+    kept = dict.fromkeys(_cut(line, MAX_RULE_CHARS + MAX_PATH_CHARS) for line in first)
+    rest = count - MAX_PROBLEMS
+    return [*kept, f"and {rest} more"] if rest > 0 else list(kept)
+
+
+def rule_of_a_check(said: str, given: Any) -> str:
+    """What a check of the user's says, unless it repeats something of what it was given."""
+    words = said[:MAX_RULE_CHARS]
+    return WITHHELD if not words or _repeats(words, given) else words
+
+
 def describe(error: ValidationError, arguments: dict[str, Any], takes: Iterable[str]) -> list[str]:
     """One line per problem, in the order of the schema; linear in the arguments.
 
@@ -72,20 +107,18 @@ def describe(error: ValidationError, arguments: dict[str, Any], takes: Iterable[
         takes: the names of the tool's arguments, for the line about one that it does not have.
     """
     details = error.errors(include_url=False)
-    lines = dict.fromkeys(_line(item, arguments, takes) for item in details[:MAX_PROBLEMS])
-    rest = len(details) - MAX_PROBLEMS
-    return [*lines, f"and {rest} more"] if rest > 0 else list(lines)
+    return _counted([_line(item, arguments, takes) for item in details[:MAX_PROBLEMS]], len(details))
 
 
 def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[str, ...]:
     """Decode the strings that hold the JSON text of the array or object that `error` says belongs in their place.
 
-    `arguments` is changed in place. Returns what was done, ``people: json_string`` for each; only once: strings inside
-    what was decoded stay strings. Nothing else is ever coerced here.
+    `arguments` is changed in place. Returns what was done, ``people: json_string`` for each, at most 16 and a line that
+    counts the rest; only once: strings inside what was decoded stay strings. Nothing else is ever coerced here.
     """
-    done = []
+    done: list[_Path] = []
     for item in error.errors(include_url=False, include_context=False, include_input=False):
-        path, _, value = _locate(item, arguments)
+        path, _, value = locate(item, arguments)
         wanted = _WANTED.get(item["type"], ())
         if not path or not wanted or not isinstance(value, str):
             continue
@@ -95,20 +128,20 @@ def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[s
             continue  # no JSON: the problem stays what it is
         if isinstance(decoded, wanted):
             _descend(arguments, path[:-1])[path[-1]] = decoded
-            done.append(f"{_dotted(path)}: json_string")
-    return tuple(done)
+            done.append(path)
+    return tuple(_counted([f"{dotted(path)}: json_string" for path in done[:MAX_PROBLEMS]], len(done)))
 
 
 def _line(item: ErrorDetails, arguments: dict[str, Any], takes: Iterable[str]) -> str:
-    path, labels, _ = _locate(item, arguments)
-    where = _dotted(path) or "the arguments"
+    path, labels, _ = locate(item, arguments)
+    where = dotted(path) or "the arguments"
     if item["type"] == "extra_forbidden" and len(path) == 1:
         names = ", ".join(takes)
         return f"{where}: is no argument of this tool, which takes {names or 'none'}"
-    return f"{where}{_alternative(labels)}: {_rule(item)}"
+    return f"{where}{_alternative(labels)}: {_rule(item, arguments)}"
 
 
-def _rule(item: ErrorDetails) -> str:
+def _rule(item: ErrorDetails, arguments: dict[str, Any]) -> str:
     kind = item["type"]
     if kind in _REQUIRED:
         return "is required but missing"
@@ -116,12 +149,17 @@ def _rule(item: ErrorDetails) -> str:
         return _REWRITTEN[kind].format_map(item.get("ctx", {}))
     words = item["msg"]
     if kind not in _BUILT_IN:
-        words = words.removeprefix("Value error, ").removeprefix("Assertion failed, ")[:MAX_RULE_CHARS]
-        return _WITHHELD if not words or _repeats(words, item["input"]) else words
+        words = words.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        # What the check was given, and of the rest, which it may have seen as well, what can hardly be there by chance.
+        return WITHHELD if _quotes(words, arguments) else rule_of_a_check(words, item["input"])
     words = words.removeprefix("Input ")
     if words[1:2].islower():  # "String should ...", but not "URL should ..."
         words = words[0].lower() + words[1:]
-    return words if len(words) <= MAX_RULE_CHARS else words[:MAX_RULE_CHARS] + "..."
+    return _cut(words, MAX_RULE_CHARS)
+
+
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else text[:chars] + "..."
 
 
 def _repeats(words: str, given: Any) -> bool:
@@ -133,6 +171,12 @@ def _repeats(words: str, given: Any) -> bool:
     tokens = set(re.findall(r"\w+", words))
     telling = [token for token in tokens if len(token) > 3 or not token.isalpha()]
     return any(leaf in words or any(token in leaf for token in telling) for leaf in _leaves(given))
+
+
+def _quotes(words: str, given: Any) -> bool:
+    """Whether a text holds a value of the input that is longer than a common word or number."""
+    words = words.casefold()
+    return any(len(leaf) > 5 and leaf in words for leaf in _leaves(given))
 
 
 def _leaves(given: Any) -> Iterator[str]:
@@ -148,7 +192,7 @@ def _leaves(given: Any) -> Iterator[str]:
             yield str(value).casefold()
 
 
-def _locate(item: ErrorDetails, arguments: dict[str, Any]) -> tuple[_Path, list[str], Any]:
+def locate(item: ErrorDetails, arguments: dict[str, Any]) -> tuple[_Path, list[str], Any]:
     """Where the problem is: the path that exists in the arguments, and pydantic's names for the alternative that was
     tried there (a union's member, ``[key]``), which its location mixes in."""
     path: list[str | int] = []
@@ -186,8 +230,8 @@ def _alternative(labels: list[str]) -> str:
     return f" (as {names[-1]})" if names else ""
 
 
-def _dotted(path: _Path) -> str:
-    """``people[0].age``; a key that is no plain word is quoted, a long one cut."""
+def dotted(path: _Path) -> str:
+    """``people[0].age``; a key that is no plain word is quoted, a long key or path is cut."""
     parts = []
     for part in path:
         if isinstance(part, int):
@@ -195,6 +239,5 @@ def _dotted(path: _Path) -> str:
         elif re.fullmatch(r"[\w-]{1,64}", part):
             parts.append(f".{part}")
         else:
-            cut = part if len(part) <= MAX_KEY_CHARS else part[:MAX_KEY_CHARS] + "..."
-            parts.append(f"[{cut!r}]")
-    return "".join(parts).removeprefix(".")
+            parts.append(f"[{_cut(part, MAX_KEY_CHARS)!r}]")
+    return _cut("".join(parts).removeprefix("."), MAX_PATH_CHARS)

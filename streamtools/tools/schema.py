@@ -9,10 +9,10 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import Parameter
 from types import GenericAlias
-from typing import Annotated, Any, Unpack, cast, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Unpack, cast, get_args, get_origin
 
 import typing_extensions
 from pydantic import ConfigDict, Field
@@ -29,14 +29,22 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", PydanticExperimentalWarning)
     from pydantic.experimental.arguments_schema import generate_arguments_schema
 
-__all__ = ["compile_parameters"]
+__all__ = ["Compiled", "JsonSchema", "at_once", "compile_parameters", "leaves_a_choice", "one_line"]
 
 _ROOT_KEYS = ("type", "properties", "required", "additionalProperties", "$defs")
 
 
-def compile_parameters(
-    parameters: list[Parameter], tool: str, descriptions: Mapping[str, str]
-) -> tuple[SchemaValidator, dict[str, Any]]:
+class Compiled(NamedTuple):
+    """What is made of types, once."""
+
+    validator: SchemaValidator
+    schema: dict[str, Any]
+    """JSON Schema 2020-12: a closed object of plain JSON."""
+    chooses: bool
+    """See `leaves_a_choice`."""
+
+
+def compile_parameters(parameters: Sequence[Parameter], tool: str, descriptions: Mapping[str, str]) -> Compiled:
     """Validator and JSON Schema of a tool's arguments.
 
     Args:
@@ -50,7 +58,7 @@ def compile_parameters(
     try:
         core = _core_schema(parameters)
         validator = SchemaValidator(core, CoreConfig(allow_inf_nan=False, hide_input_in_errors=True))
-        schema = _Generator().generate(core)
+        schema = JsonSchema().generate(core)
     except Exception as error:  # pydantic's errors, and whatever hooks in the user's types raise
         raise _refused(parameters, tool, error) from error
     wire_names = _wire_names(core, tool)
@@ -60,10 +68,10 @@ def compile_parameters(
             schema["properties"][wire_names[parameter.name]].setdefault("description", text)
         if _unpacked(parameter) and _has_required(schema, wire_names[parameter.name]):
             schema.setdefault("required", []).append(wire_names[parameter.name])
-    return validator, {key: schema[key] for key in _ROOT_KEYS if key in schema}
+    return Compiled(validator, {key: schema[key] for key in _ROOT_KEYS if key in schema}, leaves_a_choice(core))
 
 
-class _Generator(GenerateJsonSchema):
+class JsonSchema(GenerateJsonSchema):
     """pydantic's generator, for a closed object without the titles that it makes up ("Max Results")."""
 
     # Both leave something out that a model need not know: an alternative that JSON cannot say, and a default that is
@@ -71,9 +79,11 @@ class _Generator(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic has it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
+        """Never: a field has a title only where one was written."""
         return False
 
     def arguments_v3_schema(self, schema: ArgumentsV3Schema) -> JsonSchemaValue:
+        """The arguments as a closed object."""
         json_schema = super().arguments_v3_schema(schema)
         for name, property_schema in json_schema["properties"].items():
             if property_schema.get("title") == self.get_title_from_name(name):
@@ -81,6 +91,7 @@ class _Generator(GenerateJsonSchema):
         return {**json_schema, "additionalProperties": False}
 
     def encode_default(self, dft: Any) -> Any:
+        """The default as JSON; what is none raises, and is left out."""
         value = super().encode_default(dft)
         try:
             json.dumps(value, allow_nan=False)
@@ -89,18 +100,84 @@ class _Generator(GenerateJsonSchema):
         return value
 
 
-def _core_schema(parameters: list[Parameter]) -> CoreSchema:
+_SCALARS = frozenset(
+    {"none", "bool", "int", "float", "decimal", "str", "bytes", "literal", "enum", "uuid", "url"}
+    | {"date", "time", "datetime", "timedelta"}
+)
+_MAY_DIFFER = frozenset({"function-wrap", "function-plain", "lax-or-strict"})
+_NO_SCHEMAS = frozenset({"default", "metadata", "serialization", "expected", "members", "config"})
+
+
+def leaves_a_choice(core: Any) -> bool:
+    """Whether strict and lax validation may both succeed and give different values.
+
+    So it is with unions of anything but scalars, with validators that may catch an error, with defaults that stand in
+    for one, and with types that have a schema for each.
+    """
+    return any(map(_chooses, _nodes(core)))
+
+
+def _nodes(core: Any) -> Iterator[dict[str, Any]]:
+    """The schemas in a core schema, its definitions among them; without recursion."""
+    waiting, seen = [core], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, (dict, list, tuple)) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(value for key, value in node.items() if key not in _NO_SCHEMAS)
+        else:
+            waiting.extend(node)
+
+
+def at_once(core: Any) -> Any:
+    """The core schema with a list wherever pydantic has an iterator that validates its items only when they are asked
+    for: by then the call has been accepted, and its record would have nothing but a spent iterator.
+
+    Raises:
+        TypeError: there is one in a pydantic model, whose validator is made already.
+    """
+    if not any(node.get("type") == "generator" for node in _nodes(core)):
+        return core
+    if any(
+        inner.get("type") == "generator"
+        for node in _nodes(core)
+        if node.get("type") == "model"
+        for inner in _nodes(node)
+    ):
+        raise TypeError("a field of a model is an Iterable, whose items nobody checks in time; write list or Sequence")
+    return _with_lists(core)
+
+
+def _with_lists(node: Any) -> Any:
+    if isinstance(node, dict):
+        copied = {key: value if key in _NO_SCHEMAS else _with_lists(value) for key, value in node.items()}
+        return {**copied, "type": "list"} if node.get("type") == "generator" else copied
+    return type(node)(map(_with_lists, node)) if isinstance(node, (list, tuple)) else node
+
+
+def _chooses(node: dict[str, Any]) -> bool:
+    kind = node.get("type")
+    if kind == "union":
+        choices = (choice[0] if isinstance(choice, tuple) else choice for choice in node["choices"])
+        return node.get("mode") == "left_to_right" or any(choice.get("type") not in _SCALARS for choice in choices)
+    return kind in _MAY_DIFFER or node.get("on_error", "raise") != "raise"
+
+
+def _core_schema(parameters: Sequence[Parameter]) -> CoreSchema:
     core = generate_arguments_schema(_stand_in(parameters), "arguments-v3", config=ConfigDict(allow_inf_nan=False))
     # Set here and not in the config, which from pydantic 2.12 on would close the TypedDicts inside, too.
     _arguments(core)["extra_behavior"] = "forbid"
-    return core
+    return cast(CoreSchema, at_once(core))
 
 
 def _arguments(core: CoreSchema) -> ArgumentsV3Schema:
     return cast(ArgumentsV3Schema, core["schema"] if core["type"] == "definitions" else core)
 
 
-def _stand_in(parameters: list[Parameter]) -> Callable[..., Any]:
+def _stand_in(parameters: Sequence[Parameter]) -> Callable[..., Any]:
     """A function that takes by keyword what the tool takes."""
 
     def stand_in() -> None: ...
@@ -161,18 +238,19 @@ def _note(annotation: Any) -> str | None:
     return next((note for note in annotation.__metadata__ if isinstance(note, str)), None)
 
 
-def _refused(parameters: list[Parameter], tool: str, error: Exception) -> Exception:
+def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Exception:
     """The error that names the parameter which has no schema: the first that has none alone."""
     for parameter in parameters:
         try:
             core = _core_schema([parameter])
             SchemaValidator(core)
-            _Generator().generate(core)
+            JsonSchema().generate(core)
         except Exception as alone:
-            return refuse(tool, f"no schema can be made of its type: {_one_line(alone)}", parameter.name)
-    return refuse(tool, f"no schema can be made of its parameters: {_one_line(error)}")
+            return refuse(tool, f"no schema can be made of its type: {one_line(alone)}", parameter.name)
+    return refuse(tool, f"no schema can be made of its parameters: {one_line(error)}")
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """An exception's text in one line, without pydantic's advertisement."""
     text = str(error).partition("\n\nFor further information")[0]
     return " ".join(text.split())

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from .callables import refuse
+from .definition import Tool
 from .exported import Exported
-from .tool import Tool, tool
+from .tool import tool
 
 __all__ = ["AnyTool", "Toolset"]
 
@@ -50,7 +51,7 @@ class Toolset(Mapping[str, "Tool | None"]):
             if given.rewritten:
                 self._decoders[name] = given.decode
         else:
-            made = given if isinstance(given, Tool) else tool(given)
+            made = given if isinstance(given, Tool) else tool()(given)  # not `tool(None)`, which is a decorator
             name = made.name
         if name in self._tools:
             raise refuse(name, "another tool has this name; pass tool(..., name='...')")

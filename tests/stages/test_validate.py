@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sansio import BUILT
 from streams import anthropic, chat
 
 from streamtools import Event, StreamDecoder, ToolCall, ToolCallEnd, ToolCallReady, tool
 from streamtools.errors import InvalidArguments
+from streamtools.stages import DEFAULT
+from streamtools.tools import Exported
 
 
 @tool
@@ -82,3 +86,66 @@ def test_a_plain_function_serves_as_a_tool() -> None:
 
     assert end_of(events_of("{}", BUILT[0], book)).call.problem == "invalid_arguments"
     assert end_of(events_of('{"city": "Oslo"}', BUILT[0], book)).call.status == "ready"
+
+
+class Redact:
+    """Changes the arguments of a call, in place or anew, after they were read."""
+
+    def __init__(self, *, in_place: bool) -> None:
+        self.in_place = in_place
+
+    def feed(self, event: Event) -> list[Event]:
+        if not isinstance(event, ToolCallEnd) or event.call.arguments is None:
+            return [event]
+        if self.in_place:
+            event.call.arguments["city"] = "***"
+            return [event]
+        return [replace(event, call=replace(event.call, arguments={"city": "***"}))]
+
+    def finish(self) -> list[Event]:
+        return []
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("where", ["insert_after finalize", "insert_before validate"])
+def test_a_stage_between_finalize_and_validate_has_the_last_word_about_the_arguments(
+    where: str, in_place: bool
+) -> None:
+    """The text of a call is not read again where somebody may have changed what it said."""
+    how, name = where.split()
+    stages = getattr(DEFAULT, how)(name, Redact(in_place=in_place))
+    decoder = StreamDecoder(tools=[book], stages=stages)
+    body = chat(calls=[("a", "book", '{"city": "Oslo"}')])
+    events = [event for item in body for event in decoder.feed(item)] + decoder.finish()
+    (ready,) = (event for event in events if isinstance(event, ToolCallReady))
+    assert ready.invocation.by_name["city"] == "***"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"city": "Oslo"}',
+        '"{\\"city\\": \\"Oslo\\"}"',
+        '```json\n{"city": "Oslo"}\n```',
+        '{"city": "x", "city": "Oslo"}',
+    ],
+)
+def test_verbatim_and_normalised_arguments_are_validated_alike(text: str) -> None:
+    (ready,) = (event for event in events_of(text) if isinstance(event, ToolCallReady))
+    assert ready.invocation.by_name == {"city": "Oslo", "nights": 1, "tags": None}
+
+
+def test_a_call_through_an_exported_tool_is_validated_as_it_was_decoded() -> None:
+    shouting = Exported(
+        tool=book,
+        target="t",
+        name="book_it",
+        payload={},
+        decode=lambda arguments: {"city": str(arguments["town"])},
+        rewritten=True,
+    )
+    decoder = StreamDecoder(tools=[shouting])
+    body = chat(calls=[("a", "book_it", '{"town": "Oslo"}')])
+    events = [event for item in body for event in decoder.feed(item)] + decoder.finish()
+    (ready,) = (event for event in events if isinstance(event, ToolCallReady))
+    assert ready.invocation.by_name["city"] == "Oslo"

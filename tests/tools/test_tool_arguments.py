@@ -139,7 +139,7 @@ def test_values_reach_the_function_with_their_types() -> None:
     assert bound.kwargs["unique"] == {"a"}
     assert bound.kwargs["by_number"] == {1: "x"}
     assert bound.by_name["mode"] == "fast"
-    assert bound.coercions == ()
+    assert bound.coercions == ("number: string to integer",)
 
 
 def test_arguments_are_validated_as_json_so_strict_models_take_dates_and_tuples() -> None:

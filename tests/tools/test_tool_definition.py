@@ -411,9 +411,9 @@ def _generator(x: int) -> Iterator[int]:
         (Library.method, "self", r"tool\(instance\.method\)"),
         (Library.__dict__["for_class"], None, r"tool\(Class\.method\)"),
         (Library, None, "is a class"),
-        ("get_weather", None, "is not callable"),
+        ("get_weather", None, r"is not callable.*@tool\(name="),
+        ({"type": "object"}, None, r"is not callable.*Tool\.from_schema\("),
         (lambda: None, None, r"pass tool\(\.\.\., name='\.\.\.'\)"),
-        (tool(get_weather), None, "is a tool already"),
         (min, None, "has no signature to read"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamtools.errors import ToolDefinitionError
-from streamtools.tools import Tool, Toolset, tool
+from streamtools.tools import Exported, Tool, Toolset, tool
 
 
 def look(query: str) -> str:
@@ -59,3 +59,27 @@ def test_a_function_that_cannot_be_a_tool_is_refused() -> None:
 
     with pytest.raises(ToolDefinitionError, match="nameless"):
         Toolset([nameless])
+    with pytest.raises(ToolDefinitionError, match="tool 'NoneType': is not callable; pass a function"):
+        Toolset([None])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("rewritten", [True, False])
+def test_an_exported_tool_stands_under_the_name_that_the_model_knows(rewritten: bool) -> None:
+    given = Exported(
+        tool=find,
+        target="t",
+        name="find_it",
+        payload={},
+        decode=lambda arguments: {"query": arguments["q"]},
+        rewritten=rewritten,
+    )
+    tools = Toolset([given])
+    assert tools["find_it"] is find
+    assert "find" not in tools
+    sent = {"q": "x"}
+    decoded = tools.decode("find_it", sent)
+    assert decoded == ({"query": "x"} if rewritten else sent)
+    assert (decoded is sent) is not rewritten
+    assert Toolset(tools).decode("find_it", sent) == decoded
+    with pytest.raises(TypeError, match=r"write tools=\[\.\.\.\]"):
+        Toolset(given)  # type: ignore[arg-type]

@@ -1,0 +1,91 @@
+"""One call without a stream: `Tool.run` and `Tool.run_json`.
+
+The call goes through the same stages and the same dispatcher as one that came over a wire, so that outcome, record and
+rules (sizes, timeouts, threads, what the model is told) are the same. It runs in the caller's task.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..errors import InvalidArguments, ToolFailed
+from ..events import Event, Observation, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallStart
+from ..limits import Limits
+from ..stages import DEFAULT
+from ..tools import Tool, Toolset
+from ..tools.problems import refusal
+from ..tools.typed import as_json
+from ..turn import ToolCall
+from .dispatcher import Dispatcher
+
+__all__ = ["run", "run_json"]
+
+
+async def run(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """The tool's value; see `Tool.run`."""
+    seen = await run_json(tool, arguments, call_id=None, limits=Limits())
+    error = seen.error
+    if error is None:
+        return seen.value
+    # A cancellation that the tool let out must not be taken for one of the caller's task.
+    raise error.__cause__ if isinstance(error, ToolFailed) and isinstance(error.__cause__, Exception) else error
+
+
+async def run_json(
+    tool: Tool[..., Any], arguments: Mapping[str, Any] | str | bytes, *, call_id: str | None, limits: Limits
+) -> Observation:
+    """The call's record; see `Tool.run_json`."""
+    tools = Toolset([tool])
+    host = _Host()
+    dispatcher = Dispatcher(tools, limits, "early", host, host.waiting.append)
+    for event in _events(tool, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
+        dispatcher.on_event(event)
+    for start in host.waiting:
+        await start()
+    assert host.observation is not None, "a call that was announced is observed"
+    return host.observation
+
+
+def _events(
+    tool: Tool[..., Any], tools: Toolset, arguments: Mapping[str, Any] | str | bytes, call_id: str, limits: Limits
+) -> list[Event]:
+    """What a stream with this call alone would have given."""
+    try:
+        text = _text(tool.name, arguments)
+    except InvalidArguments as error:
+        call = ToolCall(call_id=call_id, name=tool.name, status="invalid", problem="malformed_json")
+        return [ToolCallStart(call_id, tool.name), ToolCallEnd(call, error)]
+    chain = DEFAULT.build(tools, limits)
+    fragment = ToolCallFragment(id=call_id, name=tool.name, arguments=text, start=True, end=True)
+    return [*chain.feed(fragment), *chain.feed(StreamEnd(finish="tool_calls", complete=True))]
+
+
+def _text(name: str, arguments: Mapping[str, Any] | str | bytes) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return (arguments if isinstance(arguments, bytes) else as_json(name, arguments)).decode()
+    except UnicodeDecodeError:  # its text quotes what came
+        raise refusal(name, ["the arguments: should be UTF-8"]) from None
+
+
+class _Host:
+    """The step of a call that has none."""
+
+    def __init__(self) -> None:
+        self.run_id = f"run_{uuid.uuid4().hex}"
+        self.number = 0
+        self.waiting: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self.observation: Observation | None = None
+
+    def emit(self, event: Event) -> None:
+        """Keep the last word; nobody asks for the others."""
+        if isinstance(event, Observation):
+            self.observation = event
+
+    def around_tool(self, call_id: str) -> Iterable[AbstractContextManager[object]]:
+        """Nothing: there are no observers."""
+        return ()

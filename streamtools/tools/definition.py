@@ -1,0 +1,325 @@
+"""`Tool`: a function that a model can call, with its name, its text and its schema."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, overload
+
+from typing_extensions import ParamSpec, TypeVar
+
+from ..errors import InvalidArguments
+from ..limits import Limits
+from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
+from .context import ToolContext
+from .fingerprint import Grammar, fingerprint
+from .placement import NO_VALUES
+
+if TYPE_CHECKING:
+    from ..events import Observation
+    from .foreign import Check, Takes
+
+__all__ = ["Bound", "Call", "Effect", "Tool", "validate_tool_call"]
+
+P = ParamSpec("P", default=...)
+Q = ParamSpec("Q")
+R = TypeVar("R", default=Any)
+
+Effect = Literal["pure", "idempotent", "once"]
+"""What a second run of the same call does. ``pure``: nothing, it only computes or looks up. ``idempotent``: nothing
+more than the first. ``once``: it must not happen, the careful default. When a call may start, and whether it may be
+retried, follows from it."""
+
+
+@dataclass(slots=True)
+class Bound:
+    """Valid arguments, typed as the function wants them. Not frozen, which would cost more than validating them; nobody
+    changes it."""
+
+    args: tuple[Any, ...] = field(repr=False)
+    """To pass by position; injected parameters are not among them."""
+    kwargs: dict[str, Any] = field(repr=False)
+    """To pass by name; injected parameters are not among them."""
+    by_name: dict[str, Any] = field(repr=False)
+    """Every argument by its parameter's name, defaults included."""
+    coercions: tuple[str, ...] = ()
+    """What had to be coerced to make the arguments fit: path and kind (``people: json_string``)."""
+    validated: bool = True
+    """A schema was enforced; False behind an advisory boundary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
+class Tool(Generic[P, R]):
+    """A function with a name, a text and a schema, made by `tool`. It can still be called as the function.
+
+    Pass it to ``pipeline(..., tools=[...])``, and `to` ``(target)`` to the provider's request.
+    """
+
+    name: str
+    """The name under which the model calls it."""
+    description: str = field(repr=False)
+    """What the model reads about it: the prose of the docstring."""
+    effect: Effect = "once"
+    """What a second run of the same call does."""
+    timeout: float | None = None
+    """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
+    fn: Callable[P, R] = field(repr=False)
+    """The function that runs."""
+    is_async: bool = field(repr=False)
+    """`fn` is a coroutine function; others run in a thread."""
+    kind: Literal["function", "custom"] = field(default="function", repr=False)
+    """``custom``: a freeform tool, which takes one raw text (its argument ``input``) instead of an object."""
+    grammar: Grammar | None = field(default=None, repr=False)
+    """What the text of a ``custom`` tool has to match, for providers that can hold the model to it."""
+    schema_source: SchemaSource = field(default="typed_signature", repr=False)
+    """Where the schema comes from, for the record of each call."""
+    owner: str | None = field(default=None, repr=False)
+    """Who answers for a schema that was written by hand."""
+    boundary: Literal["validated", "advisory"] = field(default="validated", repr=False)
+    """``advisory``: there is no schema that could be enforced; only the tool's own check stands before it."""
+    title: str | None = field(default=None, repr=False)
+    """A name for people."""
+    output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    """JSON Schema of what the tool returns, where that is known. Do not change it."""
+    annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
+    _binder: Binder = field(repr=False)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema (2020-12, unless its ``$schema`` says otherwise) of the arguments. A fresh copy: change it as
+        you like."""
+        return copy.deepcopy(self._binder.schema)
+
+    @property
+    def validator(self) -> str | None:
+        """The name of what judges the arguments (``pydantic``, ``jsonschema``); None where nothing does."""
+        return self._binder.validator_name
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that the model reads about the tool: name, description, schemas, grammar. The same in every
+        process; another one as soon as anything changes."""
+        return fingerprint(self.name, self.description, self._binder.schema, self.output_schema, self.grammar)
+
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function itself: nothing is validated, injected or recorded."""
+        return self.fn(*args, **kwargs)
+
+    if TYPE_CHECKING:
+        # In a class body `@tool` makes a `ToolMethod`, which binds. Type checkers take that for a Tool, and are told
+        # here how one binds. They think the same of a static method's, so call that on the class: `Library.close(9)`.
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Tool[P, R]: ...
+        @overload
+        def __get__(self: Tool[Concatenate[Any, Q], R], instance: object, owner: type) -> Tool[Q, R]: ...
+        def __get__(self, instance: Any, owner: type) -> Any: ...
+
+    @staticmethod
+    def from_schema(
+        fn: Callable[..., Any],
+        schema: Mapping[str, Any] | None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        owner: str | None = None,
+        effect: Effect = "once",
+        timeout: float | None = None,
+        takes: Takes = "keywords",
+        schema_source: SchemaSource = "hand_written",
+        output_schema: Mapping[str, Any] | None = None,
+        annotations: Mapping[str, Any] = NO_VALUES,
+        title: str | None = None,
+        validator: ArgumentsValidator | None = None,
+        check: Check | None = None,
+        coerce: Coerce = "lax",
+        limits: Limits = Limits(),
+    ) -> Tool[..., Any]:
+        """A tool with a schema that was not derived of its function: written by hand, or fetched over a protocol.
+
+        The schema is kept and enforced as it stands (2020-12, or draft-07 by its ``$schema``), so it has to have an
+        owner: `check` tells where it has drifted from the function.
+
+        Args:
+            fn: the function, sync or async. Parameters annotated with `ToolContext` are filled when it runs.
+            schema: JSON Schema of the arguments; copied. None if there is none: then the boundary is advisory, the
+                model may send any object, and `check` is all that stands before the function.
+            name: the tool's name; by default the function's.
+            description: what the model reads; by default the prose of the function's docstring. ``""`` for none.
+            owner: who answers for the schema.
+            effect: what a second run of the same call does.
+            timeout: seconds that one run may take.
+            takes: ``keywords`` calls ``fn(**arguments)``; ``mapping`` calls ``fn(arguments)``, with one dict.
+            schema_source: for the record of each call.
+            output_schema: JSON Schema of what the function returns.
+            annotations: hints in MCP's words.
+            title: a name for people.
+            validator: judges the arguments instead of the JSON Schema validator; its name is in each record.
+            check: is called with the arguments before the function runs. Raising a ``ValueError`` or `ToolError`, or
+                returning False, refuses the call as ``invalid``; it must not block, or change what it is given.
+            coerce: ``lax`` decodes a string that holds the JSON text of an array or object where the schema wants one
+                and refuses the string, and records it; ``strict`` does not.
+            limits: how large the schema may be.
+
+        Raises:
+            SchemaError: the schema is none, refers to another document, or exceeds a limit.
+            ToolDefinitionError: the function cannot take the arguments; or there is neither schema nor check.
+        """
+        from .making import Options, of_schema  # which makes Tools
+
+        options = Options(name=name, effect=effect, timeout=timeout, coerce=coerce)
+        return of_schema(
+            fn,
+            schema,
+            options,
+            description=description,
+            takes=takes,
+            validator=validator,
+            check=check,
+            limits=limits,
+            owner=owner,
+            schema_source=schema_source,
+            output_schema=output_schema,
+            annotations=annotations,
+            title=title,
+        )
+
+    @staticmethod
+    def from_model(
+        model: type[Any],
+        fn: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        effect: Effect = "once",
+        timeout: float | None = None,
+        coerce: Coerce = "lax",
+        title: str | None = None,
+        annotations: Mapping[str, Any] = NO_VALUES,
+    ) -> Tool[..., Any]:
+        """A tool whose arguments are the fields of a model, which the function takes as a whole.
+
+        Args:
+            model: a pydantic ``BaseModel``, a dataclass or a ``TypedDict``.
+            fn: the function, sync or async; its one parameter, injected ones aside, gets the instance.
+            name: the tool's name; by default the function's.
+            description: what the model reads; by default the function's docstring, else the model's.
+            effect: what a second run of the same call does.
+            timeout: seconds that one run may take.
+            coerce: see `tool`.
+            title: a name for people.
+            annotations: hints in MCP's words.
+
+        Raises:
+            ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its
+                annotation is the model is not checked.
+        """
+        from .making import Options, of_model  # which makes Tools
+
+        options = Options(name=name, effect=effect, timeout=timeout, coerce=coerce)
+        return of_model(model, fn, options, description=description, title=title, annotations=annotations)
+
+    def check(self) -> list[str]:
+        """Where the function, its docstring and a schema that was written by hand have drifted apart; empty if nowhere.
+
+        One line per parameter that is missing in the schema, superfluous, required on one side only, or of another
+        type; per pattern that is not enforced, because no engine runs it in linear time; and, for a derived schema,
+        per parameter that only the docstring knows.
+        """
+        return self._binder.drift()
+
+    def validate(self, arguments: Mapping[str, Any], *, text: str | None = None) -> Bound:
+        """Check a call's arguments, and turn them into the Python values that the function wants.
+
+        Args:
+            arguments: plain JSON values by name. They are not changed, and no part of them is kept.
+            text: the JSON text that `arguments` were parsed from, if it is at hand: it saves writing them again. It has
+                to say the same, and neither NaN nor a number beyond a float.
+
+        Raises:
+            InvalidArguments: they do not fit; its ``problems`` say where and why, for the model to read.
+        """
+        values, coercions = self._binder.validate(arguments, text)
+        args, kwargs = self._binder.arrange(values, NO_VALUES)
+        return Bound(args, kwargs, values, coercions, self.boundary == "validated")
+
+    def complete(self, bound: Bound, ctx: ToolContext) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """``(args, kwargs)`` for one run: `bound` with `ctx` wherever the function asks for a `ToolContext`."""
+        injected = self._binder.injected
+        if not injected:
+            return bound.args, bound.kwargs
+        return self._binder.arrange(bound.by_name, dict.fromkeys(injected, ctx))
+
+    def run(self, /, **arguments: Any) -> Coroutine[Any, Any, Any]:
+        """Run one call as a pipeline would, and return the tool's value: ``await tool.run(city="Rome")``.
+
+        The arguments are validated; a sync function runs in a thread, within the timeout.
+
+        Raises:
+            InvalidArguments: they do not fit.
+            ToolError: it timed out, or reported an error of its own wording.
+            Exception: what the tool raised; or why its value cannot be written as JSON, for a model to read.
+        """
+        from ..dispatch.alone import run  # the layer above: here for `tool.run(...)`
+
+        return run(self, arguments)
+
+    def run_json(
+        self, arguments: Mapping[str, Any] | str | bytes, *, call_id: str | None = None, limits: Limits = Limits()
+    ) -> Coroutine[Any, Any, Observation]:
+        """Run one call as a pipeline would, and return its record (await it): outcome, value, what the model reads.
+
+        Nothing is raised for the call: bad arguments, a timeout, a tool that fails are outcomes.
+
+        Args:
+            arguments: a JSON object, or its text as a model would write it. A freeform tool's is
+                ``{"input": text}``.
+            call_id: the call's identity; made up by default.
+            limits: times, sizes and threads.
+        """
+        from ..dispatch.alone import run_json  # the layer above: here for `tool.run_json(...)`
+
+        return run_json(self, arguments, call_id=call_id, limits=limits)
+
+    def to(self, target: str, *, strict: bool = False) -> Any:
+        """The tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its own).
+
+        Args:
+            target: the wire's name: ``openai.chat_completions``, ``anthropic.messages`` and so on. Gemini's goes into
+                the list ``functionDeclarations`` of a tool, any other into the request's list of tools.
+            strict: the form that the provider holds the model to.
+
+        Raises:
+            ExportError: the target is unknown, or cannot carry this tool; or the payload alone does not do, since what
+                the model sends has to be turned back: then use `streamtools.exports.export_all`.
+        """
+        from ..exports import payload  # the layer above: here for `tool.to(...)`
+
+        return payload(self, target, strict=strict)
+
+
+class Call(Protocol):
+    """A call as far as validation looks at it: `ToolCall` is one."""
+
+    @property
+    def name(self) -> str:
+        """The tool that is called."""
+        ...
+
+    @property
+    def arguments(self) -> Mapping[str, Any] | None:
+        """Its arguments; None where there are none that could run."""
+        ...
+
+
+def validate_tool_call(call: Call, tool: Tool) -> bool:
+    """Whether the call is one of this tool's and its arguments fit."""
+    if call.name != tool.name or call.arguments is None:
+        return False
+    try:
+        tool.validate(call.arguments)
+    except InvalidArguments:
+        return False
+    return True

@@ -1,0 +1,177 @@
+"""A schema that nobody derived of the function: written by hand, fetched over a protocol, or none at all.
+
+The schema is enforced as it stands; no model is built of it, since a model says less or something else than its schema.
+What judges the arguments is our JSON Schema validator or one of the user's, and a check of the user's may follow. Where
+there is no schema, that check is all there is: the boundary is advisory, and every record says so.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from ..errors import InvalidArguments, ToolError
+from . import problems
+from .binder import ArgumentsValidator, Coerce
+from .drift import drift
+from .enforce import Enforced
+from .placement import NO_VALUES, Placement
+from .typed import as_json, from_text, refuse_not_finite
+
+__all__ = ["Check", "Foreign", "Takes"]
+
+T = TypeVar("T")
+
+Takes: TypeAlias = Literal["keywords", "mapping"]
+"""How the function takes the arguments: each under its own name, or all in one dict."""
+
+Check: TypeAlias = Callable[[dict[str, Any]], object]
+"""A check of the user's: raises a ``ValueError`` or `ToolError`, or returns False, to refuse the arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """What a tool with a foreign schema takes, and how its function is called."""
+
+    tool: str
+    """The tool's name, for errors."""
+    schema: dict[str, Any]
+    """As it was given. Do not change it."""
+    judge: Enforced | ArgumentsValidator | None
+    check: Check | None
+    coerce: Coerce
+    takes: Takes
+    placement: Placement
+    names: frozenset[str]
+    """The function's parameters that an argument may be passed to."""
+
+    @property
+    def validator_name(self) -> str | None:
+        """What judges the arguments; None where nothing does."""
+        return None if self.judge is None else self.judge.name
+
+    @property
+    def injected(self) -> tuple[str, ...]:
+        """Parameters that the dispatcher fills."""
+        return self.placement.injected
+
+    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """A copy of the arguments as they came, and the strings in it that had to be decoded.
+
+        Raises:
+            InvalidArguments: the validator or the check refuses them, or the function has no such parameter.
+        """
+        values = self._copied(arguments, text)
+        coercions = self._judged(values)
+        if self.takes == "keywords" and (lines := self._misplaced(values)):
+            raise self._refusal(lines)
+        if self.check is not None and self._asked(_verdict, self.check, values) is False:
+            raise self._refusal([f"the arguments: {problems.WITHHELD}"])
+        return values, coercions
+
+    def arrange(
+        self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """``(args, kwargs)`` for the function."""
+        placement = self.placement
+        if self.takes == "mapping":
+            return placement.arrange({placement.named[0].name: values}, injected)
+        if placement.var_keyword is not None:
+            extra = {key: value for key, value in values.items() if key not in self.names}
+            values = {key: value for key, value in values.items() if key in self.names}
+            values[placement.var_keyword] = extra
+        return placement.arrange(values, injected)
+
+    def drift(self) -> list[str]:
+        """Where the schema and the function's signature disagree, and what of the schema is not enforced."""
+        lines = [] if self.takes == "mapping" else drift(self.schema, self.placement)
+        if isinstance(self.judge, Enforced):
+            lines += [f"{what}; it is not enforced" for what in self.judge.unenforced]
+        return lines
+
+    def _copied(self, arguments: Mapping[str, Any], text: str | None) -> dict[str, Any]:
+        if text is not None:
+            return from_text(self.tool, text)
+        data = as_json(self.tool, arguments)
+        if b"NaN" in data or b"Infinity" in data:
+            refuse_not_finite(self.tool, data)
+        return from_text(self.tool, data)
+
+    def _judged(self, values: dict[str, Any]) -> tuple[str, ...]:
+        """What had to be decoded."""
+        judge = self.judge
+        if judge is None:
+            return ()
+        if isinstance(judge, Enforced):
+            lines, decoded = judge.judge(values, decode=self.coerce == "lax")
+        else:
+            lines, decoded = self._asked(_lines, judge.validate, values), ()
+        if lines:
+            raise self._refusal(lines)
+        return decoded
+
+    def _misplaced(self, values: dict[str, Any]) -> list[str]:
+        """What the schema lets pass, and the function would choke on."""
+        placement, names = self.placement, self.names
+        extra = [key for key in values if key not in names]
+        lines = [
+            f"{problems.dotted((p.name,))}: is required but missing"
+            for p in placement.named
+            if p.default is p.empty and p.name not in values
+        ]
+        if placement.var_keyword is None:
+            rule = f"is no argument of this tool, which takes {', '.join(p.name for p in placement.named) or 'none'}"
+        else:
+            extra, rule = placement.clashes(extra), "is a parameter of the tool itself, and cannot be set here"
+        return [*lines, *(f"{problems.dotted((key,))}: {rule}" for key in extra)]
+
+    def _asked(self, read: Callable[[Any], T], ask: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> T:
+        """What code of the user's says about the arguments, as `read` takes it; it may also refuse them by raising."""
+        try:
+            return read(ask(values))
+        except InvalidArguments as error:
+            raise self._refusal(error.problems or [f"the arguments: {_text(error)}"]) from error
+        except ToolError as error:  # its text is for the model
+            raise self._refusal([f"the arguments: {_text(error)}"]) from error
+        except ValueError as error:  # perhaps pydantic's, whose text quotes the value
+            raise self._refusal([f"the arguments: {problems.rule_of_a_check(_text(error), values)}"]) from None
+        except Exception as error:
+            problem = f"the arguments: the tool's own check raised {type(error).__name__}"
+            raise self._refusal([problem]) from error
+
+    def _refusal(self, lines: list[str] | tuple[str, ...]) -> InvalidArguments:
+        return problems.refusal(self.tool, problems.listed(lines))
+
+
+def _verdict(said: object) -> object:
+    """What a check returned. A coroutine has checked nothing, so it lets nothing pass.
+
+    Raises:
+        TypeError: it is one.
+    """
+    if inspect.isawaitable(said):
+        if inspect.iscoroutine(said):
+            said.close()
+        raise TypeError("the check is async, and it has to be a plain function")
+    return said
+
+
+def _lines(said: object) -> list[str]:
+    """What a validator returned; what is no list of lines is no consent.
+
+    Raises:
+        TypeError: it is none.
+    """
+    said = _verdict(said)
+    if not isinstance(said, (list, tuple)) or not all(isinstance(line, str) for line in said):
+        raise TypeError(f"the validator returned a {type(said).__name__}, and it has to return a list of lines")
+    return list(said)
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # code of the user's
+        return problems.WITHHELD

@@ -1,0 +1,168 @@
+"""Arguments against what pydantic made of types: typed values out, or what is wrong with them.
+
+Whatever the policy, the value is the one that pydantic's lax validation gives. ``lax`` validates strictly first, which
+tells for the same price whether anything has to be coerced; ``strict`` takes nothing else.
+
+A strict success is the lax value too, unless the types leave a choice: of a union's models lax validation takes the one
+with the most fields, which may be one that is not strictly valid. Such schemas are validated both ways (`chooses`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
+
+from ..errors import InvalidArguments
+from . import problems
+from .binder import Coerce
+from .coercions import BY_LAX_RULES, coercions_of
+
+__all__ = ["TypedArguments", "as_json", "from_text", "refuse_not_finite"]
+
+_NO_JSON = "the arguments: should be plain JSON, without lone surrogates or too deep nesting"
+_NOT_FINITE = "the arguments: should hold no NaN and no Infinity"
+
+
+def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
+    """Arguments as JSON text.
+
+    Raises:
+        InvalidArguments: they are no object of plain JSON values.
+    """
+    if type(arguments) is not dict:
+        if not isinstance(arguments, Mapping):
+            raise problems.refusal(tool, [f"the arguments: should be an object, not {type(arguments).__name__}"])
+        arguments = dict(arguments)
+    try:
+        return to_json(arguments)
+    except ValueError:  # its text quotes the value
+        raise problems.refusal(tool, [_NO_JSON]) from None
+
+
+def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
+    """The arguments that a JSON text says.
+
+    Raises:
+        InvalidArguments: it is none, or nested too deep to be read.
+    """
+    try:
+        arguments: dict[str, Any] = from_json(data)
+    except ValueError:  # its text may quote what came
+        raise problems.refusal(tool, [_NO_JSON]) from None
+    return arguments
+
+
+def refuse_not_finite(tool: str, text: bytes) -> None:
+    """Refuse the NaN and the Infinity that Python's floats may be and JSON has no word for. Ask for it where one of the
+    words is in the text: perhaps it is inside a string, which parsing tells.
+
+    Raises:
+        InvalidArguments: there is one.
+    """
+    try:
+        from_json(text, allow_inf_nan=False)
+    except ValueError:
+        raise problems.refusal(tool, [_NOT_FINITE]) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedArguments:
+    """A pydantic validator for a tool's arguments, and the policy of coercion."""
+
+    tool: str
+    """The tool's name, for errors."""
+    validator: SchemaValidator
+    coerce: Coerce
+    chooses: bool
+    """Whether strict and lax validation may both succeed and differ; see `schema.leaves_a_choice`."""
+    takes: tuple[str, ...]
+    """The names of the arguments, for the line about one that the tool does not have."""
+
+    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[Any, tuple[str, ...]]:
+        """What the validator makes of the arguments, and the coercions that were needed.
+
+        They are validated as the JSON that they are, so that a string is a date where one is wanted, and values of no
+        declared type are copies: a tool that changes them does not change the record of the call.
+
+        Raises:
+            InvalidArguments: they do not fit the schema.
+        """
+        data = as_json(self.tool, arguments) if text is None else text
+        value: Any
+        coercions: tuple[str, ...] = ()
+        try:
+            value = self.validator.validate_json(data, strict=True)
+        except ValidationError as error:
+            if self.coerce == "strict":
+                raise self._misfit(error, from_text(self.tool, data)) from None
+            value, coercions = self._coerced(data, error)
+        except Exception as error:
+            raise self._crashed(error) from error
+        else:
+            if self.chooses and self.coerce == "lax":
+                value, coercions = self._chosen(data, value)
+        if type(data) is bytes and (b"NaN" in data or b"Infinity" in data):
+            refuse_not_finite(self.tool, data)
+        return value, coercions
+
+    def _coerced(self, data: str | bytes, strict: ValidationError) -> tuple[Any, tuple[str, ...]]:
+        """By lax rules; if those do not do either, with strings decoded where an array or object belongs: models send
+        those."""
+        try:
+            value = self._run(data)
+        except ValidationError as error:
+            arguments = from_text(self.tool, data)
+            decoded = problems.decode_strings(error, arguments)
+            if not decoded:
+                raise self._misfit(error, arguments) from None
+            value, more = self._decoded(arguments)
+            return value, decoded + more
+        return value, coercions_of(strict, from_text(self.tool, data), value)
+
+    def _decoded(self, arguments: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
+        data = to_json(arguments)
+        try:
+            value = self._run(data)
+        except ValidationError as error:
+            raise self._misfit(error, arguments) from None
+        try:
+            self._run(data, strict=True)
+        except ValidationError as strict:
+            return value, coercions_of(strict, arguments, value)
+        return value, ()
+
+    def _chosen(self, data: str | bytes, strict: Any) -> tuple[Any, tuple[str, ...]]:
+        """Lax validation's own choice, beside which strict validation's says whether it took a coercion."""
+        try:
+            value = self._run(data)
+        except ValidationError as error:
+            raise self._misfit(error, from_text(self.tool, data)) from None
+        differs = not _same(value, strict) and _same(value, self._run(data))
+        return value, (BY_LAX_RULES,) if differs else ()
+
+    def _run(self, data: str | bytes, *, strict: bool | None = None) -> Any:
+        try:
+            return self.validator.validate_json(data, strict=strict)
+        except ValidationError:
+            raise
+        except Exception as error:
+            raise self._crashed(error) from error
+
+    def _crashed(self, error: Exception) -> InvalidArguments:
+        """A validator of the user's failed, other than by refusing."""
+        return problems.refusal(self.tool, [f"the arguments: the tool's own check raised {type(error).__name__}"])
+
+    def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:
+        # Raised `from None`: pydantic's own error quotes what came.
+        return problems.refusal(self.tool, problems.describe(error, arguments, takes=self.takes))
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two validated values are equal; also where their own comparison fails, since that says nothing."""
+    try:
+        return bool(one == other)
+    except Exception:  # code of the user's
+        return True
