@@ -1,0 +1,202 @@
+"""`export_all`: the tools of one request together, within what the provider takes of a request."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any, Literal, overload
+
+from ..errors import ExportError
+from ..tools import Exported, Tool
+from .budgets import REQUEST_LIMITS, RequestLimits, counts
+from .exporting import Options, exported, tool_of
+from .targets import Target, find
+
+__all__ = ["Exports", "export_all"]
+
+Strictness = Literal["where_possible"] | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exports(Sequence[Exported]):
+    """The tools of one request, exported: a sequence for ``pipeline(..., tools=exports)``, with what the request needs.
+
+    It is kept for the next request with the same tools, so do not change the payloads of its items; `payloads` and
+    `request` are yours to extend, and `copy` gives payloads to do with as you like.
+    """
+
+    target: str
+    """The target's name."""
+    fallbacks: Mapping[str, str] = field(default_factory=dict)
+    """The reason, by the tool's name, for each one that could not be strict where that was possible for others."""
+    _items: tuple[Exported, ...] = field(repr=False)
+    _target: Target = field(repr=False)
+
+    @property
+    def payloads(self) -> list[dict[str, Any]]:
+        """The entries for the request's list of tools: a list of your own, of entries of your own to add keys to
+        (``cache_control``). What is inside the entries is shared: change a `copy`."""
+        return [dict(one.payload) for one in self._items]
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """All that the request says about its tools, by its field: ``client.chat(..., **exports.request)``. Gemini's
+        declarations are wrapped, Bedrock's are in ``toolConfig``, and what makes Gemini and Cohere strict is there."""
+        return self._target.request(self.payloads, any(one.strict for one in self._items))
+
+    @property
+    def losses(self) -> dict[str, tuple[str, ...]]:
+        """By the tool's name, what of its schema the target cannot say; tools without losses are left out."""
+        return {one.tool.name: one.losses for one in self._items if one.losses}
+
+    def copy(self) -> list[dict[str, Any]]:
+        """The payloads, copied through and through."""
+        return copy.deepcopy(self.payloads)
+
+    @overload
+    def __getitem__(self, index: int) -> Exported: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Exported, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Exported | tuple[Exported, ...]:
+        return self._items[index]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+def export_all(
+    tools: Iterable[Tool[..., Any] | Callable[..., Any]],
+    target: str,
+    *,
+    strict: Strictness = False,
+    limits: RequestLimits | None = None,
+) -> Exports:
+    """The tools of a request in a provider's own shapes, in the order given. Computed once for the same tools.
+
+    Args:
+        tools: made by `streamtools.tool`, or functions to make tools of.
+        target: see `export`.
+        strict: True for all, or ``where_possible``: as many as can be, in the order given; `Exports.fallbacks` tells
+            why not the others. Where strictness is a matter of the whole request (Cohere, Gemini), it is all or none.
+        limits: what the endpoint takes of one request; by default what the provider documents (`REQUEST_LIMITS`).
+
+    Raises:
+        ExportError: a tool cannot be carried, two have one name, or the limits are exceeded.
+        ToolDefinitionError: something is no tool, and none can be made of it.
+        TypeError: these are no tools to go through.
+    """
+    if not isinstance(strict, bool) and strict != "where_possible":
+        raise ExportError(f"strict must be True, False or 'where_possible', not {strict!r}")
+    if isinstance(tools, (str, Tool, Exported)) or not isinstance(tools, Iterable):
+        what = type(tools).__name__
+        raise TypeError(f"export_all() takes a list of tools, not a single {what}; write export_all([...], {target!r})")
+    made = tuple(tool_of(one) for one in tools)
+    return _export_all(made, target, strict, limits)
+
+
+@lru_cache(maxsize=16)  # the sets of tools that an application uses at a time; they are kept alive by it
+def _export_all(
+    tools: tuple[Tool[..., Any], ...], target: str, strict: Strictness, limits: RequestLimits | None
+) -> Exports:
+    found, asked = find(target, strict is True)
+    if strict == "where_possible" and found.strict is None:
+        find(target, True)  # raises
+    limits = limits or REQUEST_LIMITS.get(found.name, RequestLimits())
+    if limits.tools is not None and len(tools) > limits.tools:
+        raise ExportError(f"{found.name} takes {limits.tools} tools in a request, not {len(tools)}")
+    batch = _Batch(found, limits)
+    if strict != "where_possible" or asked:
+        batch.add_all(tools, strict=asked)
+    elif found.strict_request:
+        batch = _all_or_none(tools, found, limits)
+    else:
+        batch.add_where_possible(tools)
+    return Exports(target=found.name, fallbacks=batch.fallbacks, _items=tuple(batch.items), _target=found)
+
+
+def _all_or_none(tools: Sequence[Tool[..., Any]], target: Target, limits: RequestLimits) -> _Batch:
+    """Strict if all can be, since the request is strict or is not."""
+    batch = _Batch(target, limits)
+    batch.add_where_possible(tools)
+    if batch.fallbacks:
+        reason = f"{target.name} is strict for a whole request, and cannot be for {', '.join(batch.fallbacks)}"
+        fallbacks = {one.name: batch.fallbacks.get(one.name, reason) for one in tools}
+        batch = _Batch(target, limits)
+        batch.add_all(tools, strict=False)
+        batch.fallbacks = fallbacks
+    return batch
+
+
+class _Batch:
+    """A request's tools, one after the other."""
+
+    def __init__(self, target: Target, limits: RequestLimits) -> None:
+        self.target = target
+        self.limits = limits
+        self.items: list[Exported] = []
+        self.fallbacks: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        """The tools' own names by those that the model calls."""
+        self.used = dict.fromkeys((one.name for one in fields(RequestLimits)), 0)
+
+    def add(self, tool: Tool[..., Any], *, strict: bool) -> None:
+        one = exported(tool, self.target, Options(strict=strict))
+        if tool.name in self.names.values():
+            raise ExportError(f"two tools are called {tool.name!r}; pass tool(..., name='...') to one of them")
+        if one.name in self.names:
+            rule = self.target.names
+            assert rule is not None, "only a rule changes names"
+            name = rule.fitted(tool.name, self.names)
+            if name in self.names:
+                raise ExportError(f"the tools {tool.name!r} and {self.names[name]!r} would both be called {name!r}")
+            one = exported(tool, self.target, Options(strict=strict, name=name))
+        if strict:
+            self._use(one)
+        self.names[one.name] = tool.name
+        self.items.append(one)
+
+    def add_all(self, tools: Iterable[Tool[..., Any]], *, strict: bool) -> None:
+        for one in tools:
+            self.add(one, strict=strict)
+
+    def add_where_possible(self, tools: Iterable[Tool[..., Any]]) -> None:
+        for one in tools:
+            try:
+                self.add(one, strict=True)
+            except ExportError as error:
+                self.fallbacks[one.name] = str(error)
+                self.add(one, strict=False)
+
+    def _use(self, one: Exported) -> None:
+        """Count a strict tool.
+
+        Raises:
+            ExportError: it is too much; nothing has been counted then.
+        """
+        if "custom" in (one.tool.kind, one.payload.get("type")) and self.target.custom is not None:
+            return  # its text is held to a grammar, not to a schema
+        schema: Any = one.payload
+        for step in self.target.schema_at:
+            schema = schema.get(step, {})
+        found = counts(schema)
+        more = {
+            "tools": 0,
+            "strict_tools": 1,
+            "optional_properties": found.optional_properties,
+            "unions": found.unions,
+            "properties": found.properties,
+        }
+        for what, count in more.items():
+            limit = getattr(self.limits, what)
+            if limit is not None and self.used[what] + count > limit:
+                words = what.replace("_", " ")
+                raise ExportError(
+                    f"tool {one.tool.name!r}: {self.target.name} takes {limit} {words} in the strict tools of a "
+                    f"request; with this one it would be {self.used[what] + count}"
+                )
+        for what, count in more.items():
+            self.used[what] += count

@@ -1,0 +1,123 @@
+"""What differs between two schemas, or between one tool as two providers see it.
+
+`diff` compares any two JSON values place by place: a schema with the one it was yesterday, or, with `targets.parts`,
+what two providers are told of one tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic_core import to_json
+
+__all__ = ["Change", "diff"]
+
+MAX_SHOWN = 120
+"""Characters of one value in a line of `Change`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference."""
+
+    path: str
+    """JSON pointer of the place; ``""`` is the whole."""
+    kind: Literal["added", "removed", "changed"]
+    before: Any = None
+    """None if it was added."""
+    after: Any = None
+    """None if it was removed."""
+
+    def __str__(self) -> str:
+        place = self.path or "/"
+        if self.kind == "added":
+            return f"+ {place}: {_shown(self.after)}"
+        if self.kind == "removed":
+            return f"- {place}: {_shown(self.before)}"
+        return "~ {}: {} -> {}".format(place, *_both_shown(self.before, self.after))
+
+
+def diff(before: Any, after: Any) -> list[Change]:
+    """The differences between two JSON values, in the order of the first; linear in their sizes.
+
+    Objects are compared by key, whatever the order. Lists of plain values (``required``, ``enum``) are compared as sets
+    of their members, other lists by position.
+    """
+    return list(_changes(before, after, ""))
+
+
+def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        yield from _of_objects(before, after, path)
+    elif isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
+        yield from _of_lists(before, after, path)
+    elif not _same(before, after):
+        yield Change(path=path, kind="changed", before=before, after=after)
+
+
+def _of_objects(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[Change]:
+    for key, value in before.items():
+        place = f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}"
+        if key in after:
+            yield from _changes(value, after[key], place)
+        else:
+            yield Change(path=place, kind="removed", before=value)
+    for key, value in after.items():
+        if key not in before:
+            place = f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}"
+            yield Change(path=place, kind="added", after=value)
+
+
+def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Change]:
+    if all(_is_plain(value) for value in (*before, *after)):
+        olds, news = ({(type(value), value): None for value in values} for values in (before, after))
+        for key in olds:
+            if key not in news:
+                yield Change(path=path, kind="removed", before=key[1])
+        for key in news:
+            if key not in olds:
+                yield Change(path=path, kind="added", after=key[1])
+        return
+    for position in range(max(len(before), len(after))):
+        place = f"{path}/{position}"
+        if position >= len(after):
+            yield Change(path=place, kind="removed", before=before[position])
+        elif position >= len(before):
+            yield Change(path=place, kind="added", after=after[position])
+        else:
+            yield from _changes(before[position], after[position], place)
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, (Mapping, list, tuple))
+
+
+def _same(before: Any, after: Any) -> bool:
+    return type(before) is type(after) and bool(before == after)
+
+
+def _shown(value: Any) -> str:
+    text = _text(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
+
+
+def _both_shown(before: Any, after: Any) -> tuple[str, str]:
+    """Two values; of long ones the part around their first difference, which else would stand behind the cut."""
+    old, new = _text(before), _text(after)
+    if max(len(old), len(new)) <= MAX_SHOWN:
+        return old, new
+    same = next((at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(0, same - MAX_SHOWN // 4)
+    return _excerpt(old, start), _excerpt(new, start)
+
+
+def _excerpt(text: str, start: int) -> str:
+    end = start + MAX_SHOWN
+    cut = f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"
+    return cut if cut == text else f"{cut} ({len(text)} characters)"
+
+
+def _text(value: Any) -> str:
+    return to_json(value, fallback=repr).decode()

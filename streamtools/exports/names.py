@@ -1,0 +1,53 @@
+"""Names that a target takes, for those that it does not: the same in every process, and never two alike."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+__all__ = ["NameRule"]
+
+_DIGITS = 6
+"""Of the hash at the end of a changed name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameRule:
+    """The names that a target takes for tools or for properties."""
+
+    start: str
+    """The first character, as the inside of a character class."""
+    rest: str
+    """The characters after it, likewise."""
+    length: int
+    """The most characters."""
+
+    @property
+    def pattern(self) -> str:
+        """As a regular expression."""
+        return f"[{self.start}][{self.rest}]{{0,{self.length - 1}}}"
+
+    def takes(self, name: str) -> bool:
+        """Whether `name` may stay as it is."""
+        return re.fullmatch(self.pattern, name) is not None
+
+    def fitted(self, name: str, taken: Collection[str] = ()) -> str:
+        """A name that the target takes: `name` itself if it may stay, else what is left of it and a hash of the whole.
+
+        Args:
+            name: any text.
+            taken: names that it may not become; a longer hash tells it from them.
+        """
+        if self.takes(name):
+            return name
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        plain = re.sub(f"[^{self.rest}]", "_", name)
+        if not re.match(f"[{self.start}]", plain):
+            plain = "_" + plain
+        for digits in range(_DIGITS, len(digest)):
+            fitted = f"{plain[: self.length - digits - 1]}_{digest[:digits]}"
+            if fitted not in taken:
+                return fitted
+        raise AssertionError("a name of all digits of the hash cannot be taken by another name")

@@ -1,0 +1,47 @@
+"""What becomes of one subschema, and which keywords matter to a value of which type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from .plan import Plan
+
+__all__ = ["ANNOTATIONS", "ANY", "DEFINITIONS", "KEYWORDS_OF", "REFERENCES", "Said", "without"]
+
+REFERENCES = frozenset({"$ref", "$dynamicRef"})
+DEFINITIONS = frozenset({"$defs", "definitions"})
+ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
+"""Keywords that demand nothing of a value."""
+ANY = ANNOTATIONS - {"description"} | {"not", "if", "then", "else"}
+"""Keywords that can stand beside any type."""
+_STRING = frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"})
+_NUMBER = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"})
+_ARRAY = frozenset({"minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"})
+_OBJECT = frozenset(
+    {"minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "patternProperties", "propertyNames"}
+)
+KEYWORDS_OF: Mapping[str, frozenset[str]] = {
+    "string": _STRING,
+    "number": _NUMBER,
+    "integer": _NUMBER,
+    "array": _ARRAY,
+    "object": _OBJECT,
+}
+"""By type, the keywords that bound its values; those that give them their form are not among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A subschema in a provider's dialect, and the way back from it."""
+
+    schema: dict[str, Any]
+    plan: Plan = None
+
+
+def without(node: Mapping[str, Any], *keywords: AbstractSet[str]) -> dict[str, Any]:
+    """A schema without some of its keywords."""
+    gone = frozenset[str]().union(*keywords)
+    return {keyword: value for keyword, value in node.items() if keyword not in gone}

@@ -1,0 +1,20 @@
+"""Every target, strict forms included, and where its payload holds the schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamtools.exports import STRICT_TARGETS, TARGETS
+from streamtools.exports.targets import find
+
+EVERY = [*TARGETS, *(f"{target}.strict" for target in STRICT_TARGETS)]
+NO_RECURSION = ("anthropic.messages.strict", "bedrock.converse_stream.strict")
+"""Where no schema may contain itself."""
+
+
+def schema_in(payload: dict[str, Any], target: str) -> dict[str, Any]:
+    """The schema of the arguments in a payload."""
+    schema: Any = payload
+    for step in find(target, False)[0].schema_at:
+        schema = schema[step]
+    return schema

@@ -1,0 +1,95 @@
+"""`schema(...)` and its methods; and the tables that compare the targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import jsonschema_rs
+import pytest
+from pydantic import BaseModel, Field
+
+from streamtools.exports import TARGETS, export, keyword_table, schema, table
+from streamtools.exports.keywords import KEYWORDS
+from streamtools.tools import tool
+
+
+class Inner(BaseModel):
+    size: int = Field(ge=1, description="How big.")
+
+
+def add(a: Annotated[int, Field(ge=0)], inner: Inner, b: int = 2) -> int:
+    """Add two integers."""
+    return a + b
+
+
+class Point(BaseModel):
+    """A point."""
+
+    x: int
+
+
+@dataclass
+class Span:
+    """A span."""
+
+    length: float
+
+
+def test_a_definition_is_made_of_a_function_a_tool_or_a_model() -> None:
+    assert schema(add).name == schema(tool(add)).name == "add"
+    assert schema(add).description == "Add two integers."
+    for model, name in ((Point, "x"), (Span, "length")):
+        assert schema(model).name == model.__name__
+        assert list(schema(model).parameters["properties"]) == [name]
+
+
+@pytest.mark.parametrize("of", [add, Point, Span])
+def test_the_canonical_schema_is_a_closed_object_of_2020_12(of: object) -> None:
+    parameters = schema(of).parameters
+    assert list(parameters)[:2] == ["$schema", "type"]
+    assert parameters["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert parameters["additionalProperties"] is False
+    assert "required" in parameters
+    jsonschema_rs.meta.validate(parameters)
+
+
+def test_the_methods_give_what_export_gives() -> None:
+    made = schema(tool(add))
+    assert made.to_json_schema().keys() == {"name", "description", "parameters", "output"}
+    assert made.to_openai() == export(made.tool, "openai.chat_completions").payload
+    assert made.to_openai(strict=True)["function"]["strict"] is True
+    assert made.to_responses()["strict"] is False
+    assert made.to_mcp()["outputSchema"]["properties"] == {"result": {"type": "integer"}}
+    assert "$defs" not in made.to_mcp()["inputSchema"]
+    assert "$defs" in made.to_mcp(inline_refs=False)["inputSchema"]
+    gemini = made.to_gemini()["parameters"]
+    assert gemini["type"] == "OBJECT"
+    assert gemini["properties"]["a"]["type"] == "INTEGER"
+
+
+def test_a_definition_without_a_result_says_none() -> None:
+    @tool
+    def ping() -> None:
+        """Ping."""
+
+    assert "output" not in schema(ping).to_json_schema()
+
+
+def test_anthropic_reads_bounds_in_descriptions_at_every_depth_unless_they_are_kept() -> None:
+    told = schema(add).to_anthropic()["input_schema"]
+    assert told["properties"]["a"] == {"type": "integer", "description": "(min 0)"}
+    assert told["$defs"]["Inner"]["properties"]["size"]["description"] == "How big. (min 1)"
+    assert "minimum" not in str(told)
+    assert schema(add).to_anthropic(constraints="keep") == tool(add).to("anthropic.messages")
+
+
+def test_the_tables_name_every_target_and_every_keyword() -> None:
+    lines = table().splitlines()
+    assert len(lines) == len(TARGETS) + 2
+    for target, line in zip(TARGETS, lines[2:], strict=True):
+        assert line.startswith(f"| `{target}` |")
+    assert "| `outputSchema` |" in table()
+    rows = keyword_table().splitlines()
+    assert len(rows) == len(KEYWORDS) + 2
+    assert {row.count(" | ") for row in rows} == {10}
