@@ -1,92 +1,19 @@
-"""A turn in, messages that the provider accepts out: every call paired with exactly one result, in call order."""
+"""Histories: a turn as messages, and whole histories read, checked, repaired, and moved to another provider.
+
+    messages(turn, target)            what to append for the next request
+    lint(messages, target)            what the provider would refuse, in its own words
+    repair(messages, target)          the same history, such that it is taken; the same object if it is already
+    convert(messages, source, target) a history of one provider as one of another
+
+All of it is sans-IO and deterministic. The messages are the provider's own, as dicts or as objects of its SDK.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from ..wires.rules import Violation
+from .convert import Converted, convert
+from .lint import lint
+from .repair import repair
+from .turns import history_form, messages
 
-from pydantic_core import to_json
-
-from ..errors import ExportError
-from ..limits import Limits
-from ..stages.finalize import arguments_of
-from ..turn import ToolCall, Turn
-from ..wires import WIRES, Answer, render
-from ..wires.answer import Result
-from .ids import with_valid_ids
-
-__all__ = ["history_form", "messages"]
-
-_DEFAULT_LIMITS = Limits()
-
-_NOT_RUN = {
-    "truncated": "Error: the call was cut before its arguments were complete, so it was not run.",
-    "invalid": "Error: the call's arguments were not valid, so it was not run.",
-    "ready": "Error: the call was interrupted and has no result.",
-}
-
-
-# Problems of calls whose text came whole; with any other, what is kept of it may be a part that looks like a whole.
-_WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
-
-
-def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
-    """The assistant's message and one result for every call, in `target`'s shape; see `Turn.messages`.
-
-    A call without an observation (the turn was only parsed) gets a result that says that it did not run, since no
-    provider accepts a call without one.
-
-    Raises:
-        ExportError: the target is unknown, or none was given and the turn has no wire.
-    """
-    wire = target or turn.wire
-    if wire is None and not turn.parts:
-        return []
-    if wire is None:
-        raise ExportError("the turn's wire was never found; say which messages you want: messages(target)")
-    if wire not in WIRES:
-        raise ExportError(f"cannot write messages for {wire!r}; known: {', '.join(WIRES)}")
-    observed = {observation.call_id: observation for observation in turn.observations}
-    results = []
-    for call in turn.calls:
-        if call.kind == "server":
-            continue
-        seen = observed.get(call.call_id)
-        content = seen.model_content if seen else _NOT_RUN[call.status]
-        given = seen.result if seen else None
-        results.append(
-            Result(
-                call_id=call.call_id,
-                content=content,
-                is_error=seen is None or seen.outcome != "ok",
-                name=call.name,
-                blocks=given.blocks if given else (),
-                native=given.native.get(wire) if given else None,
-            )
-        )
-    answer = Answer(
-        parts=turn.parts,
-        calls={call.call_id: call for call in turn.calls},
-        arguments={call.call_id: history_form(call) for call in turn.calls},
-        results=tuple(results),
-        finish=turn.finish,
-        own_wire=wire == turn.wire,
-    )
-    return render(wire, with_valid_ids(answer, wire))
-
-
-def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
-    """A call's arguments for the next request: always a JSON object, as text and as value.
-
-    Verbatim if they are one; what was only normalised is written anew; what was cut or is no object becomes ``{}``.
-    """
-    if call.kind == "custom":
-        value: dict[str, Any] = {"input": "" if call.status == "truncated" else call.arguments_text}
-        return to_json(value).decode(), value
-    if call.arguments is not None:
-        return (to_json(call.arguments).decode() if call.normalizations else call.arguments_text), call.arguments
-    if call.problem in _WHOLE_TEXT:
-        found = arguments_of(call.arguments_text, _DEFAULT_LIMITS)
-        if not isinstance(found, str):
-            value, steps = found
-            return (to_json(value).decode() if steps else call.arguments_text), value
-    return "{}", {}
+__all__ = ["Converted", "Violation", "convert", "history_form", "lint", "messages", "repair"]

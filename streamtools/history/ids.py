@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from ..wires import Answer, find
 
-__all__ = ["valid_ids", "with_valid_ids"]
+__all__ = ["renamed", "valid_ids", "with_valid_ids"]
 
 
 def with_valid_ids(answer: Answer, target: str) -> Answer:
@@ -16,15 +16,26 @@ def with_valid_ids(answer: Answer, target: str) -> Answer:
     What goes back over its own wire keeps the ids that the provider gave, whatever they look like.
     """
     given = {id_ for id_, call in answer.calls.items() if answer.own_wire and not call.call_id_synthesized}
-    ids = valid_ids(answer.calls, target, keep=given)
-    if all(old == new for old, new in ids.items()):
+    return renamed(answer, valid_ids(answer.calls, target, keep=given))
+
+
+def renamed(answer: Answer, ids: Mapping[str, str]) -> Answer:
+    """`answer` with other ids, in its calls and its results alike; the same object if nothing changes.
+
+    Args:
+        answer: its results, if any, are by the ids of its calls.
+        ids: what stands for each of its ids; an id that is not among them stays.
+    """
+    if all(ids.get(old, old) == old for old in answer.calls):
         return answer
     return replace(
         answer,
-        parts=tuple(replace(p, call_id=ids[p.call_id]) if p.call_id is not None else p for p in answer.parts),
-        calls={ids[old]: replace(call, call_id=ids[old]) for old, call in answer.calls.items()},
-        arguments={ids[old]: arguments for old, arguments in answer.arguments.items()},
-        results=tuple(replace(result, call_id=ids[result.call_id]) for result in answer.results),
+        parts=tuple(
+            p if p.call_id is None else replace(p, call_id=ids.get(p.call_id, p.call_id)) for p in answer.parts
+        ),
+        calls={ids.get(old, old): replace(call, call_id=ids.get(old, old)) for old, call in answer.calls.items()},
+        arguments={ids.get(old, old): arguments for old, arguments in answer.arguments.items()},
+        results=tuple(replace(r, call_id=ids.get(r.call_id, r.call_id)) for r in answer.results),
     )
 
 

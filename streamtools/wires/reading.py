@@ -6,12 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic_core import from_json, to_json
+
 from ..errors import ProviderError, RemoteProtocolError
 from ..surrogates import well_formed
 
 __all__ = [
     "deeper_than",
     "excerpt",
+    "json_text",
     "label_of",
     "malformed",
     "provider_error",
@@ -98,6 +101,17 @@ def excerpt(data: bytes | str, limit: int) -> str:
 def valid_name(name: str) -> str:
     """A tool name that an API takes back: a name that the model made up may hold characters that are refused."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unknown_tool"
+
+
+def json_text(value: object) -> str | None:
+    """A value as JSON text; None if it is no JSON, which has neither NaN nor halves of surrogate pairs."""
+    try:
+        text = to_json(value, inf_nan_mode="constants").decode()
+        if "NaN" in text or "Infinity" in text:  # likely in a string
+            from_json(text, allow_inf_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    return text
 
 
 def malformed(what: str) -> RemoteProtocolError:

@@ -7,6 +7,7 @@ its own, and in which words its provider refuses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -19,6 +20,8 @@ ViolationCode: TypeAlias = Literal[
     "duplicate_result",  # a second result for one call
     "results_out_of_order",  # not in the order of the calls, or not all together
     "content_before_results",  # user content between the calls and their results
+    "bad_result",  # a result in a shape that the provider does not take
+    "missing_field",  # a field without which the provider does not take a message or block
     "result_count",  # as many results as calls are wanted in one message
     "bad_id",  # the provider does not take this call id
     "duplicate_id",  # two calls with one id
@@ -67,11 +70,38 @@ class HistoryRules:
     """A message of results holds nothing else."""
     answer_before_user: bool = False
     """After results the model has to speak before the user may (Mistral)."""
+    system_stands: Literal["anywhere", "not_behind_answer", "before_answer"] = "anywhere"
+    """Where a system prompt among the messages may stand: not right behind what the model said or its calls came to
+    (Mistral), or only right before the model speaks, behind the user, and alone there (Anthropic)."""
+    system_text: str = ""
+    """In which words the provider refuses one that stands elsewhere."""
     alternate: bool = False
     """Two messages of one role in a row are refused, or joined with other meaning."""
+    name_pattern: str = r"[a-zA-Z0-9_-]{1,64}"
+    """What the whole name of a called tool has to match."""
+    call_path: str = ""
+    """Where a message has its calls, for paths (``tool_calls[{}]``); ``""`` where they stand among other things."""
+    result_names: bool = False
+    """A result names its tool, and has to name it as its call does."""
     call_ids_optional: bool = False
     """Calls and results may come without ids, and are then paired by name and order (Gemini, Ollama)."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """By `ViolationCode`: the words in which the provider refuses, with their source in a comment beside them."""
     check: Callable[[Sequence[Mapping[str, Any]]], Iterable[Violation]] | None = None
     """Rules that no other wire has, on the native messages."""
+    mend: Callable[[list[Any]], list[Any]] | None = None
+    """What makes `check` find nothing more. It returns the same list if there is nothing to do, keeps the messages that
+    it does not change, and changes none in place."""
+    join: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]] | None = None
+    """Messages of one role as one, where `alternate` asks for it."""
+    for_model: Callable[[str], HistoryRules] | None = None
+    """The rules of one model, by its name, where an endpoint has models that demand more (Bedrock)."""
+
+    def violation(self, code: ViolationCode, path: str, message: str, text: str | None = None) -> Violation:
+        """A violation of these rules, in the provider's words: those of `texts` unless others are given."""
+        said = self.texts.get(code, "") if text is None else text
+        return Violation(code=code, path=path, message=message, provider_text=said)
+
+    def takes_name(self, name: str) -> bool:
+        """Whether a tool may be called that."""
+        return re.fullmatch(self.name_pattern, name) is not None

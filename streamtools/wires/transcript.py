@@ -10,11 +10,13 @@ can hand those back as they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 from ..content import Block
 from .answer import Answer, Result
+from .rules import Violation
 
 __all__ = ["Entry", "Prompt", "Returned", "Said"]
 
@@ -28,6 +30,10 @@ class Prompt:
     blocks: tuple[Block, ...]
     origin: tuple[int, int] | None = None
     """First and one past the last of the native messages that it was read from; None if it was made here."""
+    state: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What the message has beside its content (``role: developer``, ``name``), to go back over the same wire."""
+    flaws: tuple[Violation, ...] = ()
+    """What was wrong with the messages and does not show here any more, such as an empty block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,6 +42,7 @@ class Said:
 
     answer: Answer
     origin: tuple[int, int] | None = None
+    flaws: tuple[Violation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,6 +51,7 @@ class Returned:
 
     results: tuple[Result, ...]
     origin: tuple[int, int] | None = None
+    flaws: tuple[Violation, ...] = ()
 
 
 Entry: TypeAlias = Prompt | Said | Returned

@@ -65,10 +65,11 @@ class Wire:
     render: Callable[[Answer], list[dict[str, Any]]]
     call_ids: CallIds
     tolerances: tuple[Tolerance, ...] = ()
-    read: Callable[[Sequence[Mapping[str, Any]]], list[Entry]] | None = None
+    read: Callable[[Sequence[Mapping[str, Any]]], list[Entry]]
     """Native messages of this wire as entries, without a change of meaning; the inverse of `render` and
-    `render_prompt`. It never raises: what it does not know is an `Opaque` block."""
-    render_prompt: Callable[[Prompt], list[dict[str, Any]]] | None = None
+    `render_prompt`. It never raises: a block that it does not know is an `Opaque`, what would be refused is left out
+    with a flaw that says so, and what is no message at all gives no entry."""
+    render_prompt: Callable[[Prompt], list[dict[str, Any]]]
     """A prompt as messages. A system prompt where the wire has none in its list gives none."""
     rules: HistoryRules = field(default_factory=HistoryRules)
     """What the provider demands of a history."""

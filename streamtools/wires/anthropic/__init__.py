@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, AnthropicDecoder, recognises
-from .render import render
+from .messages import read
+from .render import render, render_prompt
+from .rules import RULES
 from .tolerances import TOLERANCES
 
 __all__ = ["NAME", "WIRE", "AnthropicDecoder"]
@@ -29,4 +31,7 @@ WIRE = Wire(
     # "String should match pattern '^[a-zA-Z0-9_-]+$'", the API's answer to other ids
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
 )

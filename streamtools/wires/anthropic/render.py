@@ -1,15 +1,18 @@
-"""A turn in, Anthropic messages out."""
+"""A turn in, Anthropic messages out; and prompts."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ...content import Text
 from ...turn import Part
-from ..answer import Answer
+from ..answer import Answer, Result
 from ..reading import valid_name
+from ..transcript import Prompt
+from .content import native_blocks
 from .decoder import CALL_BLOCKS
 
-__all__ = ["render"]
+__all__ = ["render", "render_prompt"]
 
 _SERVER_BLOCKS = frozenset(name for name, kind in CALL_BLOCKS.items() if kind == "server")
 
@@ -23,14 +26,34 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     if not blocks:
         return []
     messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
-    results = [
-        {"type": "tool_result", "tool_use_id": r.call_id, "content": r.content}
-        | ({"is_error": True} if r.is_error else {})
-        for r in answer.results
-    ]
+    results = [_render_result(result, answer) for result in answer.results]
     if results:
         messages.append({"role": "user", "content": results})
     return messages
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """The message of a prompt; none if it says nothing. A lone text is written as text."""
+    beside = dict(prompt.state or {})
+    match prompt.blocks:
+        case (Text(text, state=None),):
+            return [{"role": prompt.role, "content": text, **beside}] if text.strip() else []
+        case _:
+            blocks = native_blocks(prompt.blocks)
+            return [{"role": prompt.role, "content": blocks, **beside}] if blocks else []
+
+
+def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+    """A result. Of one that was read here only the id may have changed."""
+    if answer.own_wire and result.state is not None:
+        return {**result.state, "tool_use_id": result.call_id}
+    content: Any = result.native
+    if content is None:
+        content = native_blocks(result.blocks, own_wire=answer.own_wire) or result.content
+    if result.is_error and not (content.strip() if isinstance(content, str) else content):
+        content = "(empty)"  # refused if the call failed
+    block = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
+    return block | ({"is_error": True} if result.is_error else {})
 
 
 def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, BedrockDecoder, recognises
-from .render import render
+from .messages import read
+from .render import render, render_prompt
+from .rules import RULES
 from .tolerances import TOLERANCES
 
 __all__ = ["NAME", "WIRE", "BedrockDecoder"]
@@ -33,4 +35,7 @@ WIRE = Wire(
     # The service takes dots and colons, too; Claude behind it does not: "should match pattern '^[a-zA-Z0-9_-]+$'".
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
 )

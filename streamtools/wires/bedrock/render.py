@@ -1,14 +1,19 @@
-"""A turn in, Converse messages out."""
+"""A turn in, Converse messages out; and prompts."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ...content import Text
 from ...turn import Part
 from ..answer import Answer, Result
 from ..reading import valid_name
+from ..transcript import Prompt
+from .content import kind_of, native_blocks
 
-__all__ = ["render"]
+__all__ = ["render", "render_prompt"]
+
+_RESULT_BLOCKS = frozenset({"json", "text", "image", "document", "video", "searchResult"})
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
@@ -20,16 +25,46 @@ def render(answer: Answer) -> list[dict[str, Any]]:
         return []
     messages: list[dict[str, Any]] = [{"role": "assistant", "content": blocks}]
     if answer.results:
-        messages.append({"role": "user", "content": [_render_result(result) for result in answer.results]})
+        messages.append({"role": "user", "content": [_render_result(result, answer) for result in answer.results]})
     return messages
 
 
-def _render_result(result: Result) -> dict[str, Any]:
-    """A result says by its text alone that the call failed: "This model doesn't support the status field"
-    (strands-agents/harness-sdk#554). Nor does every model take an empty one (strands-agents/harness-sdk#2122), or a
-    blank one (NousResearch/hermes-agent#61318)."""
-    text = result.content if result.content.strip() else "(empty)"
-    return {"toolResult": {"toolUseId": result.call_id, "content": [{"text": text}]}}
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """The message of a prompt; none if it says nothing."""
+    blocks = native_blocks(prompt.blocks)
+    kinds = {kind_of(block) for block in blocks}
+    if "document" in kinds and "text" not in kinds:
+        blocks.append(
+            {"text": "."}
+        )  # "A text block must be included when using documents." (archestra-ai/archestra#4220)
+    return [{"role": prompt.role, "content": blocks}] if blocks else []
+
+
+def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+    """A result. Of one that was read here only the id may have changed.
+
+    It says by its text alone that the call failed: "This model doesn't support the status field"
+    (strands-agents/harness-sdk#554), which is there for Nova and Claude only, who can do without
+    (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolResultBlock.html). Nor does every model
+    take an empty one (strands-agents/harness-sdk#2122), or a blank one (NousResearch/hermes-agent#61318).
+    """
+    kept = result.state.get("toolResult") if answer.own_wire and result.state is not None else None
+    if isinstance(kept, dict):
+        return {"toolResult": {**kept, "toolUseId": result.call_id}}
+    content = _native_content(result.native)
+    if not content:
+        text = [Text(result.content if result.content.strip() else "(empty)")]
+        content = native_blocks(result.blocks, own_wire=answer.own_wire) or native_blocks(text)
+    return {"toolResult": {"toolUseId": result.call_id, "content": content}}
+
+
+def _native_content(native: Any) -> list[Any]:
+    """What a tool gave in the shape of this wire: a list of blocks, one block, or an object that becomes one."""
+    if isinstance(native, str):
+        return [{"text": native}] if native.strip() else []
+    if isinstance(native, dict):
+        return [native if len(native) == 1 and kind_of(native) in _RESULT_BLOCKS else {"json": native}]
+    return list(native) if isinstance(native, list) else []
 
 
 def _without_orphans(blocks: list[dict[str, Any]], answer: Answer) -> list[dict[str, Any]]:

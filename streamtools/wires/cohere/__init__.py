@@ -32,7 +32,9 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, CohereDecoder, recognises
-from .render import render
+from .messages import read
+from .render import render, render_prompt
+from .rules import RULES
 from .tolerances import TOLERANCES
 
 __all__ = ["NAME", "WIRE", "CohereDecoder"]
@@ -45,4 +47,7 @@ WIRE = Wire(
     # No rule is documented; the API's own ids are a tool's name, an underscore, letters and digits.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
 )

@@ -1,14 +1,17 @@
-"""A turn in, Cohere's messages out: v2's, or v1's for a turn that came over v1."""
+"""A turn in, Cohere's messages out: v2's, or v1's for a turn that came over v1; and prompts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...turn import Part
-from ..answer import Answer
+from ..answer import Answer, Result
+from ..media import text_of
+from ..openai_chat.content import image_part, native_content
 from ..reading import valid_name
+from ..transcript import Prompt
 
-__all__ = ["render"]
+__all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
@@ -18,6 +21,15 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     if not answer.our_calls and not text.strip():
         return []
     return _legacy(answer, text) if answer.own_wire and _is_legacy(answer) else _current(answer, text)
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """The message of a prompt; none if it says nothing."""
+    state = prompt.state or {}
+    if state.get("role") in ("USER", "SYSTEM"):  # v1's
+        return [{"message": text_of(prompt.blocks), **state}] if prompt.blocks else []
+    content = native_content(prompt.blocks, {"image": image_part})
+    return [{"role": prompt.role, "content": content, **state}] if content else []
 
 
 def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
@@ -37,8 +49,14 @@ def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
         message["content"] = content
     if citations := [part.provider_state["citations"] for part in _provider_parts(answer) if part.provider_state]:
         message["citations"] = citations
-    results = [{"role": "tool", "tool_call_id": r.call_id, "content": r.content} for r in answer.results]
-    return [message, *results]
+    return [message, *(_result(result, answer) for result in answer.results)]
+
+
+def _result(result: Result, answer: Answer) -> dict[str, Any]:
+    if answer.own_wire and result.state is not None:
+        return {**result.state, "tool_call_id": result.call_id}
+    content = result.content if result.native is None else result.native
+    return {"role": "tool", "tool_call_id": result.call_id, "content": content}
 
 
 def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
@@ -48,10 +66,13 @@ def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
         call.call_id: {"name": valid_name(call.name), "parameters": answer.arguments[call.call_id][1]}
         for call in answer.our_calls
     }
-    if not calls:
+    if calls:
+        message["tool_calls"] = list(calls.values())
+    if not answer.results:
         return [message]
-    message["tool_calls"] = list(calls.values())
-    results = [{"call": calls[r.call_id], "outputs": [{"output": r.content}]} for r in answer.results]
+    results = [
+        {"outputs": [{"output": r.content}], **(r.state or {}), "call": calls[r.call_id]} for r in answer.results
+    ]
     return [message, {"role": "TOOL", "tool_results": results}]
 
 

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, GeminiDecoder, recognises
-from .render import render
+from .messages import read
+from .render import render, render_prompt
+from .rules import RULES
 from .tolerances import TOLERANCES
 
 __all__ = ["NAME", "WIRE", "GeminiDecoder"]
@@ -34,5 +36,8 @@ WIRE = Wire(
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
 )
 """Responses of ``streamGenerateContent`` in, events out."""

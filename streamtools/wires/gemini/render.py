@@ -1,14 +1,19 @@
-"""A turn in, Gemini's contents out."""
+"""A turn in, Gemini's contents out; and prompts."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ...turn import Part, ToolCall
-from ..answer import Answer
+from ..answer import Answer, Result
+from ..media import text_of
+from ..reading import json_text
+from ..transcript import Prompt
+from .content import native_parts, response_media
 
-__all__ = ["FOREIGN_SIGNATURE", "render"]
+__all__ = ["FOREIGN_SIGNATURE", "as_text", "refers", "render", "render_prompt", "without_orphans"]
 
 FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 """What stands for the signature of a call that another model made: Gemini 3 refuses a step whose first call has none.
@@ -24,22 +29,59 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     """The model's content, and one user content with a ``functionResponse`` for each call. Empty if the model said
     nothing."""
     parts = [part for piece in answer.parts if (part := _render_part(piece, answer)) is not None]
-    parts = _without_orphans(parts)
+    parts = without_orphans(parts)
     if not answer.own_wire:
         _sign(parts)
     if all(part.keys() == {"text", "thought"} for part in parts):  # summaries alone are no content
         return []
     contents: list[dict[str, Any]] = [{"role": "model", "parts": parts}]
     if answer.results:
-        responses = [
-            {
-                "functionResponse": _named(answer.calls[result.call_id])
-                | {"response": {"error" if result.is_error else "output": result.content}}
-            }
-            for result in answer.results
-        ]
+        responses = [_render_result(result, answer) for result in answer.results]
         contents.append({"role": "user", "parts": responses})
     return contents
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """The content of a prompt; none if it says nothing, or is a system prompt, which stands beside the contents."""
+    parts = native_parts(prompt.blocks) if prompt.role == "user" else []
+    return [{"role": "user", "parts": parts}] if parts else []
+
+
+def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+    """A result. Of one that was read here only the id and the name may have changed."""
+    named = _named(answer.calls[result.call_id])
+    if answer.own_wire and result.state is not None:
+        kept = {key: value for key, value in result.state["functionResponse"].items() if key not in ("id", "name")}
+        return {**result.state, "functionResponse": named | kept}
+    parts, left = response_media(result.blocks)
+    told: Any = result.native if result.native is not None else text_of(left) if parts else result.content
+    is_response = isinstance(told, dict) and result.native is not None and not result.is_error
+    response = told if is_response else {"error" if result.is_error else "output": told}
+    if refers(response):
+        response = as_text(response)
+    return {"functionResponse": named | {"response": response} | ({"parts": parts} if parts else {})}
+
+
+def as_text(response: Mapping[str, Any]) -> dict[str, Any]:
+    """A response whose content is JSON text, where ``$ref`` means nothing."""
+    key = "error" if "error" in response else "output"
+    content = response[key] if response.keys() == {key} else response
+    return {key: json_text(content) or ""}
+
+
+def refers(value: object) -> bool:
+    """Whether some object in a JSON value has the key ``$ref``: the API reads it as the name of a part of the response
+    (vercel/ai#14369). Without recursion."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if "$ref" in node:
+                return True
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
@@ -74,7 +116,7 @@ def _sign(parts: list[dict[str, Any]]) -> None:
         first["thoughtSignature"] = FOREIGN_SIGNATURE
 
 
-def _without_orphans(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def without_orphans(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The parts without calls that the provider ran itself and whose result was cut off: the two belong together."""
     kept: list[dict[str, Any]] = []
     results: dict[str, list[str | None]] = {call: [] for call, _ in _PAIRS}  # ids of those that are still to be claimed

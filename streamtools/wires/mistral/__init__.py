@@ -26,7 +26,9 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, MistralDecoder, recognises
-from .render import render
+from .messages import read
+from .render import render, render_prompt
+from .rules import RULES
 from .tolerances import TOLERANCES
 
 __all__ = ["NAME", "WIRE", "MistralDecoder"]
@@ -39,4 +41,7 @@ WIRE = Wire(
     # "Tool call id was abc123 but must be a-z, A-Z, 0-9, with a length of 9." (langchain-ai/langchain#24668)
     call_ids=CallIds(pattern=r"[a-zA-Z0-9]{9}", made_up=lambda digest: digest[:9]),
     tolerances=TOLERANCES,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
 )

@@ -1,22 +1,46 @@
-"""A turn in, Mistral's messages out."""
+"""A turn in, Mistral's messages out; and prompts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Any
 
+from ...content import Media
 from ...turn import Part
-from ..answer import Answer
+from ..answer import Answer, Result
+from ..media import data_url
+from ..openai_chat.content import image_part, native_content
+from ..openai_chat.render import media_of
 from ..reading import valid_name
+from ..transcript import Prompt
 
-__all__ = ["render"]
+__all__ = ["render", "render_prompt"]
+
+
+def _sound(media: Media) -> dict[str, Any] | None:
+    return {"type": "input_audio", "input_audio": media.data} if media.data is not None else None
+
+
+def _document(media: Media) -> dict[str, Any] | None:
+    url = data_url(media)
+    name = {"document_name": media.filename} if media.filename else {}
+    return {"type": "document_url", "document_url": url, **name} if url is not None else None
+
+
+_CHUNKS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
+    "image": image_part,
+    "audio": _sound,
+    "file": _document,
+}
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
     """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing.
 
     The API wants content or calls: "Assistant message must have either content or tool_calls, but not none."
-    (OpenHands/OpenHands#8685).
+    (OpenHands/OpenHands#8685). What a result holds beside text can neither stand in it nor in a user's message right
+    behind it (LibreChat-AI/agents#344): the assistant says a dot in between.
     """
     content = _content([chunk for part in answer.parts if (chunk := _chunk(part, answer)) is not None])
     calls = answer.our_calls
@@ -25,16 +49,28 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     message: dict[str, Any] = {"role": "assistant", "content": content}
     if calls:
         message["tool_calls"] = [answer.as_function(call) for call in calls]
-    results = [
-        {
-            "role": "tool",
-            "tool_call_id": r.call_id,
-            "name": valid_name(answer.calls[r.call_id].name),
-            "content": r.content,
-        }
-        for r in answer.results
-    ]
-    return [message, *results]
+    for part in answer.parts:
+        if answer.own_wire and part.kind == "provider" and part.provider_state:
+            message |= part.provider_state.get("fields", {})
+    messages = [message, *(_render_result(result, answer) for result in answer.results)]
+    for behind in media_of(answer.results, answer, _CHUNKS):
+        messages += [{"role": "assistant", "content": "."}, behind]
+    return messages
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """The message of a prompt; none if it says nothing."""
+    content = native_content(prompt.blocks, _CHUNKS)
+    return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
+
+
+def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+    name = valid_name(answer.calls[result.call_id].name)
+    if answer.own_wire and result.state is not None:
+        named = {"name": name} if "name" in result.state else {}
+        return {**result.state, **named, "tool_call_id": result.call_id}
+    content = result.content if result.native is None else result.native
+    return {"role": "tool", "tool_call_id": result.call_id, "name": name, "content": content}
 
 
 def _chunk(part: Part, answer: Answer) -> dict[str, Any] | None:

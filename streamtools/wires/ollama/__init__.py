@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, OllamaDecoder, recognises
-from .render import render
+from .messages import read
+from .render import render, render_prompt
+from .rules import RULES
 from .tolerances import TOLERANCES
 
 __all__ = ["NAME", "WIRE", "OllamaDecoder"]
@@ -29,4 +31,7 @@ WIRE = Wire(
     render=render,
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,256}"),  # any string, to a server that only compares it
     tolerances=TOLERANCES,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
 )

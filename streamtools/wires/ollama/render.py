@@ -1,14 +1,18 @@
-"""A turn in, Ollama's messages out."""
+"""A turn in, Ollama's messages out; and prompts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from ...content import Block, Media, Text
 from ...turn import ToolCall
-from ..answer import Answer
+from ..answer import Answer, Result
 from ..reading import valid_name
+from ..saying import id_as_read
+from ..transcript import Prompt
 
-__all__ = ["render"]
+__all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
@@ -23,16 +27,55 @@ def render(answer: Answer) -> list[dict[str, Any]]:
         message["thinking"] = thinking
     if calls:
         message["tool_calls"] = calls
-    return [message, *(_render_result(result.call_id, result.content, answer) for result in answer.results)]
+    return [message, *(_render_result(result, answer) for result in answer.results)]
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """The message of a prompt; none if it says nothing. Images stand beside the text; there is no place for else."""
+    images = _images(prompt.blocks)
+    text = "\n\n".join(_texts(prompt.blocks))
+    if not (text or images):
+        return []
+    return [{"role": prompt.role, "content": text, **({"images": images} if images else {}), **(prompt.state or {})}]
 
 
 def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
     state = dict(call.provider_state or {}) if answer.own_wire else {}
     arguments = answer.arguments[call.call_id][1]
-    return {"id": call.call_id, "function": {**state, "name": valid_name(call.name), "arguments": arguments}}
+    function = {**state, "name": valid_name(call.name), "arguments": arguments}
+    return {"id": call.call_id, "function": function} if _has_id(call.call_id) else {"function": function}
 
 
-def _render_result(call_id: str, content: str, answer: Answer) -> dict[str, Any]:
+def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
     """A result by name, which all versions look at, and by id, which alone tells two calls of one tool apart."""
-    name = valid_name(answer.calls[call_id].name)
-    return {"role": "tool", "tool_name": name, "tool_call_id": call_id, "content": content}
+    named = {"tool_name": valid_name(answer.calls[result.call_id].name)}
+    if _has_id(result.call_id):
+        named["tool_call_id"] = result.call_id
+    if answer.own_wire and result.state is not None:
+        return {key: value for key, value in result.state.items() if key != "tool_call_id"} | named
+    content = result.content if result.native is None else result.native
+    images = _images(result.blocks) if result.native is None else []
+    if images:  # they need no placeholder beside them, unless there is nothing else
+        content = "\n".join(_texts(result.blocks)) or content
+    return {"role": "tool", **named, "content": content, **({"images": images} if images else {})}
+
+
+def _has_id(call_id: str) -> bool:
+    """Whether this is an id, rather than what stands for none in a history that was read."""
+    return id_as_read(call_id) == call_id
+
+
+def _images(blocks: Iterable[Block]) -> list[str]:
+    return [block.data for block in blocks if _is_image(block) and isinstance(block, Media) and block.data is not None]
+
+
+def _is_image(block: Block) -> bool:
+    return isinstance(block, Media) and block.kind == "image" and block.data is not None
+
+
+def _texts(blocks: Iterable[Block]) -> list[str]:
+    return [
+        block.text if isinstance(block, Text) else block.placeholder()
+        for block in blocks
+        if isinstance(block, Text) or (isinstance(block, Media) and not _is_image(block))
+    ]

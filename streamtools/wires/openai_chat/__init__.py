@@ -16,7 +16,9 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, OpenAIChatDecoder, recognises
-from .render import render
+from .messages import read
+from .render import render, render_prompt
+from .rules import RULES
 from .tolerances import TOLERANCES
 
 __all__ = ["NAME", "WIRE", "OpenAIChatDecoder"]
@@ -29,4 +31,7 @@ WIRE = Wire(
     # "tool_calls[0].id: string too long. Expected a string with maximum length 40" (pydantic/pydantic-ai#4389)
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,40}"),
     tolerances=TOLERANCES,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
 )

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, ResponsesDecoder, recognises
-from .render import render
+from .messages import read
+from .render import render, render_prompt
+from .rules import RULES
 from .tolerances import TOLERANCES
 
 __all__ = ["NAME", "WIRE", "ResponsesDecoder"]
@@ -30,4 +32,7 @@ WIRE = Wire(
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}"),
     tolerances=TOLERANCES,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
 )

@@ -1,15 +1,19 @@
-"""A turn in, input items for the next request out."""
+"""A turn in, input items for the next request out; and prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ...turn import WELL_ENDED, Part, ToolCall
+from ...content import Media, Opaque, Text
+from ...turn import Part, ToolCall
 from ..answer import Answer, Result
-from ..reading import valid_name
+from ..reading import json_text, valid_name
+from ..transcript import Prompt
+from .content import native_blocks
 
-__all__ = ["render"]
+__all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
@@ -18,7 +22,11 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     for result in answer.results:
         item = _item_of_call(answer.calls[result.call_id], answer)
         assert item is not None, "only the provider's own calls have no item, and they have no result"
-        output = _OUTPUTS[item["type"]](result, item)
+        kept = result.state if answer.own_wire and result.state is not None else {}
+        if kept.get("type") == f"{item['type']}_output":
+            items.append({**kept, "call_id": result.call_id})
+            continue
+        output = _OUTPUTS[item["type"]](_own(result, answer), item)
         items.append(output | ({"caller": item["caller"]} if isinstance(item.get("caller"), dict) else {}))
     return items
 
@@ -33,10 +41,9 @@ def _own_items(answer: Answer) -> list[dict[str, Any]]:
         if item is not None:
             placed.append((state.get("output_index", len(placed)), _returnable(item)))
     items = [item for _, item in sorted(placed, key=lambda pair: pair[0])]
-    if answer.finish not in WELL_ENDED or all(item["type"] == "reasoning" for item in items):
-        # "Item 'rs_...' of type 'reasoning' was provided without its required following item" (vercel/ai#7099)
-        while items and items[-1]["type"] == "reasoning":
-            items.pop()
+    # "Item 'rs_...' of type 'reasoning' was provided without its required following item" (vercel/ai#7099)
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
     return items
 
 
@@ -109,13 +116,43 @@ def _text_output(type_: str) -> Callable[[Result, Mapping[str, Any]], dict[str, 
     return lambda result, _: {"type": type_, "call_id": result.call_id, "output": result.content}
 
 
+def _rich_output(type_: str) -> Callable[[Result, Mapping[str, Any]], dict[str, Any]]:
+    """Text, or what else a tool returned: images and files have a place in these outputs."""
+    return lambda result, _: {"type": type_, "call_id": result.call_id, "output": _rich(result)}
+
+
+def _rich(result: Result) -> Any:
+    if result.native is not None:
+        return result.native if isinstance(result.native, (str, list)) else json_text(result.native) or ""
+    has_media = any(isinstance(block, Media) for block in result.blocks)
+    return native_blocks(result.blocks) if has_media else result.content
+
+
+def _own(result: Result, answer: Answer) -> Result:
+    """The result, its blocks as this API has them if it was another's."""
+    if answer.own_wire:
+        return result
+    return replace(result, blocks=tuple(replace(b, state=None) for b in result.blocks if not isinstance(b, Opaque)))
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """The message of a prompt; none if it says nothing. A lone text is written as text."""
+    own = {"role": prompt.role, **(prompt.state or {})}
+    match prompt.blocks:
+        case (Text(text, state=None),):
+            return [{**own, "content": text}] if text else []
+        case _:
+            blocks = native_blocks(prompt.blocks)
+            return [{**own, "content": blocks}] if blocks else []
+
+
 _BUILT_IN: dict[str, Callable[[Result, Mapping[str, Any]], dict[str, Any]]] = {
     "local_shell_call": _text_output("local_shell_call_output"),
     "shell_call": _shell_output,
     "apply_patch_call": _apply_patch_output,
 }
 _OUTPUTS: dict[str, Callable[[Result, Mapping[str, Any]], dict[str, Any]]] = {
-    "function_call": _text_output("function_call_output"),
-    "custom_tool_call": _text_output("custom_tool_call_output"),
+    "function_call": _rich_output("function_call_output"),
+    "custom_tool_call": _rich_output("custom_tool_call_output"),
     **_BUILT_IN,
 }

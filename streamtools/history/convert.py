@@ -1,0 +1,197 @@
+"""A history of one provider as one of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..content import Block, Media, Opaque, Text
+from ..wires import Wire
+from ..wires.answer import Result
+from ..wires.media import encoded, text_of
+from ..wires.transcript import Entry, Prompt, Said
+from .assembly import written
+from .native import Messages, refuse_another_wires, wire_named
+from .pairing import pair
+from .repair import repair
+from .settling import BadArguments, Settling
+
+__all__ = ["Converted", "convert"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """A history in the shape of another provider."""
+
+    messages: list[Any]
+    """Native messages of the target."""
+    system: str | None = None
+    """The system prompt, where the target takes it beside the messages; None where it is among them, or there is
+    none."""
+    losses: tuple[str, ...] = field(default=())
+    """What could not go along, one line each, with its place in the source."""
+
+
+def convert(
+    messages: Sequence[Any],
+    source: str,
+    target: str,
+    *,
+    system: str | None = None,
+    foreign: bool = False,
+    model: str | None = None,
+    last: bool = False,
+    bad_arguments: BadArguments = "empty",
+) -> Converted:
+    """A history of `source` as one that `target` takes. What is broken in it is repaired, as by `repair`.
+
+    Texts, calls, results and media go along. Reasoning, its signatures, and what a provider ran itself stay behind,
+    since nobody else takes them; so does what the target has no place for: a placeholder stands there, and `losses`
+    says so. Calls get other ids where the target does not take theirs, always the same.
+
+    Args:
+        messages: native messages of `source`. They are not changed.
+        source: whose they are, one of `streamtools.wires.WIRES`.
+        target: who shall take them, likewise.
+        system: the system prompt, where `source` has it beside the messages.
+        foreign: the messages come from another endpoint, though of the same wire (OpenAI's and Azure's, Gemini's and
+            Vertex'): what only the one that issued it takes back stays behind.
+        model: the target's model, where an endpoint has models that demand more than others (Bedrock).
+        last: also answer calls without a result at the very end, which else count as still running.
+        bad_arguments: as in `repair`.
+
+    Raises:
+        ExportError: no such wire; or nothing here is of `source`, and something is of another.
+        TypeError: it is no list of messages.
+    """
+    reader, writer = wire_named(source), wire_named(target, model)
+    told = [Prompt(role="system", blocks=(Text(system),))] if system else []
+    if source == target and not foreign:
+        repaired = repair(list(messages), target, model=model, last=last, bad_arguments=bad_arguments)
+        return _with_system(repaired, told, system, writer)
+    read = Messages(messages, reader)
+    refuse_another_wires(read)
+    moving = _Moving(reader, writer)
+    moving.unread(read.unread)
+    entries = moving.without_system([*told, *moving.entries(read.entries)])
+    steps = Settling(writer, last=last, bad_arguments=bad_arguments).settle(pair(entries, reader.rules).steps)
+    out = [message for step in steps for message in written(step, writer)]
+    # What was written for one rule (a picture behind its results) may concern another.
+    out = repair(out, target, model=model, last=last)
+    return Converted(messages=out, system=moving.system, losses=moving.losses(out))
+
+
+def _with_system(messages: list[Any], told: list[Prompt], system: str | None, wire: Wire) -> Converted:
+    if wire.rules.system == "apart":
+        return Converted(messages=messages, system=system)
+    return Converted(messages=[*(message for prompt in told for message in written(prompt, wire)), *messages])
+
+
+class _Moving:
+    """Takes entries out of their wire, and notes what stays behind."""
+
+    def __init__(self, source: Wire, target: Wire) -> None:
+        self.system: str | None = None
+        self._name = source.rules.list_name
+        self._source, self._target = source.name, target
+        self._is_same = source.name == target.name
+        self._losses: list[tuple[int, str]] = []
+        self._media: list[tuple[int, Media]] = []
+
+    def unread(self, places: Iterable[int]) -> None:
+        """Note what is no message."""
+        for place in places:
+            self._lose(place, f"no message that {self._source} knows")
+
+    def entries(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The entries without anything that only their own provider understands."""
+        for entry in entries:
+            place = entry.origin[0] if entry.origin else -1
+            if isinstance(entry, Prompt):
+                if blocks := self._blocks(entry.blocks, place):
+                    yield replace(entry, blocks=blocks, state=entry.state if self._is_same else None, flaws=())
+            elif isinstance(entry, Said):
+                self._stays(entry, place)
+                yield replace(entry, answer=replace(entry.answer, own_wire=False), flaws=())
+            else:
+                results = tuple(self._result(result, place) for result in entry.results)
+                yield replace(entry, results=results, flaws=())
+
+    def without_system(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """The entries without system prompts, which are `system` then, if the target has them apart."""
+        texts: list[str] = []
+        has_begun = False
+        for entry in entries:
+            if self._target.rules.system == "apart" and isinstance(entry, Prompt) and entry.role == "system":
+                texts.append(text_of(entry.blocks))
+                if has_begun:
+                    self._lose(entry.origin[0] if entry.origin else -1, "a system prompt stands now before all else")
+            else:
+                has_begun = True
+                yield entry
+        self.system = "\n\n".join(texts) or None
+
+    def losses(self, messages: list[Any]) -> tuple[str, ...]:
+        """What did not come along into these messages."""
+        carried = set(_strings(messages)) if self._media else set()
+        for place, media in self._media:
+            if not {media.data, media.url} & carried:
+                self._lose(place, f"{media.placeholder()}, for which {self._target.name} has no place there")
+        lines = sorted(self._losses, key=lambda loss: loss[0])
+        return tuple(dict.fromkeys(f"{self._name}[{place}]: {what}" if place >= 0 else what for place, what in lines))
+
+    def _stays(self, said: Said, place: int) -> None:
+        for part in said.answer.parts:
+            if part.kind == "reasoning":
+                self._lose(place, "reasoning")
+            elif part.kind == "provider":
+                self._lose(place, f"what only {self._source} understands")
+        for call in said.answer.calls.values():
+            if call.kind == "server":
+                self._lose(place, f"a call that the provider ran itself ({call.name!r})")
+
+    def _result(self, result: Result, place: int) -> Result:
+        """A result by its text and blocks. A flag that says that it failed becomes a word: not every wire has one."""
+        text, blocks = result.content, self._blocks(result.blocks, place)
+        if result.is_error and not text.lower().startswith("error"):
+            text, blocks = f"Error: {text}", (Text("Error:"), *blocks)
+        has_media = any(isinstance(block, Media) for block in blocks)
+        return replace(result, content=text, blocks=blocks if has_media else (), native=None, state=None)
+
+    def _blocks(self, blocks: Sequence[Block], place: int) -> tuple[Block, ...]:
+        kept: list[Block] = []
+        for block in blocks:
+            if self._is_same and (not isinstance(block, Media) or block.data is not None or block.url is not None):
+                kept.append(block)
+            elif isinstance(block, Text):
+                kept.append(Text(block.text))
+            elif isinstance(block, Opaque):
+                self._lose(place, f"what only {self._source} understands")
+            elif block.data is not None or block.url is not None:
+                kept.append(replace(block, file_id=None, state=None))
+                self._media.append((place, block))
+            else:  # an id that another endpoint gave
+                kept.append(Text(block.placeholder()))
+                self._lose(place, f"{block.placeholder()}, of which there is no more than the id of a file")
+        return tuple(kept)
+
+    def _lose(self, place: int, what: str) -> None:
+        self._losses.append((place, what))
+
+
+def _strings(value: object) -> Iterator[str]:
+    """All texts in a JSON value, and what a ``data:`` URL or bytes hold, in base64."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            waiting.extend(node.values())
+        elif isinstance(node, (list, tuple)):
+            waiting.extend(node)
+        elif isinstance(node, (bytes, bytearray)):
+            yield encoded(bytes(node))
+        elif isinstance(node, str):
+            yield node
+            if node.startswith("data:"):
+                yield node.partition(",")[2]

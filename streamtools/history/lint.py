@@ -1,0 +1,230 @@
+"""What a provider would refuse in a history, found before it is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from ..turn import ToolCall
+from ..wires.reading import excerpt
+from ..wires.rules import Violation, ViolationCode
+from ..wires.saying import id_as_read
+from ..wires.transcript import Entry, Prompt, Said
+from .native import Messages, is_empty, role_of, wire_named
+from .pairing import Exchange, Given, Paired, pair
+from .system import is_system, takes_system
+
+__all__ = ["lint"]
+
+_MAX_SHOWN = 80
+_PLACE = re.compile(r"\[(\d+)\]")
+
+
+def lint(
+    messages: Sequence[Any],
+    target: str,
+    *,
+    model: str | None = None,
+    tools: Sequence[Any] | None = None,
+    last: bool = False,
+) -> list[Violation]:
+    """All reasons for which a provider would refuse these messages, in their order; empty if there are none.
+
+    `repair` makes them vanish.
+
+    Args:
+        messages: native messages of `target`, as they would be sent.
+        target: the wire, one of `streamtools.wires.WIRES`.
+        model: the model's name, where an endpoint has models that demand more than others (Bedrock).
+        tools: the request's tools, if they are to be looked at: some providers want tools declared whenever the
+            history uses any.
+        last: also report calls without a result at the very end. Without it they count as still running.
+
+    Raises:
+        ExportError: no such wire.
+    """
+    read = Messages(messages, wire_named(target, model))
+    paired = pair(read.entries, read.wire.rules)
+    found = list(_Lint(read, paired, last=last).violations())
+    if tools is not None and not tools:
+        found += _undeclared(paired, read)
+    return sorted(found, key=_place)
+
+
+def _undeclared(paired: Paired, read: Messages) -> Iterator[Violation]:
+    text = read.wire.rules.texts.get("missing_tools")
+    if text is not None and any(isinstance(step, Exchange) and step.calls for step in paired.steps):
+        message = "the history has calls, so the request has to declare tools, even if none is wanted now"
+        yield Violation(code="missing_tools", path="tools", message=message, provider_text=text)
+
+
+def _place(violation: Violation) -> int:
+    number = _PLACE.search(violation.path)
+    return int(number[1]) if number else -1
+
+
+def _shown(told: str) -> str:
+    """An id or a name, which a model may have made as long as it liked."""
+    return f"'{excerpt(told, _MAX_SHOWN)}'"
+
+
+class _Standing(NamedTuple):
+    """Where an entry stands."""
+
+    answers: int
+    """How many answers of the model stand up to here."""
+    after_prompt: bool
+    """Something was said to the model since the latest of them."""
+
+
+class _Lint:
+    def __init__(self, read: Messages, paired: Paired, *, last: bool) -> None:
+        self._read = read
+        self._paired = paired
+        self._rules = read.wire.rules
+        self._last = last
+        self._standing: dict[Entry, _Standing] = {}
+        self._rank: dict[int, int] = {}  # of results, by their identity
+        self._locate()
+
+    def _locate(self) -> None:
+        answers, after_prompt = 0, False
+        for entry in self._read.entries:
+            if isinstance(entry, Said):
+                answers, after_prompt = answers + 1, False
+            elif isinstance(entry, Prompt):
+                after_prompt = after_prompt or not is_empty(entry)
+            else:
+                for result in entry.results:
+                    self._rank[id(result)] = len(self._rank)
+            self._standing[entry] = _Standing(answers, after_prompt)
+
+    def violations(self) -> Iterator[Violation]:
+        read = self._read
+        for place in read.unread:
+            yield self._at(place, "not_a_message", "this is no message that the wire knows")
+        for entry in read.entries:
+            yield from entry.flaws
+            if is_empty(entry) and not entry.flaws:
+                yield self._found("empty_message", entry, "the message says nothing")
+        for step in self._paired.steps:
+            if isinstance(step, Exchange):
+                yield from self._exchange(step)
+        yield from self._strays()
+        yield from self._sequence()
+        yield from self._mixed()
+        yield from self._alternation()
+        if self._rules.check is not None:
+            yield from self._rules.check(read.plain)
+
+    # -- one answer, and its results --
+
+    def _exchange(self, step: Exchange) -> Iterator[Violation]:
+        late: list[tuple[ToolCall, Given]] = []
+        here: list[tuple[ToolCall, Given]] = []
+        for number, call in enumerate(step.calls):
+            yield from self._call(step, number, call)
+            given = step.given.get(call.call_id)
+            if given is None:
+                continue
+            yield from self._given(call, given)
+            is_late = self._standing[given.source].answers != self._standing[step.said].answers
+            (late if is_late else here).append((call, given))
+        if not step.live or self._last:
+            missing = [id_as_read(call.call_id) for call in [*step.open_calls, *(call for call, _ in late)]]
+            if missing:
+                message = f"no result before the model speaks again: {', '.join(map(_shown, missing))}"
+                yield self._found("unanswered_call", step.said, message)
+        for call, given in late:
+            message = f"the result of {_shown(id_as_read(call.call_id))} stands after a later answer of the model"
+            yield self._found("orphan_result", given.source, message)
+        yield from self._together([given for _, given in here])
+
+    def _call(self, step: Exchange, number: int, call: ToolCall) -> Iterator[Violation]:
+        own, ids = id_as_read(call.call_id), self._read.wire.call_ids
+        if own and own != call.call_id:
+            yield self._found("duplicate_id", step.said, f"another call has the id {_shown(own)}", number)
+        elif own and not ids.takes(own):
+            yield self._found("bad_id", step.said, f"the id {_shown(own)} has to match {ids.pattern}", number)
+        elif not own and not self._rules.call_ids_optional:
+            yield self._found("bad_id", step.said, "a call without an id", number)
+        if not self._rules.takes_name(call.name):
+            message = f"the tool name {_shown(call.name)} has to match {self._rules.name_pattern}"
+            yield self._found("bad_name", step.said, message, number)
+        if call.status == "invalid":
+            message = f"the arguments of {_shown(own)} are no JSON object"
+            yield self._found("arguments_not_object", step.said, message, number)
+
+    def _given(self, call: ToolCall, given: Given) -> Iterator[Violation]:
+        result, own = given.result, id_as_read(call.call_id)
+        if result.call_id != own and (result.call_id or not self._rules.call_ids_optional):
+            yield self._found("bad_id", given.source, f"a result without the id of its call, {_shown(own)}")
+        if self._rules.result_names and result.name is not None and result.name != call.name:
+            message = f"the result is named {_shown(result.name)}, its call {_shown(call.name)}"
+            yield self._found("bad_name", given.source, message)
+
+    def _together(self, results: list[Given]) -> Iterator[Violation]:
+        """Results stand directly behind their answer, in the order of its calls."""
+        behind = next((given for given in results if self._standing[given.source].after_prompt), None)
+        if behind is not None:
+            message = "something was said to the model between its calls and their results"
+            yield self._found("content_before_results", behind.source, message)
+        ranks = [self._rank[id(given.result)] for given in results]
+        wrong = next((results[at + 1] for at, (a, b) in enumerate(pairwise(ranks)) if a > b), None)
+        if wrong is not None:
+            yield self._found("results_out_of_order", wrong.source, "the results stand in another order than the calls")
+        origins = {given.source.origin for given in results}
+        if self._rules.results_in_one_message and len(origins) > 1:
+            yield self._found("result_count", results[-1].source, "the results of one answer stand in several messages")
+
+    # -- the whole --
+
+    def _strays(self) -> Iterator[Violation]:
+        for stray in self._paired.strays:
+            code: ViolationCode = "duplicate_result" if stray.is_duplicate else "orphan_result"
+            what = "a second result for" if stray.is_duplicate else "no call before it has the id"
+            yield self._found(code, stray.source, f"{what} {_shown(stray.result.call_id)}")
+
+    def _sequence(self) -> Iterator[Violation]:
+        """Who may speak first, and after whom."""
+        yield from self._system()
+        steps = [step for step in self._paired.steps if not is_system(step)]
+        if self._rules.first_user and steps and isinstance(steps[0], Exchange):
+            yield self._found("first_not_user", steps[0].said, "the first message has to be the user's")
+        if self._rules.answer_before_user:
+            for before, after in pairwise(steps):
+                if isinstance(before, Exchange) and before.calls and isinstance(after, Prompt):
+                    yield self._found("role_order", after, "the user speaks after results, before the model does")
+
+    def _system(self) -> Iterator[Violation]:
+        """Where system prompts stand."""
+        entries = [step.said if isinstance(step, Exchange) else step for step in self._paired.steps]
+        for before, entry, after in zip([None, *entries], entries, [*entries[1:], None], strict=False):
+            if is_system(entry) and not takes_system(self._rules, before, after):
+                text = self._rules.system_text or None
+                yield self._found("role_order", entry, "a system prompt may not stand here", text=text)
+
+    def _mixed(self) -> Iterator[Violation]:
+        for begin, _ in sorted(self._read.mixed):
+            yield self._at(begin, "mixed_results", "the message holds results, and other content beside them")
+
+    def _alternation(self) -> Iterator[Violation]:
+        if self._rules.alternate:
+            roles = [role_of(message) for message in self._read.plain]
+            for place, (before, after) in enumerate(pairwise(roles), start=1):
+                if before is not None and before == after:
+                    yield self._at(place, "role_order", f"two messages of the role {after!r} in a row")
+
+    def _found(
+        self, code: ViolationCode, entry: Entry, message: str, call: int | None = None, *, text: str | None = None
+    ) -> Violation:
+        place = entry.origin[0] if entry.origin else 0
+        within = f".{self._rules.call_path.format(call)}" if call is not None and self._rules.call_path else ""
+        return self._at(place, code, message, within, text)
+
+    def _at(
+        self, place: int, code: ViolationCode, message: str, within: str = "", text: str | None = None
+    ) -> Violation:
+        return self._rules.violation(code, f"{self._rules.list_name}[{place}]{within}", message, text)

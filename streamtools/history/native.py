@@ -1,0 +1,159 @@
+"""A provider's messages, as people hold them: dicts, or the objects of an SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..content import Text
+from ..errors import ExportError
+from ..wires import WIRES, Wire, find
+from ..wires.transcript import Entry, Prompt, Returned, Said
+
+__all__ = ["Messages", "is_empty", "mended", "plain_of", "refuse_another_wires", "role_of", "wire_named"]
+
+_MAX_DEPTH = 8
+"""How deep an SDK's objects may stand in a message: the source of an image in a result in a message is at 5."""
+_KINDS = ("role", "type")
+
+
+class Messages:
+    """A list of native messages, read.
+
+    Args:
+        given: the messages. SDK objects are read by their ``model_dump``, and stay what they are.
+        wire: whose they are.
+
+    Raises:
+        TypeError: it is no list.
+    """
+
+    def __init__(self, given: Sequence[Any], wire: Wire) -> None:
+        if not isinstance(given, Sequence) or isinstance(given, (str, bytes)):
+            hint = "; pass its list of messages" if isinstance(given, Mapping) else ""
+            raise TypeError(f"a history is a list of messages, not {type(given).__name__}{hint}")
+        self.given = given
+        self.wire = wire
+        self.plain: list[Any] = [plain_of(message) for message in given]
+        """The same as dicts; what is none stays as it is, and is read as nothing."""
+        self.entries: list[Entry] = wire.read(self.plain)
+        self.members: dict[tuple[int, int], list[Entry]] = {}
+        """All entries that were read from the same messages, in order."""
+        for entry in self.entries:
+            if entry.origin is not None:
+                self.members.setdefault(entry.origin, []).append(entry)
+
+    @property
+    def mixed(self) -> set[tuple[int, int]]:
+        """Messages that hold results and other content, where the wire wants them apart."""
+        if not self.wire.rules.results_apart:
+            return set()
+        kinds = {origin: {isinstance(entry, Returned) for entry in group} for origin, group in self.members.items()}
+        return {origin for origin, found in kinds.items() if len(found) > 1}
+
+    @property
+    def unread(self) -> list[int]:
+        """The places of what is no message of this wire."""
+        covered = {place for entry in self.entries if entry.origin for place in range(*entry.origin)}
+        return [place for place in range(len(self.plain)) if place not in covered]
+
+
+def refuse_another_wires(read: Messages) -> None:
+    """Refuse a history of which nothing can be read as the wire's, and something as another's: to repair or to convert
+    it would leave nothing.
+
+    Raises:
+        ExportError: it names the wire that the history seems to be of.
+    """
+    if not read.plain or any(not is_empty(entry) for entry in read.entries):
+        return
+    for name in WIRES:
+        other = find(name)
+        if name != read.wire.name and any(_says_something(entry) for entry in other.read(read.plain)):
+            raise ExportError(f"none of these is a message of {read.wire.name}; they look like those of {name}")
+
+
+def _says_something(entry: Entry) -> bool:
+    """Whether an entry holds a text or a call, which no other wire's messages would seem to hold."""
+    if isinstance(entry, Prompt):
+        return any(isinstance(block, Text) and block.text for block in entry.blocks)
+    return isinstance(entry, Said) and any(part.kind == "call" or part.text for part in entry.answer.parts)
+
+
+def mended(messages: list[Any], mend: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """What a wire's own `mend` makes of them: the messages themselves wherever it changes none."""
+    plain = [plain_of(message) for message in messages]
+    after = mend(plain)
+    if after is plain:
+        return messages
+    originals = {id(dumped): given for dumped, given in zip(plain, messages, strict=True)}
+    return [originals.get(id(message), message) for message in after]
+
+
+def wire_named(name: str, model: str | None = None) -> Wire:
+    """The wire of that name, with the rules that hold for the model.
+
+    Raises:
+        ExportError: there is no such wire.
+    """
+    if name not in WIRES:
+        raise ExportError(f"no wire is called {name!r}, so its histories cannot be read; known: {', '.join(WIRES)}")
+    wire = find(name)
+    for_model = wire.rules.for_model
+    return replace(wire, rules=for_model(model)) if model is not None and for_model is not None else wire
+
+
+def is_empty(entry: Entry) -> bool:
+    """Whether an entry holds nothing at all."""
+    if isinstance(entry, Prompt):
+        return not entry.blocks
+    return not entry.answer.parts if isinstance(entry, Said) else not entry.results
+
+
+def role_of(message: Any) -> str | None:
+    """Whose message it is, in the provider's word; None if it says none."""
+    role = message.get("role") if isinstance(message, Mapping) else getattr(message, "role", None)
+    return role if isinstance(role, str) else None
+
+
+def plain_of(message: Any) -> Any:
+    """A message as a dict of plain values, also where only its content is made of an SDK's objects; the same object if
+    it is one already. What cannot be one stays what it is, or is None."""
+    return _plain(message, 0)
+
+
+def _plain(value: Any, depth: int) -> Any:
+    if value is None or isinstance(value, (str, bytes, int, float)) or depth > _MAX_DEPTH:
+        return value
+    if isinstance(value, Mapping):
+        changed = {key: new for key, item in value.items() if (new := _plain(item, depth + 1)) is not item}
+        return {**value, **changed} if changed or not isinstance(value, dict) else value
+    if isinstance(value, (list, tuple)):
+        items = [_plain(item, depth + 1) for item in value]
+        is_same = isinstance(value, list) and all(a is b for a, b in zip(items, value, strict=True))
+        return value if is_same else items
+    return _dumped(value)
+
+
+def _dumped(value: Any) -> Any:
+    """An object of an SDK as what it stands for; anything else stays what it is, or is None."""
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump):
+        return value
+    try:
+        return _with_kinds(dump(mode="json", by_alias=True, exclude_unset=True), value)
+    except Exception:  # an object of the caller's: whatever its dump raises, it is then no message
+        return None
+
+
+def _with_kinds(dumped: Any, value: Any) -> Any:
+    """A dump with what says of which kind its objects are, also where nobody set it: some SDKs have it as a default."""
+    if isinstance(dumped, dict):
+        kinds = {
+            key: kind for key in _KINDS if key not in dumped and isinstance(kind := getattr(value, key, None), str)
+        }
+        return kinds | {key: _with_kinds(item, getattr(value, str(key), None)) for key, item in dumped.items()}
+    if isinstance(dumped, list) and isinstance(value, (list, tuple)) and len(value) == len(dumped):
+        return [_with_kinds(item, given) for item, given in zip(dumped, value, strict=True)]
+    return dumped

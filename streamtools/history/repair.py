@@ -1,0 +1,65 @@
+"""A history that its provider takes, from one that it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .assembly import assembled, joined
+from .native import Messages, mended, refuse_another_wires, wire_named
+from .pairing import pair
+from .settling import BadArguments, Settling
+
+__all__ = ["repair"]
+
+_MAX_ROUNDS = 8
+"""What a wire mends on its own may give the rest something to do, once; more is a safeguard."""
+
+
+def repair(
+    messages: list[Any],
+    target: str,
+    *,
+    model: str | None = None,
+    last: bool = False,
+    bad_arguments: BadArguments = "empty",
+) -> list[Any]:
+    """These messages such that the provider takes them; the same list if it does already.
+
+    Every call gets its one result, right behind the answer and in call order: one that stands later is moved there, one
+    that is missing says that the call was interrupted, one that answers nothing is dropped. Ids become unique and
+    valid, for a call and its result alike; arguments become an object; what says nothing is dropped, as is what is no
+    message of this wire. Content that stands between calls and results goes behind these. Messages to which nothing of
+    this applies stay the same objects, so that a provider's cache of the prompt still fits; and the same history is
+    always repaired alike.
+
+    Args:
+        messages: native messages of `target`. They are not changed.
+        target: the wire, one of `streamtools.wires.WIRES`.
+        model: the model's name, where an endpoint has models that demand more than others (Bedrock).
+        last: also answer calls without a result at the very end. Without it they count as still running.
+        bad_arguments: what becomes of arguments that are no JSON object: ``empty`` (``{}``), or ``wrap_raw``
+            (``{"INVALID_JSON": ...}``, which lets the model see what it wrote).
+
+    Raises:
+        ExportError: no such wire; or nothing here is of it, and something is of another.
+        TypeError: it is no list of messages.
+    """
+    wire = wire_named(target, model)
+    settling = Settling(wire, last=last, bad_arguments=bad_arguments)
+    read = Messages(messages, wire)
+    refuse_another_wires(read)
+    for _ in range(_MAX_ROUNDS):  # pragma: no branch - two do
+        after = _once(messages, read, settling)
+        if after is messages:
+            break
+        messages, read = after, Messages(after, wire)
+    return messages
+
+
+def _once(messages: list[Any], read: Messages, settling: Settling) -> list[Any]:
+    wire = read.wire
+    after = joined(assembled(settling.settle(pair(read.entries, wire.rules).steps), read), wire)
+    if wire.rules.mend is not None:
+        after = mended(after, wire.rules.mend)
+    unchanged = len(after) == len(messages) and all(a is b for a, b in zip(after, messages, strict=True))
+    return messages if unchanged else after

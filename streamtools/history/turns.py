@@ -1,0 +1,93 @@
+"""A turn in, messages that the provider accepts out: every call paired with exactly one result, in call order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import to_json
+
+from ..errors import ExportError
+from ..events import Observation
+from ..limits import Limits
+from ..stages.finalize import arguments_of
+from ..turn import ToolCall, Turn
+from ..wires import WIRES, Answer, render
+from ..wires.answer import Result
+from .ids import with_valid_ids
+
+__all__ = ["history_form", "messages", "object_of"]
+
+_DEFAULT_LIMITS = Limits()
+
+_NOT_RUN = {
+    "truncated": "Error: the call was cut before its arguments were complete, so it was not run.",
+    "invalid": "Error: the call's arguments were not valid, so it was not run.",
+    "ready": "Error: the call was interrupted and has no result.",
+}
+# Problems of calls whose text came whole; with any other, what is kept of it may be a part that looks like a whole.
+_WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
+
+
+def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
+    """The assistant's message and one result for every call, in `target`'s shape; see `Turn.messages`.
+
+    A call without an observation (the turn was only parsed) gets a result that says that it did not run, since no
+    provider accepts a call without one.
+
+    Raises:
+        ExportError: the target is unknown, or none was given and the turn has no wire.
+    """
+    wire = target or turn.wire
+    if wire is None and not turn.parts:
+        return []
+    if wire is None:
+        raise ExportError("the turn's wire was never found; say which messages you want: messages(target)")
+    if wire not in WIRES:
+        raise ExportError(f"cannot write messages for {wire!r}; known: {', '.join(WIRES)}")
+    observed = {observation.call_id: observation for observation in turn.observations}
+    ours = [call for call in turn.calls if call.kind != "server"]
+    answer = Answer(
+        parts=turn.parts,
+        calls={call.call_id: call for call in turn.calls},
+        arguments={call.call_id: history_form(call) for call in turn.calls},
+        results=tuple(_result(call, observed.get(call.call_id), wire) for call in ours),
+        finish=turn.finish,
+        own_wire=wire == turn.wire,
+    )
+    return render(wire, with_valid_ids(answer, wire))
+
+
+def _result(call: ToolCall, seen: Observation | None, wire: str) -> Result:
+    given = seen.result if seen else None
+    return Result(
+        call_id=call.call_id,
+        content=seen.model_content if seen else _NOT_RUN[call.status],
+        is_error=seen is None or seen.outcome != "ok",
+        name=call.name,
+        blocks=given.blocks if given else (),
+        native=given.native.get(wire) if given else None,
+    )
+
+
+def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
+    """A call's arguments for the next request: always a JSON object, as text and as value.
+
+    Verbatim if they are one; what was only normalised is written anew; what was cut or is no object becomes ``{}``.
+    """
+    if call.kind == "custom":
+        value: dict[str, Any] = {"input": "" if call.status == "truncated" else call.arguments_text}
+        return to_json(value).decode(), value
+    if call.arguments is not None:
+        return (to_json(call.arguments).decode() if call.normalizations else call.arguments_text), call.arguments
+    if call.problem in _WHOLE_TEXT and (found := object_of(call.arguments_text)) is not None:
+        return found
+    return "{}", {}
+
+
+def object_of(text: str) -> tuple[str, dict[str, Any]] | None:
+    """The object that a text is, or says with no more than a wrapping around it; and its text. None if it is none."""
+    found = arguments_of(text, _DEFAULT_LIMITS)
+    if isinstance(found, str):
+        return None
+    value, steps = found
+    return (to_json(value).decode() if steps else text), value

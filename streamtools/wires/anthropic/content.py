@@ -1,0 +1,144 @@
+"""What a message or a result holds, block by block, in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ...content import Block, Media, Opaque, Text
+from ..media import decoded, encoded
+
+__all__ = ["native_blocks", "read_block", "read_blocks"]
+
+_IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_PDF, _PLAIN = "application/pdf", "text/plain"
+
+
+def read_blocks(content: object) -> tuple[Block, ...]:
+    """The blocks of a message or of a result. A text that stands for a list of one has no state."""
+    if isinstance(content, str):
+        return (Text(content),)
+    return tuple(read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
+
+
+def read_block(raw: dict[str, Any]) -> Block:
+    """One block. What no other provider has a word for is opaque."""
+    reader = _READERS.get(kind) if isinstance(kind := raw.get("type"), str) else None
+    return (reader(raw) if reader is not None else None) or Opaque(raw)
+
+
+def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
+    """Blocks as the API takes them. What it does not take is a placeholder; blank text is left out.
+
+    Args:
+        blocks: what is to be told.
+        own_wire: what stands in a block's `state` was read from this API, and goes back as it is.
+    """
+    found = (_native(block, own_wire=own_wire) for block in blocks)
+    return [block for block in found if block is not None]
+
+
+def _native(block: Block, *, own_wire: bool) -> dict[str, Any] | None:
+    if own_wire and block.state is not None:
+        return dict(block.state)
+    if isinstance(block, Opaque):
+        return None
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text} if block.text.strip() else None
+    return (_image(block) if block.kind == "image" else _document(block)) or _told(block)
+
+
+def _told(media: Media) -> dict[str, Any]:
+    return {"type": "text", "text": media.placeholder()}
+
+
+def _image(media: Media) -> dict[str, Any] | None:
+    if media.data is not None:
+        if media.mime_type not in _IMAGES:
+            return None
+        return {"type": "image", "source": {"type": "base64", "media_type": media.mime_type, "data": media.data}}
+    source = _elsewhere(media)
+    return {"type": "image", "source": source} if source is not None else None
+
+
+def _document(media: Media) -> dict[str, Any] | None:
+    if media.kind != "file":
+        return None
+    source: dict[str, Any] | None
+    if media.data is None:
+        source = _elsewhere(media)
+    elif media.mime_type == _PDF:
+        source = {"type": "base64", "media_type": _PDF, "data": media.data}
+    elif media.mime_type == _PLAIN and (text := decoded(media.data)) is not None:
+        source = {"type": "text", "media_type": _PLAIN, "data": text.decode("utf-8", "replace")}
+    else:
+        return None
+    title = {"title": media.filename} if media.filename else {}
+    return {"type": "document", "source": source, **title} if source is not None else None
+
+
+def _elsewhere(media: Media) -> dict[str, Any] | None:
+    """A source that is no bytes: an address, or an id that the API gave."""
+    if media.url is not None:
+        return {"type": "url", "url": media.url}
+    return {"type": "file", "file_id": media.file_id} if media.file_id is not None else None
+
+
+# -- reading --
+
+
+def _read_text(raw: dict[str, Any]) -> Block | None:
+    text = raw.get("text")
+    return Text(text, state=raw) if isinstance(text, str) else None
+
+
+def _read_image(raw: dict[str, Any]) -> Block | None:
+    found = _source_of(raw)
+    return Media(kind="image", state=raw, **found) if found else None
+
+
+def _read_document(raw: dict[str, Any]) -> Block | None:
+    found, title = _source_of(raw), raw.get("title")
+    if found:
+        return Media(kind="file", filename=title if isinstance(title, str) else None, state=raw, **found)
+    source = raw.get("source")
+    return _texts(raw, source.get("content") if isinstance(source, dict) else None)
+
+
+def _read_search_result(raw: dict[str, Any]) -> Block | None:
+    return _texts(raw, raw.get("content"))
+
+
+def _texts(raw: dict[str, Any], content: object) -> Block | None:
+    """A block that holds texts: others read them, and it goes back as it is."""
+    found = [block.text for block in read_blocks(content) if isinstance(block, Text)]
+    return Text("\n".join(found), state=raw) if found else None
+
+
+def _source_of(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the bytes are, in the words of `Media`; empty if the source is of a kind of its own."""
+    source = raw.get("source")
+    if not isinstance(source, dict):
+        return {}
+    kind, type_ = source.get("type"), source.get("media_type")
+    key = _SOURCES.get(kind) if isinstance(kind, str) else None
+    value = source.get(key[0]) if key is not None else None
+    if key is None or not isinstance(value, str):
+        return {}
+    found = {"mime_type": type_} if isinstance(type_, str) else {}
+    return found | {key[1]: encoded(value) if kind == "text" else value}
+
+
+# The kind of a source: its field, and ours.
+_SOURCES: dict[str, tuple[str, str]] = {
+    "base64": ("data", "data"),
+    "text": ("data", "data"),
+    "url": ("url", "url"),
+    "file": ("file_id", "file_id"),
+}
+_READERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
+    "text": _read_text,
+    "image": _read_image,
+    "document": _read_document,
+    "search_result": _read_search_result,
+}

@@ -1,0 +1,161 @@
+"""Cohere's messages in, entries out: v2's ``messages``, and v1's ``chat_history``.
+
+A plan and thoughts are reasoning, as the decoder leaves them. v1 knows no ids: its results repeat the call, and are
+paired by its name. What the API would refuse is left out, each with a flaw that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...content import Text
+from ..answer import Result
+from ..media import text_of
+from ..openai_chat.messages import content_blocks, prompt, read_calls
+from ..rules import Violation
+from ..saying import CallNames, Saying
+from ..transcript import Entry, Prompt, Returned
+from .rules import RULES
+
+__all__ = ["read"]
+
+_V1 = {"api": "v1"}
+
+
+def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """The messages as entries. What is no message gives none."""
+    names, entries = CallNames(), list[Entry]()
+    for index, message in enumerate(messages):
+        role = message.get("role") if isinstance(message, Mapping) else None
+        reader = _READERS.get(role) if isinstance(role, str) else None
+        if reader is not None:
+            entries.append(reader(message, index, names))
+    return entries
+
+
+# -- v2 ----------------------------------------------------------------------------------------------------------------
+
+
+def _prompt(message: Mapping[str, Any], index: int, _: CallNames) -> Prompt:
+    return prompt(message, index, "user" if message["role"] == "user" else "system", RULES)
+
+
+def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
+    flaws: list[Violation] = []
+    path, content, call_id = f"messages[{index}]", message.get("content"), message.get("tool_call_id")
+    blocks = content_blocks(content, f"{path}.content", flaws, RULES)
+    if not isinstance(content, (str, list)):
+        flaws.append(RULES.violation("empty_message", path, "a result has to have content, if only an empty text"))
+    if not isinstance(call_id, str) or not call_id:
+        flaws.append(RULES.violation("bad_id", path, "a result without the id of its call"))
+    result = Result(
+        call_id=call_id if isinstance(call_id, str) else "",
+        content=text_of(blocks),
+        blocks=() if all(isinstance(block, Text) for block in blocks) else blocks,
+        state=None if flaws else message,
+    )
+    return Returned(results=(result,), origin=(index, index + 1), flaws=tuple(flaws))
+
+
+def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
+    saying, path = Saying(names), f"messages[{index}]"
+    if isinstance(plan := message.get("tool_plan"), str) and plan:
+        saying.reasoning(plan, {"field": "tool_plan"})
+    has_text = _content(message.get("content"), path, saying)
+    read_calls(_with_ids(message.get("tool_calls"), index, saying), path, saying, RULES)
+    if saying.says_more and has_text:
+        saying.flaw(RULES.violation("mixed_results", path, "text beside calls: it belongs into tool_plan"))
+    if not (saying.says_more or has_text):
+        saying.flaw(RULES.violation("empty_message", path, "the message has neither text nor calls"))
+    citations = message.get("citations")
+    for citation in citations if isinstance(citations, list) else ():
+        saying.provider({"citations": citation})
+    return saying.said((index, index + 1))
+
+
+def _with_ids(calls: object, index: int, saying: Saying) -> object:
+    """The calls, each with an id: that it may miss one is v1's affair."""
+    if not isinstance(calls, list):
+        return calls
+    found = []
+    for number, raw in enumerate(calls):
+        if isinstance(raw, Mapping) and not (isinstance(raw.get("id"), str) and raw["id"]):
+            where = f"messages[{index}].tool_calls[{number}]"
+            saying.flaw(RULES.violation("bad_id", where, "a call without an id"))
+            raw = {**raw, "id": f"call_{index}_{number}"}
+        found.append(raw)
+    return found
+
+
+def _content(content: object, path: str, saying: Saying) -> bool:
+    """Say what the content holds; whether any of it is text."""
+    has_text = False
+    for number, raw in enumerate([{"type": "text", "text": content}] if isinstance(content, str) else _list(content)):
+        where = f"{path}.content[{number}]"
+        kind = raw.get("type") if isinstance(raw, Mapping) else None
+        said = raw.get(kind) if isinstance(raw, Mapping) and isinstance(kind, str) else None
+        if kind == "thinking" and isinstance(said, str) and said:
+            saying.reasoning(said, {"field": "thinking"})
+        elif kind == "text" and isinstance(said, str) and said.strip():
+            saying.text(said)
+            has_text = True
+        elif isinstance(content, list):
+            saying.flaw(RULES.violation("empty_message", where, "this is neither text nor thinking, or says nothing"))
+    return has_text
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+# -- v1 ----------------------------------------------------------------------------------------------------------------
+
+
+def _legacy_prompt(message: Mapping[str, Any], index: int, _: CallNames) -> Prompt:
+    text = message.get("message")
+    blocks = (Text(text),) if isinstance(text, str) and text else ()
+    role = message["role"]
+    return Prompt(
+        role="user" if role == "USER" else "system", blocks=blocks, origin=(index, index + 1), state={"role": role}
+    )
+
+
+def _legacy_answer(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
+    saying = Saying(names)
+    if isinstance(text := message.get("message"), str) and text:
+        saying.text(text, _V1)
+    for call in _list(message.get("tool_calls")):
+        if isinstance(call, Mapping):
+            saying.call(None, call.get("name"), call.get("parameters"), state=_V1)
+    return saying.said((index, index + 1))
+
+
+def _legacy_results(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
+    results = tuple(_legacy_result(raw) for raw in _list(message.get("tool_results")) if isinstance(raw, Mapping))
+    return Returned(results=results, origin=(index, index + 1))
+
+
+def _legacy_result(raw: Mapping[str, Any]) -> Result:
+    call = raw.get("call")
+    name = call.get("name") if isinstance(call, Mapping) else None
+    texts = (value if isinstance(value, str) else str(value) for value in _outputs(raw))
+    return Result(call_id="", content="\n".join(texts), name=name if isinstance(name, str) else None, state=raw)
+
+
+def _outputs(raw: Mapping[str, Any]) -> Iterator[Any]:
+    for output in _list(raw.get("outputs")):
+        if isinstance(output, Mapping):
+            yield from output.values()
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
+    "user": _prompt,
+    "system": _prompt,
+    "assistant": _assistant,
+    "tool": _result,
+    "USER": _legacy_prompt,
+    "SYSTEM": _legacy_prompt,
+    "CHATBOT": _legacy_answer,
+    "TOOL": _legacy_results,
+}

@@ -1,0 +1,210 @@
+"""Gemini's contents in, entries out: what the user asked, what the model said, what its calls came to.
+
+A user's content holds function responses or other parts; where it holds both, it is read as `Returned` and `Prompt`
+with the same origin. Parts in the spelling of Protocol Buffers (``function_call``) are read, too. Calls need no ids.
+
+Of the turn that is going on, each step that calls must begin with a signature if the model signs at all. Where one is
+missing among others that have theirs, the documented stand-in takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from ...content import Block, Text
+from ..answer import Result
+from ..media import text_of
+from ..reading import json_text
+from ..rules import Violation
+from ..saying import CallNames, Saying
+from ..transcript import Entry, Prompt, Returned
+from .content import read_block
+from .render import FOREIGN_SIGNATURE, as_text, refers, without_orphans
+from .rules import BLANK_PART, RULES
+from .shapes import as_wire, without_nulls
+
+__all__ = ["read"]
+
+_BARE = frozenset({"text", "thought", "thoughtSignature"})
+_ROLES = {"model": "model", "user": "user", "function": "user", "tool": "user", None: "user"}
+
+
+def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """The contents as entries. What is no content gives none."""
+    names, entries = CallNames(), list[Entry]()
+    contents = [_content(message) for message in messages]
+    unsigned = _unsigned_steps(contents)
+    for index, found in enumerate(contents):
+        if found is None:
+            continue
+        role, parts = found
+        numbered = [(part, f"contents[{index}].parts[{number}]") for number, part in enumerate(parts)]
+        if role == "model":
+            entries.append(_model(numbered, (index, index + 1), names, sign=index in unsigned))
+        else:
+            entries.extend(_user(numbered, (index, index + 1)))
+    return entries
+
+
+def _content(message: object) -> tuple[str, list[Any]] | None:
+    """Whose content it is, and its parts."""
+    role = message.get("role") if isinstance(message, Mapping) else 0
+    if not isinstance(message, Mapping) or (role is not None and not isinstance(role, str)) or role not in _ROLES:
+        return None
+    parts = message.get("parts")
+    return _ROLES[role], [_part(part) for part in parts] if isinstance(parts, list) else []
+
+
+def _part(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    return as_wire(part) if any("_" in str(name) for name in part) else without_nulls(part)
+
+
+def _flaw(part: object, path: str) -> Violation | None:
+    """What is wrong with a part wherever it stands."""
+    if not isinstance(part, dict) or not part:
+        return RULES.violation("not_a_message", path, "this is no part, which is an object with a field", BLANK_PART)
+    if part.keys() - {"thought"} == {"text"} and not part["text"]:
+        return RULES.violation("empty_message", path, "the text is empty", BLANK_PART)
+    return None
+
+
+# -- what was asked, and what calls came to --
+
+
+def _user(numbered: list[tuple[Any, str]], origin: tuple[int, int]) -> Iterator[Entry]:
+    if not numbered:
+        yield Prompt(role="user", blocks=(), origin=origin)
+    for are_results, run in groupby(numbered, lambda pair: _is_result(pair[0])):
+        flaws: list[Violation] = []
+        if are_results:
+            results = tuple(_result(part, path, flaws) for part, path in run)
+            yield Returned(results=results, origin=origin, flaws=tuple(flaws))
+        else:
+            blocks = tuple(_sound(run, flaws))
+            yield Prompt(role="user", blocks=blocks, origin=origin, flaws=tuple(flaws))
+
+
+def _is_result(part: object) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("functionResponse"), dict)
+
+
+def _sound(numbered: Iterator[tuple[Any, str]], flaws: list[Violation]) -> Iterator[Block]:
+    for part, path in numbered:
+        if flaw := _flaw(part, path):
+            flaws.append(flaw)
+        else:
+            yield read_block(part)
+
+
+def _result(part: dict[str, Any], path: str, flaws: list[Violation]) -> Result:
+    body = part["functionResponse"]
+    call_id, name, parts = body.get("id"), body.get("name"), body.get("parts")
+    response = body.get("response")
+    if not isinstance(name, str) or not name:
+        what = "the response does not name its function"
+        flaws.append(RULES.violation("missing_field", f"{path}.functionResponse.name", what))
+    if not isinstance(response, dict):
+        flaws.append(RULES.violation("bad_result", path, "the response of a function is no object", ""))
+        response = {"output": response or ""}
+    if refers(response) and not parts:
+        flaws.append(RULES.violation("bad_result", path, "the response has a key $ref, which stands for a part there"))
+        response = as_text(response)
+    media = [read_block(as_wire(raw)) for raw in parts if isinstance(raw, dict)] if isinstance(parts, list) else []
+    text, is_error = _told(response)
+    blocks = (*([Text(text)] if text else []), *media)
+    return Result(
+        call_id=call_id if isinstance(call_id, str) else "",
+        content=text_of(blocks),
+        is_error=is_error,
+        name=name if isinstance(name, str) else None,
+        blocks=blocks if media else (),
+        state={**part, "functionResponse": {**body, "response": response}},
+    )
+
+
+def _told(response: object) -> tuple[str, bool]:
+    """What a response says, as text, and whether it tells of an error."""
+    body = response if isinstance(response, dict) else {}
+    is_error = "error" in body and "output" not in body
+    value = next(iter(body.values())) if body.keys() in ({"output"}, {"error"}) else response
+    return value if isinstance(value, str) else json_text(value) or "", is_error
+
+
+# -- what the model said --
+
+
+def _model(numbered: list[tuple[Any, str]], origin: tuple[int, int], names: CallNames, *, sign: bool) -> Entry:
+    saying = Saying(names)
+    kept: list[tuple[dict[str, Any], str]] = []
+    for part, path in numbered:
+        if flaw := _flaw(part, path):
+            saying.flaw(flaw)
+        else:
+            kept.append((part, path))
+    paired = {id(part) for part in without_orphans([part for part, _ in kept])}
+    for part, path in kept:
+        if id(part) not in paired:
+            what = "a call that the API ran itself has no result"
+            saying.flaw(RULES.violation("unanswered_call", path, what, ""))
+            continue
+        if sign and "functionCall" in part:
+            what = "the first call of a step has no signature, and others have theirs"
+            saying.flaw(RULES.violation("missing_signature", path, what))
+            part, sign = {**part, "thoughtSignature": FOREIGN_SIGNATURE}, False
+        _say(part, path, saying)
+    if kept and all(part.keys() == {"text", "thought"} for part, _ in kept):
+        path = f"contents[{origin[0]}]"
+        saying.flaw(RULES.violation("empty_message", path, "summaries of thoughts alone are no content"))
+    return saying.said(origin)
+
+
+def _say(part: dict[str, Any], path: str, saying: Saying) -> None:
+    call, code, tool = part.get("functionCall"), part.get("executableCode"), part.get("toolCall")
+    if isinstance(call, dict) and "text" not in part:
+        arguments = {} if call.get("args") is None else call["args"]
+        made = saying.call(call.get("id"), call.get("name"), arguments, state=_rest(part, "functionCall"))
+        if isinstance(arguments, str) and made.status == "ready":
+            what = "the arguments are the text of an object"
+            saying.flaw(RULES.violation("arguments_not_object", f"{path}.functionCall.args", what))
+    elif "executableCode" in part:
+        body = code if isinstance(code, dict) else {}
+        saying.call(body.get("id"), "code_execution", body, kind="server", state={"part": part})
+    elif isinstance(tool, dict):
+        name, arguments = tool.get("toolType") or "tool_call", tool.get("args") or {}
+        saying.call(tool.get("id"), name, arguments, kind="server", state={"part": part})
+    elif part.keys() <= _BARE and isinstance(text := part.get("text"), str):
+        tell = saying.reasoning if part.get("thought") else saying.text
+        tell(text, _rest(part, "text", "thought"))
+    else:
+        saying.provider(part)
+
+
+def _rest(part: Mapping[str, Any], *known: str) -> dict[str, Any] | None:
+    return {name: value for name, value in part.items() if name not in known} or None
+
+
+def _unsigned_steps(contents: Sequence[tuple[str, list[Any]] | None]) -> set[int]:
+    """The places of the running turn's steps that call without any signature, if anything else is signed."""
+    signed = {place for place, found in enumerate(contents) if found and any(map(_is_signed, found[1]))}
+    if not signed:
+        return set()
+    asked = [place for place, found in enumerate(contents) if found and found[0] == "user" and _asks(found[1])]
+    first = asked[-1] if asked else -1
+    calling = {
+        place
+        for place, found in enumerate(contents)
+        if found and found[0] == "model" and any(isinstance(part, dict) and "functionCall" in part for part in found[1])
+    }
+    return {place for place in calling - signed if place > first}
+
+
+def _is_signed(part: object) -> bool:
+    return isinstance(part, dict) and bool(part.get("thoughtSignature"))
+
+
+def _asks(parts: list[Any]) -> bool:
+    return not all(map(_is_result, parts))

@@ -1,0 +1,54 @@
+"""What results and prompts hold beside text: data URLs, and the text that stands for it all."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from urllib.parse import unquote_to_bytes
+
+from ..content import Block, Media, Text
+
+__all__ = ["data_url", "decoded", "encoded", "read_data_url", "text_of"]
+
+_DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?:;[^,;]*)*?(?P<base64>;base64)?,", re.IGNORECASE)
+
+
+def data_url(media: Media) -> str | None:
+    """Its bytes as a ``data:`` URL (RFC 2397), or its address; None if it has neither."""
+    if media.data is not None:
+        return f"data:{media.mime_type or 'application/octet-stream'};base64,{media.data}"
+    return media.url
+
+
+def read_data_url(url: str) -> tuple[str | None, str] | None:
+    """The MIME type, if it says one, and the bytes in base64; None if this is an address of another kind."""
+    head = _DATA_URL.match(url)
+    if head is None:
+        return None
+    body = url[head.end() :]
+    return head["type"] or None, body if head["base64"] else b64encode(unquote_to_bytes(body)).decode()
+
+
+def decoded(data: str) -> bytes | None:
+    """The bytes of a text in base64; None if it is none."""
+    try:
+        return b64decode(data, validate=True)
+    except ValueError:
+        return None
+
+
+def encoded(data: bytes | str) -> str:
+    """Bytes, or the text of a file, in base64."""
+    return b64encode(data if isinstance(data, bytes) else data.encode("utf-8", "replace")).decode()
+
+
+def text_of(blocks: Iterable[Block]) -> str:
+    """All of it as one text: what is no text is a placeholder there, and what only its provider understands is left
+    out."""
+    texts = (
+        block.text if isinstance(block, Text) else block.placeholder()
+        for block in blocks
+        if isinstance(block, (Text, Media))
+    )
+    return "\n".join(texts)

@@ -1,0 +1,191 @@
+"""Input items in, entries out: what the user asked, what the model said, what its calls came to.
+
+Items of the model's that follow one another are one answer. Each goes on whole, with the place where it stands, as the
+decoder leaves it. Before that, a list that the API would refuse is put right (`sound_items`): items that are there
+twice, reasoning without what followed it, calls without their reasoning.
+
+An ``item_reference`` stands for an item that the provider stores. A history with one is known in part, so that outputs
+whose call is not in it are passed on with the model's items.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ...content import Media
+from ..answer import Result
+from ..media import text_of
+from ..reading import json_text
+from ..rules import Violation
+from ..saying import CallNames, Saying
+from ..transcript import Entry, Prompt, Returned
+from .content import read_blocks
+from .items import BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
+from .rules import RULES
+from .sound import is_item, is_prompt, sound_items
+
+__all__ = ["read"]
+
+_OUTPUTS = frozenset({
+    "apply_patch_call_output", "custom_tool_call_output", "function_call_output", "local_shell_call_output",
+    "shell_call_output",
+})  # fmt: skip
+_WRITTEN = frozenset({"custom_tool_call_output", "function_call_output"})  # by us, and always with an output
+
+
+def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
+    """The items as entries. What is no item gives none."""
+    reader = _Reader(messages)
+    for number, item in enumerate(messages):
+        if is_item(item):
+            reader.take(number, item)
+    reader.end()
+    return reader.entries
+
+
+class _Reader:
+    def __init__(self, items: Sequence[Mapping[str, Any]]) -> None:
+        self.entries: list[Entry] = []
+        self._names = CallNames()
+        self._items, self._flaws = sound_items(items)
+        self._run: list[int] = []  # the places of the items of the model's that are being collected
+        self._served = {_call_id(item) or str(item.get("id")) for item in items if _is_served(item)}
+        self._refers = any(is_item(item) and type_of(item) == "item_reference" for item in items)
+        self._known = defaultdict[str, set[str]](set)  # by id: which types of calls have it
+        for item in items:
+            if is_item(item) and type_of(item).endswith("_call"):
+                self._known[_call_id(item)].add(type_of(item))
+
+    def take(self, number: int, item: Mapping[str, Any]) -> None:
+        """The next item."""
+        if is_prompt(item):
+            self.end()
+            sound = self._items[number]
+            assert sound is not None, "a prompt may be empty, but it stays one"
+            self.entries.append(_prompt(sound, number, self._flaws.get(number, ())))
+        elif self._is_result(item):
+            self.end()
+            flaws = tuple(self._output_flaws(item, f"input[{number}]"))
+            self.entries.append(
+                Returned(results=(_result(item, flaws),), origin=(number, number + 1), flaws=flaws),
+            )
+        else:
+            if self._run and self._run[-1] != number - 1:
+                self.end()  # what stands between is no item
+            self._run.append(number)
+
+    def end(self) -> None:
+        """The answer that is being collected is over."""
+        if not self._run:
+            return
+        saying = Saying(self._names)
+        for number in self._run:
+            for flaw in self._flaws.get(number, ()):
+                saying.flaw(flaw)
+            if (item := self._items[number]) is not None:
+                _say(item, {"output_index": number - self._run[0], "item": item}, saying)
+        self.entries.append(saying.said((self._run[0], self._run[-1] + 1)))
+        self._run = []
+
+    def _is_result(self, item: Mapping[str, Any]) -> bool:
+        """Whether this is a result of a call of ours; the provider's own calls have their outputs among their items."""
+        call_id = _call_id(item)
+        if type_of(item) not in _OUTPUTS or call_id in self._served:
+            return False
+        return call_id in self._known or not self._refers
+
+    def _output_flaws(self, item: Mapping[str, Any], path: str) -> Iterator[Violation]:
+        """What is wrong with a result."""
+        type_, output = type_of(item), item.get("output")
+        calls = self._known.get(_call_id(item))
+        if calls and type_.removesuffix("_output") not in calls:
+            yield RULES.violation("orphan_result", path, f"a {type_} answers a call of another type")
+        if type_ not in _WRITTEN or isinstance(output, (str, list)):
+            return
+        if output is None:
+            text = f"Missing required parameter: '{path}.output'."
+            yield RULES.violation("missing_field", path, "a result has to have an output, if only an empty text", text)
+        else:
+            yield RULES.violation("bad_result", path, "the output is neither a text nor a list of blocks")
+
+
+def _is_served(item: object) -> bool:
+    """Whether this is a call that the provider runs itself."""
+    return is_item(item) and call_kind(type_of(item), item) == "server"
+
+
+def _call_id(item: Mapping[str, Any]) -> str:
+    """The id that says which call this is, or answers. A local shell's output may have it as its own."""
+    found = item.get("call_id") or (item.get("id") if type_of(item) == "local_shell_call_output" else None)
+    return found if isinstance(found, str) else ""
+
+
+# -- what was asked, and what calls came to --
+
+
+def _prompt(item: Mapping[str, Any], place: int, flaws: Sequence[Violation]) -> Prompt:
+    beside = {key: value for key, value in item.items() if key not in ("role", "content")}
+    if item["role"] == "developer":
+        beside["role"] = "developer"
+    return Prompt(
+        role="user" if item["role"] == "user" else "system",
+        blocks=read_blocks(item["content"]),
+        origin=(place, place + 1),
+        state=beside or None,
+        flaws=tuple(flaws),
+    )
+
+
+def _result(item: Mapping[str, Any], flaws: Sequence[Violation]) -> Result:
+    output = "" if item.get("output") is None else item["output"]
+    blocks = read_blocks(output)
+    is_told = isinstance(output, str) or len(blocks) == (len(output) if isinstance(output, list) else -1)
+    return Result(
+        call_id=_call_id(item),
+        content=text_of(blocks) if is_told and not _has_chunks(output) else json_text(output) or "",
+        is_error=item.get("status") == "failed",
+        blocks=blocks if any(isinstance(block, Media) for block in blocks) else (),
+        state=None if flaws else item,
+    )
+
+
+def _has_chunks(output: object) -> bool:
+    """A shell's output: each chunk has its own streams and its own end."""
+    return isinstance(output, list) and any(isinstance(chunk, dict) and "outcome" in chunk for chunk in output)
+
+
+# -- what the model said --
+
+
+def _say(item: Mapping[str, Any], state: Mapping[str, Any], saying: Saying) -> None:
+    type_ = type_of(item) or "message"
+    kind = call_kind(type_, item)
+    if kind is not None:
+        id_ = item.get("call_id") or (item.get("id") if kind == "server" else None)
+        saying.call(id_, name_of(item), _arguments(type_, item), kind=kind, state=state)
+    elif type_ == "message":
+        _say_message(item, state, saying)
+    elif type_ == "reasoning":
+        texts = texts_of(item, "summary") or texts_of(item, "content")
+        saying.reasoning("\n\n".join(texts), state)
+    else:
+        saying.provider(state)
+
+
+def _arguments(type_: str, item: Mapping[str, Any]) -> object:
+    if type_ in TEXT_FIELDS:
+        value = item.get(TEXT_FIELDS[type_])
+        return "" if value is None else value
+    return {key: item[key] for key in BUILT_IN[type_] if key in item}
+
+
+def _say_message(item: Mapping[str, Any], state: Mapping[str, Any], saying: Saying) -> None:
+    text, refusal = ("".join(texts_of(item, channel)) for channel in ("text", "refusal"))
+    if text or not refusal:
+        saying.text(text, state)
+    if refusal:
+        saying.refusal(refusal)
+        if not text:
+            saying.provider(state)
