@@ -1,0 +1,112 @@
+"""Foreign schemas, calls and results: what they mean (accessors), and how another provider writes them (adapters).
+
+    schemas   a tool's author writes one            converted when a request is made    `initialize_request`
+    calls     the model makes them                  inspected and cleaned at its end    `finalize`
+    results   ordinary messages of the history      converted with the history          `to_native_messages`
+
+The three flows are apart; a `ToolInteropRegistry` holds the accessors and adapters of each. It is built for one
+request, of what config, provider, extensions and tools contribute, and goes through the request's context. A source
+schema stays as its author wrote it.
+
+    >>> registry = ToolInteropRegistry.of()
+    >>> patch = {"type": "custom", "name": "apply_patch", "description": "Apply a patch."}
+    >>> tools = registry.convert_schemas([patch], target="anthropic.messages")
+    >>> tools[0]["input_schema"]["required"]
+    ['input']
+    >>> call = {"type": "tool_use", "id": "toolu_1", "name": "apply_patch", "input": {"input": "*** Begin Patch"}}
+    >>> registry.inspect_call(call).payload
+    '*** Begin Patch'
+"""
+
+from __future__ import annotations
+
+from .attachments import (
+    Attachment,
+    AttachmentLoader,
+    AttachmentStore,
+    MemoryAttachments,
+    compact_attachments,
+    expand_attachments,
+    reference,
+)
+from .calls import SanitizedCall
+from .context import (
+    DEFAULT_TOOL_INTEROP_REGISTRY,
+    accepted_tool_schema_formats,
+    build_request_context,
+    get_registry_from_context,
+    get_schema_target_formats_from_context,
+)
+from .contributions import (
+    LEVELS,
+    Contribution,
+    ToolCallAccessor,
+    ToolCallAdapter,
+    ToolResultAccessor,
+    ToolResultAdapter,
+    ToolSchemaAccessor,
+    ToolSchemaAdapter,
+    contribution_of,
+)
+from .formats import FORMATS, TARGET_FORMATS, ToolInteropTarget
+from .in_force import DefaultRegistryWarning
+from .meanings import InspectedCall, InspectedResult, InspectedSchema
+from .native import from_native_messages, system_text, to_native_messages
+from .registry import ToolDescriptor, ToolInteropRegistry
+from .requests import finalize, initialize_request, initialize_stack, ready_messages
+from .results import format_tool_result
+from .schema_flow import ConvertedSchema
+from .stored import assistant_message, from_turn, tool_calls_of
+
+__all__ = [
+    # the registry, and what it is built of
+    "ToolInteropRegistry",
+    "ToolInteropTarget",
+    "ToolDescriptor",
+    "Contribution",
+    "contribution_of",
+    "LEVELS",
+    "FORMATS",
+    "TARGET_FORMATS",
+    # schemas
+    "InspectedSchema",
+    "ConvertedSchema",
+    "ToolSchemaAccessor",
+    "ToolSchemaAdapter",
+    # calls
+    "InspectedCall",
+    "SanitizedCall",
+    "ToolCallAccessor",
+    "ToolCallAdapter",
+    # results
+    "InspectedResult",
+    "ToolResultAccessor",
+    "ToolResultAdapter",
+    "format_tool_result",
+    # a request, from its start to its end
+    "build_request_context",
+    "accepted_tool_schema_formats",
+    "get_registry_from_context",
+    "get_schema_target_formats_from_context",
+    "DEFAULT_TOOL_INTEROP_REGISTRY",
+    "DefaultRegistryWarning",
+    "initialize_request",
+    "initialize_stack",
+    "finalize",
+    # the stored history, and the native one
+    "assistant_message",
+    "tool_calls_of",
+    "from_turn",
+    "to_native_messages",
+    "from_native_messages",
+    "system_text",
+    "ready_messages",
+    # attachments
+    "Attachment",
+    "AttachmentStore",
+    "AttachmentLoader",
+    "MemoryAttachments",
+    "compact_attachments",
+    "expand_attachments",
+    "reference",
+]

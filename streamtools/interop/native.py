@@ -1,0 +1,286 @@
+"""Stored messages in, a provider's native ones out, and back: each history can be rebuilt from the other.
+
+Each wire's own `render` and `read` do the writing and the reading. Bytes never pass: an attachment is a reference in
+either history, until the request is sent (`ready_messages`). Whether a provider takes a history is for
+`streamtools.history.lint` and `repair` to say; nothing is mended here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ..content import Block, Text
+from ..errors import ExportError
+from ..history.ids import with_valid_ids
+from ..turn import Part, ToolCall
+from ..wires import WIRES, Answer, Wire, find
+from ..wires.answer import Result
+from ..wires.media import text_of
+from ..wires.saying import id_as_read
+from ..wires.transcript import Entry, Prompt, Said
+from .attachments import AttachmentStore
+from .blocks import read_blocks, write_blocks
+from .calls import arguments_text
+from .formats import CUSTOM_FORMATS, ToolInteropTarget
+from .meanings import InspectedCall, InspectedResult
+from .registry import ToolInteropRegistry
+from .rendering import as_messages, render_results, result_for, with_metadata
+from .results import stored_result
+from .stand_ins import StandIns
+from .stored import assistant_message, tool_calls_of
+
+__all__ = ["from_native_messages", "system_text", "to_native_messages"]
+
+JSON: TypeAlias = Mapping[str, Any]
+
+
+def system_text(messages: Iterable[JSON]) -> str:
+    """All system prompts of a stored history, for wires that have a field of the request for them."""
+    blocks = (read_blocks(message.get("content")) for message in messages if message.get("role") == "system")
+    return "\n\n".join(text for each in blocks if (text := text_of(each)))
+
+
+# -- stored to native --------------------------------------------------------------------------------------------------
+
+
+def to_native_messages(
+    messages: Sequence[JSON],
+    target: ToolInteropTarget | str,
+    *,
+    registry: ToolInteropRegistry,
+    target_formats: Sequence[str] | None = None,
+) -> list[dict[str, Any]]:
+    """A stored history as a provider's own.
+
+    Args:
+        messages: as `streamtools.interop.stored` shows them; they are not changed. A message of another role is left
+            out. System prompts stay out where the wire has a field of the request for them: `system_text`.
+        target: the wire.
+        registry: the request's.
+        target_formats: the formats that the request's tools may have; without one of custom tools, raw calls are
+            written as calls of functions.
+
+    Returns:
+        Native messages with references for attachments. `ready_messages` makes of them what is sent. Images of a
+        result that the wire's results cannot hold follow in a message of the user's, and come back as that.
+
+    Raises:
+        ExportError: there is no such wire, a call or result is of no known format, or ids stand twice.
+    """
+    wire = _wire(target)
+    formats = target_formats or ToolInteropTarget(wire.name).formats()
+    writer = _Writer(wire, registry, raw=not CUSTOM_FORMATS.isdisjoint(formats), stand_ins=StandIns(messages))
+    native = [each for head, results in _groups(messages) for each in writer.write(head, results)]
+    shown: list[dict[str, Any]] = writer.stand_ins.shown(native)
+    return shown
+
+
+def _groups(messages: Iterable[JSON]) -> Iterator[tuple[JSON | None, list[JSON]]]:
+    """Each message with the results that follow it; None where a history begins with results."""
+    head: JSON | None = None
+    results: list[JSON] = []
+    for message in messages:
+        if message.get("role") == "tool":
+            results.append(message)
+            continue
+        if head is not None or results:
+            yield head, results
+        head, results = message, []
+    if head is not None or results:
+        yield head, results
+
+
+class _Writer:
+    """Writes one history."""
+
+    def __init__(self, wire: Wire, registry: ToolInteropRegistry, *, raw: bool, stand_ins: StandIns) -> None:
+        self._wire, self._registry, self._raw = wire, registry, raw
+        self.stand_ins = stand_ins
+
+    def write(self, head: JSON | None, results: Sequence[JSON]) -> list[dict[str, Any]]:
+        found = [self._registry.inspect_result(result) for result in results]
+        if head is not None and head.get("role") == "assistant":
+            return self._answer(head, found)
+        return [*(self._prompt(head) if head is not None else []), *self._orphans(found)]
+
+    def _prompt(self, message: JSON) -> list[dict[str, Any]]:
+        role, blocks = message.get("role"), self.stand_ins.hidden(read_blocks(message.get("content")))
+        if role not in ("system", "user") or not blocks or (role == "system" and self._wire.rules.system == "apart"):
+            return []
+        assert self._wire.render_prompt is not None, "every wire writes prompts"
+        return self._wire.render_prompt(Prompt(role=role, blocks=blocks))
+
+    def _answer(self, message: JSON, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
+        found = [self._registry.inspect_call(call) for call in tool_calls_of(message)]
+        calls = {call.call_id: call for place, each in enumerate(found) for call in [self._call(each, place)]}
+        if len(calls) < len(found):
+            raise ExportError("two calls of one answer have the same id")
+        by_id = {result.call_id: result for result in results if result.call_id in calls}
+        if len(by_id) < sum(result.call_id in calls for result in results):
+            raise ExportError("two results are for one call; a history has one for each")
+        ours = [by_id[call_id] for call_id in calls if call_id in by_id]
+        answer = Answer(
+            parts=(*_said(message), *(Part(kind="call", call_id=call_id) for call_id in calls)),
+            calls=calls,
+            arguments={
+                call_id: (arguments_text(each), each.arguments or self._empty(each))
+                for call_id, each in zip(calls, found, strict=True)
+            },
+            results=tuple(self._result(result, str(result.call_id)) for result in ours),
+            finish="tool_calls" if calls else "stop",
+            own_wire=False,
+        )
+        answer = with_valid_ids(answer, self._wire.name)
+        names = {written.call_id: result for written, result in zip(answer.results, ours, strict=True)}
+        native = with_metadata(self._wire.render(answer), self._wire.name, names)
+        return [*native, *self._orphans([result for result in results if result.call_id not in calls])]
+
+    def _call(self, call: InspectedCall, place: int) -> ToolCall:
+        return ToolCall(
+            call_id=call.call_id or f"call_{place}",
+            name=self._name_of(call.tool_name),
+            call_id_synthesized=call.call_id is None,
+            kind="custom" if self._is_custom(call) else "function",
+            index=place,
+            arguments_text=arguments_text(call),
+            status="ready",
+        )
+
+    def _is_custom(self, call: InspectedCall) -> bool:
+        return self._raw and call.payload_kind == "raw"
+
+    def _empty(self, call: InspectedCall) -> dict[str, Any]:
+        return {"input": ""} if self._is_custom(call) else {}
+
+    def _result(self, result: InspectedResult, call_id: str) -> Result:
+        content = self._registry.result_content(result, self._wire.name)
+        return result_for(result, call_id, content, self.stand_ins, self._name_of)
+
+    def _name_of(self, tool_name: str) -> str:
+        return self._registry.name_on(tool_name, self._wire.name)
+
+    def _orphans(self, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
+        """Results that answer no call right before them. They are kept: to mend a history is not done here."""
+        if not results:
+            return []
+        contents = [self._registry.result_content(result, self._wire.name) for result in results]
+        return as_messages(render_results(results, self._wire.name, contents, self._name_of), self._wire.name)
+
+
+def _said(message: JSON) -> Iterator[Part]:
+    if text := text_of(read_blocks(message.get("content"))):
+        yield Part(kind="text", text=text)
+    metadata = message.get("metadata")
+    refusal = metadata.get("refusal") if isinstance(metadata, Mapping) else None
+    if isinstance(refusal, str) and refusal:
+        yield Part(kind="refusal", text=refusal)
+
+
+# -- native to stored --------------------------------------------------------------------------------------------------
+
+
+def from_native_messages(
+    messages: Sequence[JSON],
+    target: ToolInteropTarget | str,
+    *,
+    registry: ToolInteropRegistry,
+    attachments: AttachmentStore | None = None,
+) -> list[dict[str, Any]]:
+    """A provider's own history as it is stored: the inverse of `to_native_messages`.
+
+    Args:
+        messages: native messages; they are not changed. What is no message of the wire is left out, and so is
+            reasoning.
+        target: the wire.
+        registry: the request's: it knows which functions were freeform tools, whose calls become raw again.
+        attachments: where bytes are kept that stand in the messages themselves; see `format_tool_result`.
+
+    Raises:
+        ExportError: there is no such wire.
+    """
+    wire = _wire(target)
+    reader = _Reader(wire.name, registry, StandIns(messages), attachments)
+    covered = [reader.stand_ins.covered(message) for message in messages]
+    reader.note_metadata(covered)
+    assert wire.read is not None, "every wire reads its own messages"
+    bare = [{key: value for key, value in message.items() if key != "_metadata"} for message in covered]
+    return [each for entry in wire.read(bare) for each in reader.read(entry)]
+
+
+class _Reader:
+    """Reads one history."""
+
+    def __init__(
+        self, wire: str, registry: ToolInteropRegistry, stand_ins: StandIns, attachments: AttachmentStore | None
+    ) -> None:
+        self._wire, self._registry, self.stand_ins = wire, registry, stand_ins
+        self._keep = None if attachments is None else attachments.put
+        self._metadata: dict[str, JSON] = {}
+        self._names: dict[str, str] = {}
+        self._unanswered: list[tuple[str, str]] = []  # name and id of calls whose results may come without an id
+        self._answers = 0
+
+    def note_metadata(self, messages: Iterable[JSON]) -> None:
+        """Keep what `to_native_messages` wrote beside results."""
+        for message in messages:
+            told, call_id = message.get("_metadata"), message.get("tool_call_id") or message.get("call_id")
+            if isinstance(told, Mapping) and isinstance(call_id, str):
+                self._metadata[call_id] = told
+
+    def read(self, entry: Entry) -> list[dict[str, Any]]:
+        if isinstance(entry, Prompt):
+            content = self._content(entry.blocks)
+            return [{"role": entry.role, "content": content}] if content else []
+        if isinstance(entry, Said):
+            return self._said(entry.answer)
+        return [self._returned(result) for result in entry.results]
+
+    def _content(self, blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
+        if len(blocks) == 1 and isinstance(blocks[0], Text):
+            return blocks[0].text
+        return write_blocks(self.stand_ins.uncovered(blocks), self._keep)
+
+    def _said(self, answer: Answer) -> list[dict[str, Any]]:
+        ours = answer.our_calls
+        self._unanswered = []
+        calls = [self._call(call, place) for place, call in enumerate(ours)]
+        self._answers += 1
+        text, refusal = answer.text("text"), answer.text("refusal")
+        if not (text or refusal or calls):
+            return []
+        return [assistant_message(text, calls, refusal=refusal)]
+
+    def _call(self, call: ToolCall, place: int) -> dict[str, Any]:
+        call_id = id_as_read(call.call_id) or f"call_{self._answers}_{place}"
+        self._unanswered.append((call.name, call_id))
+        body = {"name": call.name, "input" if call.kind == "custom" else "arguments": call.arguments_text}
+        stored = self._registry.stored_tool_call({"id": call_id, "type": call.kind, call.kind: body}, wire=self._wire)
+        self._names[call_id] = stored[stored["type"]]["name"]
+        return stored
+
+    def _returned(self, result: Result) -> dict[str, Any]:
+        call_id = id_as_read(result.call_id) or self._oldest_open(result.name)
+        told = self._metadata.get(call_id, {})
+        blocks = self.stand_ins.uncovered(result.blocks) or (Text(result.content),)
+        payload = stored_result(blocks, self._keep)
+        if result.is_error or told.get("is_error") is True:
+            payload["is_error"] = True
+        name = self._names.get(call_id) or result.name or told.get("tool_name") or ""
+        metadata = {"tool_name": name, "tool_call_id": call_id}
+        return {"role": "tool", "content": payload["text"], "toolResult": payload, "metadata": metadata}
+
+    def _oldest_open(self, name: str | None) -> str:
+        """The id of the call that a result without one answers: the first of its name, or the first at all."""
+        found = next((pair for pair in self._unanswered if pair[0] == name), None) or next(iter(self._unanswered), None)
+        if found is None:
+            return ""
+        self._unanswered.remove(found)
+        return found[1]
+
+
+def _wire(target: ToolInteropTarget | str) -> Wire:
+    name = target if isinstance(target, str) else target.wire
+    if name not in WIRES:
+        raise ExportError(f"no wire is called {name!r}; known: {', '.join(WIRES)}")
+    return find(name)

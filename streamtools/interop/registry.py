@@ -1,0 +1,330 @@
+"""`ToolInteropRegistry`: what foreign schemas, calls and results mean, and how they are written for another provider.
+
+A registry belongs to one request. It is built of contributions (`of`), goes through the request's context, and is
+gone with it: it holds functions, and remembers what it converted, so that the calls which come back are understood. A
+tool that was freeform and had to become a function is called with ``{"input": "..."}``; the registry that wrote it so
+gives the tool its raw text again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+from ..errors import ExportError
+from .call_flow import CallFlow
+from .calls import CALL_ACCESSORS, CALL_ADAPTERS
+from .contributions import LEVELS, Contribution, Level, contributions_of
+from .formats import CUSTOM_FORMATS, TARGET_FORMATS, ToolInteropTarget
+from .in_force import warn_if_bypassed
+from .meanings import InspectedCall, InspectedResult, InspectedSchema
+from .memory import Memory
+from .rendering import render_results
+from .result_flow import ResultFlow
+from .results import RESULT_ACCESSORS
+from .schema_flow import ConvertedSchema, SchemaFlow
+from .schemas import SCHEMA_ACCESSORS, SCHEMA_ADAPTERS
+
+__all__ = ["BUILT_IN_CONTRIBUTION", "ToolDescriptor", "ToolInteropRegistry"]
+
+BUILT_IN_CONTRIBUTION = Contribution(
+    name="built-in",
+    schema_accessors=SCHEMA_ACCESSORS,
+    schema_adapters=SCHEMA_ADAPTERS,
+    call_accessors=CALL_ACCESSORS,
+    call_adapters=CALL_ADAPTERS,
+    result_accessors=RESULT_ACCESSORS,
+)
+"""What everybody gets: the formats of `FORMATS`, and results as each wire has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDescriptor:
+    """A tool and the schema that its author wrote, which no conversion changes."""
+
+    plugin_name: str
+    tool_name: str
+    schema: Mapping[str, Any] = field(repr=False)
+
+
+class ToolInteropRegistry:
+    """Accessors and adapters in their order of precedence. Build one for each request with `of`.
+
+    Args:
+        contributions: with the level of each; within a level the first wins. The built-in one is always there, last.
+        descriptors: the request's tools, so that calls of freeform ones are known before any schema was converted.
+        last_resort: belongs to no request: remembers nothing, and warns where a request has a registry.
+
+    Raises:
+        TypeError: a descriptor is something else.
+        ExportError: no accessor knows a descriptor's schema.
+    """
+
+    def __init__(
+        self,
+        contributions: Iterable[tuple[Level, Contribution]] = (),
+        *,
+        descriptors: Iterable[ToolDescriptor] = (),
+        last_resort: bool = False,
+    ) -> None:
+        given: list[tuple[Level, Contribution]] = [*contributions, ("built_in", BUILT_IN_CONTRIBUTION)]
+        self.contributions: tuple[tuple[Level, Contribution], ...] = tuple(
+            sorted(given, key=lambda pair: LEVELS.index(pair[0]))
+        )
+        """Every contribution with its level, the one that wins first."""
+        self.descriptors = tuple(descriptors)
+        """The request's tools with the schemas that their authors wrote."""
+        own = [contribution for _, contribution in self.contributions]
+        self._memory = memory = Memory(keeps=not last_resort)
+        self._last_resort = last_resort
+        self._schemas, self._calls = SchemaFlow(own, memory), CallFlow(own, memory)
+        self._results = ResultFlow(own, memory)
+        for descriptor in self.descriptors:
+            if not isinstance(descriptor, ToolDescriptor):
+                raise TypeError(
+                    "descriptors=[...] are ToolDescriptor(plugin_name, tool_name, schema), not "
+                    f"{type(descriptor).__name__}; registry.describe(plugin_name, schemas) makes them of schemas"
+                )
+            memory.note_schema(self._schemas.inspect(descriptor.schema))
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        config: Iterable[object] = (),
+        provider: object = None,
+        extensions: Iterable[object] = (),
+        tools: Iterable[object] = (),
+        descriptors: Iterable[ToolDescriptor] = (),
+    ) -> ToolInteropRegistry:
+        """A registry of what the parties of a request contribute (`contribution_of`), in the order of precedence:
+        explicit config, the provider, its extensions, the tools, and what is built in."""
+        levels: list[tuple[Level, Iterable[object]]] = [
+            ("config", config),
+            ("provider", () if provider is None else (provider,)),
+            ("extension", extensions),
+            ("tool", tools),
+        ]
+        found: list[tuple[Level, Contribution]] = [
+            (level, each) for level, parties in levels for each in contributions_of(parties)
+        ]
+        return cls(found, descriptors=descriptors)
+
+    def without(self, name: str) -> ToolInteropRegistry:
+        """A registry that lacks the contributions of this name; what they hid comes to light. The built-in one stays.
+        What this one remembers of conversions does not go along, its descriptors do."""
+        kept = [pair for pair in self.contributions if pair[1] is not BUILT_IN_CONTRIBUTION and pair[1].name != name]
+        return ToolInteropRegistry(kept, descriptors=self.descriptors, last_resort=self._last_resort)
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{level}: {contribution.name or 'unnamed'}" for level, contribution in self.contributions)
+        return f"ToolInteropRegistry({names})"
+
+    def __reduce_ex__(self, _: object) -> NoReturn:  # pickle, copy and deepcopy all ask here
+        raise TypeError(
+            "a ToolInteropRegistry belongs to one request and cannot be copied or stored: keep it in the request's "
+            'context (context["tool_interop"]["registry"]), not in state or config'
+        )
+
+    def _used(self) -> None:
+        """Something is asked from outside."""
+        if self._last_resort:
+            warn_if_bypassed()
+
+    # -- schemas ---------------------------------------------------------------------------------------------------
+
+    def describe(self, plugin_name: str, schemas: Iterable[object]) -> list[ToolDescriptor]:
+        """Descriptors of the schemas that a plugin gives, which they keep as they are; what is no dict is left out.
+
+        Raises:
+            ExportError: no accessor knows one of them.
+        """
+        self._used()
+        given = [schema for schema in schemas if isinstance(schema, dict)]
+        return [ToolDescriptor(plugin_name, self._schemas.inspect(schema).tool_name, schema) for schema in given]
+
+    def inspect_schema(self, schema: Mapping[str, Any]) -> InspectedSchema:
+        """What a schema means.
+
+        Raises:
+            ExportError: no accessor knows it.
+        """
+        self._used()
+        return self._schemas.inspect(schema)
+
+    def knows_format(self, format: str) -> bool:
+        """Whether schemas of this format can be read or written: it is built in, or somebody contributed it."""
+        return self._schemas.knows(format)
+
+    def convert_schema(
+        self,
+        schema: dict[str, Any],
+        *,
+        target: ToolInteropTarget | str,
+        target_formats: Sequence[str] | None = None,
+    ) -> ConvertedSchema:
+        """One schema in a format that the target accepts, and what got lost; see `convert_schemas`."""
+        self._used()
+        return self._schemas.convert(schema, _target(target), target_formats)
+
+    def convert_schemas(
+        self,
+        schemas: Iterable[object],
+        *,
+        target: ToolInteropTarget | str,
+        target_formats: Sequence[str] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Tools as the target's request takes them. The schemas given stay as they are.
+
+        Args:
+            schemas: source schemas of any known format. What is no dict is left out; what is in an accepted format
+                already goes through untouched, as the same object.
+            target: the wire that the request goes to. What its provider cannot take of a schema is rewritten, as
+                `streamtools.exports` does; `inspect_call` knows the way back.
+            target_formats: the formats that the request may hold, preferred ones first; by default all that the wire
+                takes by itself.
+
+        Raises:
+            ExportError: a schema is of no known format, or cannot be written in any of these; or two tools would be
+                called by one name.
+        """
+        self._used()
+        to, given = _target(target), [schema for schema in schemas if isinstance(schema, dict)]
+        converted = [self._schemas.convert(schema, to, target_formats) for schema in given]
+        named: dict[str, str] = {}
+        for found in converted:
+            if found.inspected.kind != "built_in":
+                own = found.inspected.tool_name
+                name = self._memory.name_on(to.wire, own)
+                if named.setdefault(name, own) != own:
+                    raise ExportError(f"the tools {named[name]!r} and {own!r} would both be called {name!r} by {to}")
+        return [found.schema for found in converted]
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def inspect_call(self, call: Mapping[str, Any]) -> InspectedCall:
+        """What a call means: which tool, which id, and the payload as that tool takes it.
+
+        Raises:
+            ExportError: no accessor knows it.
+        """
+        self._used()
+        return self._calls.inspect(call)
+
+    def convert_tool_calls(
+        self,
+        calls: Iterable[object],
+        *,
+        target: ToolInteropTarget | str,
+        target_formats: Sequence[str] | None = None,
+        id_seed: str = "",
+    ) -> list[dict[str, Any]]:
+        """Calls as the target's history has them.
+
+        Args:
+            calls: of any known format. What is no dict is left out; what is in an accepted format already goes
+                through untouched. A raw call stays raw where the target has custom calls, and is wrapped as
+                ``{"input": "..."}`` where it has not; a call that was wrapped so is unwrapped again.
+            target: the wire whose history they are for. Ids stay as they are (`streamtools.history.repair` fits them).
+            target_formats: the formats that may occur there; by default all that the wire has.
+            id_seed: for calls that come without an id where the target needs one: makes the ids of this turn differ
+                from those of another (a response's id).
+
+        Returns:
+            The calls; one whose arguments are corrupt is a `SanitizedCall`, with empty ones.
+
+        Raises:
+            ExportError: a call is of no known format, or cannot be written in any of these.
+        """
+        self._used()
+        to = _target(target)
+        wanted = target_formats or to.formats()
+        given = [call for call in calls if isinstance(call, dict)]
+        return [self._calls.convert(call, to.wire, wanted, seed=f"{id_seed}\0{at}") for at, call in enumerate(given)]
+
+    def sanitize_tool_call(self, call: dict[str, Any], *, complete: bool = True) -> dict[str, Any]:
+        """A call that may stand in a history: corrupt arguments become empty ones.
+
+        Args:
+            call: of any known format; it is not changed. What no accessor knows comes back as it is.
+            complete: the turn came to its end. If not, a call without any arguments was cut before they began.
+
+        Returns:
+            The very call that was given, if there is nothing to do. One whose arguments only needed a wrapping taken
+            off (a code fence, double encoding, nothing at all for no arguments) has them written anew. Of any other it
+            is a `SanitizedCall`: it keeps what came (`raw`), and this registry's `inspect_call` gives its problem and
+            no payload, so that it is never run.
+        """
+        self._used()
+        return self._calls.sanitize(call, complete=complete)
+
+    def stored_tool_call(self, call: dict[str, Any], *, wire: str | None = None) -> dict[str, Any]:
+        """A call as a stored history has it (`assistant_message`): in the shape of chat completions, under the tool's
+        own name, with arguments as the tool takes them.
+
+        Args:
+            call: of any known format.
+            wire: the one that it came over, where its format does not tell.
+
+        Raises:
+            ExportError: no accessor knows it, or it has no id.
+        """
+        self._used()
+        return self._calls.convert(call, None, _STORED, came_over=wire)
+
+    def name_on(self, tool_name: str, target: ToolInteropTarget | str) -> str:
+        """The name under which a tool was converted for a target: its own, unless the target does not take that."""
+        return self._memory.name_on(_target(target).wire, tool_name)
+
+    # -- results ---------------------------------------------------------------------------------------------------
+
+    def inspect_result(self, result: Mapping[str, Any]) -> InspectedResult:
+        """What a result means, be it a stored one (`format_tool_result`) or a provider's.
+
+        Raises:
+            ExportError: no accessor knows it.
+        """
+        self._used()
+        return self._results.inspect(result)
+
+    def result_content(self, result: InspectedResult, wire: str) -> Any:
+        """A result's content in a wire's own shape: what an adapter contributed makes of it, or what the tool wrote
+        for this very wire; None where the wire shall write text and blocks itself."""
+        self._used()
+        return self._results.content(result, wire)
+
+    def convert_results(
+        self,
+        results: Iterable[object],
+        *,
+        target: ToolInteropTarget | str,
+        target_formats: Sequence[str] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Results as they stand in the target's native history: a message, an item or a block each; images that do
+        not fit there follow in a message of their own.
+
+        Args:
+            results: stored or native ones. What is no dict is left out. One that was written for another provider
+                becomes its text, with placeholders; ``metadata.display`` goes nowhere.
+            target: a wire, or ``mcp``.
+            target_formats: the formats of calls that they answer; without one of custom calls, a freeform tool was
+                called as a function.
+
+        Raises:
+            ExportError: a result is of no known format, or has no call id where one is needed.
+        """
+        self._used()
+        wire = _target(target).wire
+        found = [self._results.inspect(result) for result in results if isinstance(result, dict)]
+        if target_formats and CUSTOM_FORMATS.isdisjoint(target_formats):
+            found = [replace(result, kind="function") for result in found]
+        contents = [self._results.content(result, wire) for result in found]
+        return render_results(found, wire, contents, lambda name: self._memory.name_on(wire, name))
+
+
+_STORED = TARGET_FORMATS["openai.chat_completions"]
+
+
+def _target(target: ToolInteropTarget | str) -> ToolInteropTarget:
+    return ToolInteropTarget(target) if isinstance(target, str) else target

@@ -1,0 +1,141 @@
+"""The examples of the interop specification, word for word, and one of each format for the tables."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from streamtools.interop import FORMATS
+
+APPLY_PATCH: dict[str, Any] = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Apply a textual patch to files in the workspace.",
+    "format": {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"},
+}
+APPLY_PATCH_AS_FUNCTION: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "apply_patch",
+        "description": "Apply a textual patch to files in the workspace.",
+        "parameters": {
+            "type": "object",
+            "properties": {"input": {"type": "string", "description": "Patch text."}},
+            "required": ["input"],
+        },
+    },
+}
+RESPONSES_CALL: dict[str, Any] = {
+    "type": "function_call",
+    "call_id": "call_123",
+    "name": "read_file",
+    "arguments": '{"path":"README.md"}',
+}
+CHAT_CALL: dict[str, Any] = {
+    "id": "call_123",
+    "type": "function",
+    "function": {"name": "read_file", "arguments": '{"path":"README.md"}'},
+}
+ASSISTANT: dict[str, Any] = {"role": "assistant", "content": "", "metadata": {"tool_calls": [CHAT_CALL]}}
+CORRUPT_CALL: dict[str, Any] = {
+    "id": "call_123",
+    "type": "function",
+    "function": {"name": "read_file", "arguments": '{"path":'},
+}
+CLEAN_CALL: dict[str, Any] = {
+    "id": "call_123",
+    "type": "function",
+    "function": {"name": "read_file", "arguments": "{}"},
+}
+RESULT_TEXT = '{"path":"README.md","content":"# Project title"}'
+RESULT: dict[str, Any] = {
+    "role": "tool",
+    "content": RESULT_TEXT,
+    "toolResult": {"type": "tool_result", "text": RESULT_TEXT},
+    "metadata": {"tool_name": "read_file", "tool_call_id": "call_123"},
+}
+CHAT_RESULT: dict[str, Any] = {
+    "role": "tool",
+    "content": RESULT_TEXT,
+    "tool_call_id": "call_123",
+    "_metadata": {"tool_name": "read_file"},
+}
+RESPONSES_RESULT: dict[str, Any] = {"type": "function_call_output", "call_id": "call_123", "output": RESULT_TEXT}
+ENVELOPE: dict[str, Any] = {
+    "type": "provider_native_tool_result",
+    "format": "openai.chat_completions",
+    "content": [
+        {"type": "text", "text": '<image path="/tmp/image.png">'},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aW1hZ2U="}},
+        {"type": "text", "text": "</image>"},
+    ],
+}
+
+# -- one of each format ------------------------------------------------------------------------------------------------
+
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"path": {"type": "string", "description": "Where."}},
+    "required": ["path"],
+}
+_SAID = {"name": "read_file", "description": "Read a file."}
+_RAW = {"name": "apply_patch", "description": "Apply a patch."}
+INPUT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"input": {"type": "string", "description": "The whole input, as plain text."}},
+    "required": ["input"],
+}
+
+CHAT_FUNCTION, CHAT_CUSTOM, RESPONSES_FUNCTION, RESPONSES_CUSTOM, ANTHROPIC, GEMINI, MCP, BEDROCK = FORMATS
+CUSTOM = (CHAT_CUSTOM, RESPONSES_CUSTOM)
+FUNCTIONS = tuple(name for name in FORMATS if name not in CUSTOM)
+
+
+def function_schema(
+    format: str, parameters: dict[str, Any] = PARAMETERS, said: dict[str, Any] = _SAID
+) -> dict[str, Any]:
+    """A function's schema in one format."""
+    parameters = copy.deepcopy(parameters)
+    written: dict[str, dict[str, Any]] = {
+        CHAT_FUNCTION: {"type": "function", "function": {**said, "parameters": parameters}},
+        RESPONSES_FUNCTION: {"type": "function", **said, "parameters": parameters, "strict": False},
+        ANTHROPIC: {**said, "input_schema": parameters},
+        GEMINI: {**said, "parametersJsonSchema": parameters},
+        MCP: {**said, "inputSchema": parameters},
+        BEDROCK: {"toolSpec": {**said, "inputSchema": {"json": parameters}}},
+    }
+    return written[format]
+
+
+def custom_schema(format: str) -> dict[str, Any]:
+    """A freeform tool's schema: in its own formats, or as the function that it becomes."""
+    if format == CHAT_CUSTOM:
+        return {"type": "custom", "custom": dict(_RAW)}
+    return {"type": "custom", **_RAW} if format == RESPONSES_CUSTOM else function_schema(format, INPUT, _RAW)
+
+
+def call(format: str, name: str, arguments: str, value: Any, call_id: str = "call_1") -> dict[str, Any]:
+    """A call in one format; MCP's has no id."""
+    written: dict[str, dict[str, Any]] = {
+        CHAT_FUNCTION: {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}},
+        CHAT_CUSTOM: {"id": call_id, "type": "custom", "custom": {"name": name, "input": value}},
+        RESPONSES_FUNCTION: {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments},
+        RESPONSES_CUSTOM: {"type": "custom_tool_call", "call_id": call_id, "name": name, "input": value},
+        ANTHROPIC: {"type": "tool_use", "id": call_id, "name": name, "input": value},
+        GEMINI: {"functionCall": {"id": call_id, "name": name, "args": value}},
+        MCP: {"name": name, "arguments": value},
+        BEDROCK: {"toolUse": {"toolUseId": call_id, "name": name, "input": value}},
+    }
+    return written[format]
+
+
+def function_call(format: str) -> dict[str, Any]:
+    """A call of ``read_file``."""
+    return call(format, "read_file", '{"path":"README.md"}', {"path": "README.md"})
+
+
+def raw_call(format: str, text: str = "*** patch") -> dict[str, Any]:
+    """A call of ``apply_patch``: raw, or wrapped where the format has functions only."""
+    if format in CUSTOM:
+        return call(format, "apply_patch", "", text)
+    return call(format, "apply_patch", f'{{"input":"{text}"}}', {"input": text})
