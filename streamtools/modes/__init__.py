@@ -1,0 +1,56 @@
+"""One interface to models that call tools in different ways: natively, by a schema for the answer, or in their text.
+
+    adapter = get_adapter("gpt-4o-mini")                              by the name; nothing is requested
+    request = adapter.format_request(tools, messages)
+    async with pipeline(stream, tools=tools, stages=adapter.stages()) as events: ...
+    messages += adapter.messages(events.turn)
+
+Whatever the mode, a call gives the same events and the same record. Without a stream: `extract_tool_call`, then
+`validate_tool_call`.
+
+    mode, rules, factory     which mode fits which model
+    adapter                  what an adapter is
+    native                   the API's own calls
+    text_modes, validated    payloads in the text
+    reading, stage           their grammar, and the events that come of it
+    payloads, responses      whole texts and whole responses
+    schema, prompt           how a model is told what to write
+    checking, retry          what may run, and what is said where it may not
+    history                  turns as text
+"""
+
+from __future__ import annotations
+
+from .adapter import StreamingAdapter, ToolCallingAdapter
+from .checking import ToolCallValidation
+from .factory import get_adapter
+from .mode import ToolCallingMode
+from .native import NativeToolAdapter
+from .payloads import Payload, parse_json_response
+from .prompt import tool_prompt
+from .retry import RetriesSpent, Retry, RetryBudget
+from .rules import DEFAULT_RULES, ModelRule, mode_for
+from .text_modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter
+from .validated import ValidatedAdapter
+
+__all__ = [
+    "DEFAULT_RULES",
+    "JSONObjectAdapter",
+    "ModelRule",
+    "NativeToolAdapter",
+    "OpenAIStructuredAdapter",
+    "ParsedAdapter",
+    "Payload",
+    "RetriesSpent",
+    "Retry",
+    "RetryBudget",
+    "StreamingAdapter",
+    "ToolCallValidation",
+    "ToolCallingAdapter",
+    "ToolCallingMode",
+    "ValidatedAdapter",
+    "get_adapter",
+    "mode_for",
+    "parse_json_response",
+    "tool_prompt",
+]

@@ -1,0 +1,149 @@
+"""Arguments in, a verdict out: whether a payload's call may run, in words for the model where it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..errors import InvalidArguments, UnknownTool
+from ..limits import Limits
+from ..stages.finalize import arguments_of
+from ..tools import AnyTool, Binder, Exported, Tool, Toolset
+from ..tools.callables import reserved_names
+
+__all__ = ["ToolCallValidation", "check", "pass_unchecked", "unchecked"]
+
+_DEFAULT_LIMITS = Limits()
+_REQUIRED = "is required but missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallValidation:
+    """Whether a call's arguments fit its tool."""
+
+    is_valid: bool
+    error_message: str | None = None
+    """What is wrong, for the model to read; it holds no values. None if nothing is."""
+    arguments: dict[str, Any] | None = field(default=None, repr=False)
+    """The arguments as the function wants them, typed and with its defaults; None unless they are valid."""
+    validated: bool = True
+    """A schema was asked. False where the mode does not ask one: then `is_valid` says only that there are arguments."""
+
+
+def check(
+    payload: Mapping[str, Any] | None,
+    tools_by_name: Mapping[str, AnyTool],
+    told: Callable[[str, Tool], Exported] | None = None,
+) -> ToolCallValidation:
+    """Validate a payload's call by the tool itself.
+
+    Args:
+        payload: what `extract_tool_call` gave.
+        tools_by_name: what may be called.
+        told: a tool as the model was told it, if that is not what it is.
+    """
+    found = _call_of(payload, tools_by_name)
+    if isinstance(found, ToolCallValidation):
+        return found
+    name, given, arguments = found
+    tools = Toolset([given])
+    (tool,) = tools.values()
+    assert tool is not None, "it is no bare name"
+    if told is not None:
+        tools = Toolset([told(name, tool)])
+    try:
+        bound = tool.validate(tools.decode(next(iter(tools)), arguments))
+    except InvalidArguments as error:
+        return _refused(error)
+    return ToolCallValidation(is_valid=True, arguments=bound.by_name, validated=bound.validated)
+
+
+def pass_unchecked(payload: Mapping[str, Any] | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
+    """Let a payload's call pass if there is such a tool and if its arguments are an object."""
+    found = _call_of(payload, tools_by_name)
+    if isinstance(found, ToolCallValidation):
+        return replace(found, validated=False)
+    return ToolCallValidation(is_valid=True, arguments=found[2], validated=False)
+
+
+def _call_of(
+    payload: Mapping[str, Any] | None, tools_by_name: Mapping[str, AnyTool]
+) -> tuple[str, AnyTool, dict[str, Any]] | ToolCallValidation:
+    """Name, tool and arguments of the call, or why there is none."""
+    name = payload.get("tool") if payload else None
+    if payload is None or not isinstance(name, str):
+        return _invalid("the response holds no tool call")
+    if name not in tools_by_name:
+        return _invalid(str(UnknownTool(name, available=sorted(tools_by_name))))
+    arguments = payload.get("arguments", {})
+    if isinstance(arguments, str):
+        found = arguments_of(arguments, _DEFAULT_LIMITS)
+        arguments = None if isinstance(found, str) else found[0]
+    if not isinstance(arguments, Mapping):
+        return _invalid("ArgValidationError: arguments\n  Input should be a valid JSON object")
+    return name, tools_by_name[name], dict(arguments)
+
+
+def _invalid(message: str) -> ToolCallValidation:
+    return ToolCallValidation(is_valid=False, error_message=message)
+
+
+def _refused(error: InvalidArguments) -> ToolCallValidation:
+    """In the words that models know from pydantic: the place, and below it the rule."""
+    problems = error.problems or (f"arguments: {error}",)
+    return _invalid("ArgValidationError: " + "\n".join(map(_in_two_lines, problems)))
+
+
+def _in_two_lines(problem: str) -> str:
+    where, colon, rule = problem.partition(": ")
+    if not colon:
+        return problem
+    if rule == _REQUIRED:
+        rule = "Field required"
+    elif rule.startswith("should "):
+        rule = f"Input {rule}"
+    return f"{where}\n  {rule[:1].upper()}{rule[1:]}"
+
+
+# -- tools that take what comes ----------------------------------------------------------------------------------
+
+
+def unchecked(tool: Tool) -> Tool:
+    """The same tool, which takes any arguments as they are; the record of its calls says ``validated=False``."""
+    return replace(tool, boundary="advisory", _binder=_Unchecked(tool))
+
+
+class _Unchecked:
+    """A binder that checks nothing but that the model does not set what only the program sets."""
+
+    validator_name: str | None = None
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self._binder: Binder = tool._binder
+        self.schema: dict[str, Any] = self._binder.schema
+        self.injected: tuple[str, ...] = self._binder.injected
+        self._reserved = reserved_names(tool.fn)
+
+    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+        names = self.schema.get("properties", {})
+        if self.schema.get("additionalProperties") is False and not names.keys() >= arguments.keys():
+            raise self._refused("have a name that is no argument of this tool")
+        return dict(arguments), ()
+
+    def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        try:
+            args, kwargs = self._binder.arrange(values, injected)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise self._refused("do not have what the function's parameters need") from None
+        if any(name in self._reserved and name not in values and name not in injected for name in kwargs):
+            raise self._refused("set, by way of **kwargs, a parameter that only the program sets")
+        return args, kwargs
+
+    def drift(self) -> list[str]:
+        return self._binder.drift()
+
+    def _refused(self, rule: str) -> InvalidArguments:
+        line = f"the arguments: {rule}"
+        return InvalidArguments(f"invalid arguments for {self._tool.name}: {line}", problems=[line])

@@ -1,0 +1,136 @@
+"""The adapter for models whose API has tool calling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..events import Observation
+from ..exports import payload
+from ..limits import Limits
+from ..stages import DEFAULT, StageList
+from ..stages.finalize import arguments_of
+from ..tools import AnyTool, Exported, Tool, Toolset
+from ..turn import ToolCall, Turn
+from .checking import ToolCallValidation, check
+from .history import result_text
+from .payloads import Payload, payload_of_call
+from .responses import Call, said_in
+
+__all__ = ["NativeToolAdapter"]
+
+_CHAT = "openai.chat_completions"
+_TARGETS = (_CHAT, "anthropic.messages", "mistral.chat", "cohere.chat", "ollama.chat")
+_DEFAULT_LIMITS = Limits()
+
+
+class NativeToolAdapter:
+    """The API's own tool calling: ``tools`` in the request, ``tool_calls`` in the response.
+
+    A whole response is read for its first call, as one payload has one. A stream (or a `Turn`) has them all: there
+    `messages` writes every call and every result.
+
+    Args:
+        target: whose form the tools take.
+
+    Raises:
+        ValueError: the target's tools do not simply go into ``tools``; use `streamtools.exports`.
+    """
+
+    def __init__(self, target: str = _CHAT) -> None:
+        if target not in _TARGETS:
+            raise ValueError(
+                f"NativeToolAdapter does not know {target!r}; known: {', '.join(_TARGETS)}. "
+                "For others, put what streamtools.exports gives into the request yourself"
+            )
+        self._target = target
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._target!r})"
+
+    def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """``tools``; nothing if there are none, since an empty list is refused.
+
+        Raises:
+            ExportError: the target cannot carry a tool, or not in the form that it has; then pass the tool as
+                `streamtools.exports.export` gives it, here and to the pipeline.
+        """
+        told = [
+            given.payload if isinstance(given, Exported) else payload(given, self._target) for given in _made(tools)
+        ]
+        return {"tools": told} if told else {}
+
+    def extract_tool_call(self, response: Any) -> Payload | None:
+        """The first call, or the text as the answer; None if there is neither."""
+        if isinstance(response, Turn):
+            calls = [_of_turn(call) for call in response.calls if call.kind != "server"]
+            text = response.text
+        else:
+            said = said_in(response)
+            calls, text = [payload_of_call(call) for call in said.calls], said.verbatim
+        if calls:
+            return calls[0]
+        return {"answer": text} if text else None
+
+    def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
+        """Validate the call by the tool itself; the API's own check is not relied upon."""
+        return check(payload, tools_by_name)
+
+    def stages(self) -> StageList:
+        """The default stages: native calls need no others."""
+        return DEFAULT
+
+    def messages(self, turn: Turn) -> list[dict[str, Any]]:
+        """The messages to append after a turn, in the target's form."""
+        return turn.messages(self._target)
+
+    def tool_call_id(self, response: Any) -> str | None:
+        """The id of the call that `extract_tool_call` gives; None if there is none."""
+        if isinstance(response, Turn):
+            return next((call.call_id for call in response.calls if call.kind != "server"), None)
+        return next((call.call_id for call in said_in(response).calls), None)
+
+    def format_assistant_message(self, response: Any) -> dict[str, Any]:
+        """What the model said, in the form of chat completions, with the one call that `extract_tool_call` gives: a
+        call without a result is refused. Of a turn, all of it."""
+        if isinstance(response, Turn):
+            return next(iter(response.messages(_CHAT)), {"role": "assistant", "content": ""})
+        said = said_in(response)
+        message: dict[str, Any] = {"role": "assistant", "content": said.verbatim or None}
+        if said.calls:
+            message["tool_calls"] = [_chat_call(said.calls[0])]
+        return message
+
+    def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
+        """A call's result, in the form of chat completions.
+
+        Raises:
+            ValueError: there is no id; `tool_call_id` tells a response's.
+        """
+        if tool_call_id is None and isinstance(result, Observation):
+            tool_call_id = result.call_id
+        if tool_call_id is None:
+            raise ValueError("format_tool_result() needs tool_call_id=...; take it from tool_call_id(response)")
+        return {"role": "tool", "tool_call_id": tool_call_id, "content": result_text(result)}
+
+
+def _made(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
+    """Tools, where functions were given, too."""
+    made = Toolset(tools)
+    exported = {given.name: given for given in tools if isinstance(given, Exported)}
+    return [exported.get(name) or tool for name, tool in made.items() if tool is not None]
+
+
+def _of_turn(call: ToolCall) -> Payload:
+    if call.arguments is not None:
+        return {"tool": call.name, "arguments": call.arguments}
+    return payload_of_call(Call(call_id=call.call_id, name=call.name, text=call.arguments_text))
+
+
+def _chat_call(call: Call) -> dict[str, Any]:
+    if call.is_custom:
+        return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": call.text}}
+    found = arguments_of(call.text, _DEFAULT_LIMITS)
+    whole = not isinstance(found, str) and not found[1]
+    function = {"name": call.name, "arguments": call.text if whole else "{}"}
+    return {"id": call.call_id, "type": "function", "function": function}

@@ -1,0 +1,382 @@
+"""The grammar of payloads: a text that is cut anywhere goes in; what in it is a payload, and what is not, comes out.
+
+    {"tool": "get_weather", "arguments": {"city": "Paris"}, "scratchpad": "Look it up."}
+    {"answer": "Sunny.", "scratchpad": "That was easy."}
+    {"scratchpad": "Where to begin?"}
+
+A payload may stand anywhere in the text, in a code fence, and inside ``{"response": ...}``. Keys come in any order; one
+that is ``null`` is not there. Keys of other names are passed over, unless the first is one: then the object is no
+payload, and nothing inside it is looked at, since it is data that the model shows.
+
+Theory of operation. Between payloads an opener is looked for; from there a generator reads (`Reader`), and all that it
+reads is held, since it may be text. The payload is *found* when something of it was told: its call, its answer or its
+scratchpad. Nothing can be taken back from then on. A text has one payload: what follows it is text and is not looked at
+again, because a model that goes on by itself invents the tool's result, and the next call from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ..limits import Limits
+from ..stages.preview import PartialJSON
+from ..stages.text.markers import Markers
+from ..stages.text.reader import NotACall, Parsing, Reader, TextOver
+from ..surrogates import SurrogateJoiner
+
+__all__ = ["WRAPPER", "PayloadReader", "Sink"]
+
+WRAPPER = "response"
+"""The key of an object that holds nothing but the payload: a strict schema must not be a union at its root."""
+
+_OPENERS = Markers(["{", "```"])
+_FENCE = Markers(["```"])
+_FIRST_CHARACTERS = frozenset("{`")
+_LABELS = frozenset({"", "json", "tool_call", "tool_code"})
+_MAX_LABEL = 16  # characters of a fence's label
+_MAX_KEY = 4096  # characters of a key; ours have ten, but what is no payload has to be read as the object that it is
+_MAX_BLANK = 4096  # characters of white space around a payload that are dropped; JSON mode may run into endless ones
+_STRING_STOPS = Markers('"\\')
+_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_VALUE_BEGINS = frozenset('"{[-0123456789tf')  # of any JSON value but null
+
+
+class Sink(Protocol):
+    """Takes what was read, as it is read."""
+
+    def text(self, text: str) -> None:
+        """Text that is no part of the payload."""
+        ...
+
+    def call(self, name: str) -> None:
+        """The payload calls this tool."""
+        ...
+
+    def arguments(self, text: str) -> None:
+        """More of the call's arguments, as JSON."""
+        ...
+
+    def call_over(self, *, whole: bool) -> None:
+        """The payload with the call has ended; or it will not end, and the call must not run."""
+        ...
+
+    def begin(self, key: str, *, is_string: bool) -> None:
+        """An answer or a scratchpad begins. Other JSON than a string comes as it is written."""
+        ...
+
+    def add(self, text: str) -> None:
+        """More of it."""
+        ...
+
+    def end(self) -> None:
+        """It has ended."""
+        ...
+
+
+class PayloadReader:
+    """Finds the payload in a text.
+
+    Args:
+        limits: bounds on names and arguments.
+        sink: takes what is found.
+    """
+
+    def __init__(self, limits: Limits, sink: Sink) -> None:
+        self.found = False
+        """Something of a payload was told."""
+        self.whole = False
+        """The payload came to its end."""
+        self._limits = limits
+        self._sink = sink
+        self._reader = Reader(limits, lines=False)
+        self._parsing: Parsing[None] | None = None
+        self._at_edge = True  # only white space has come so far, or since the payload
+        self._blank = ""
+
+    def is_plain(self, text: str) -> bool:
+        """Whether this text need not be fed, since it is text and nothing is held."""
+        if self._at_edge or self._parsing is not None or self._reader.text:
+            return False
+        return self.found or _FIRST_CHARACTERS.isdisjoint(text)
+
+    def feed(self, text: str) -> None:
+        """Take more text."""
+        self._reader.feed(text)
+        self._read()
+
+    def over(self) -> None:
+        """The text is over: tell what is held. Another one may follow."""
+        self._reader.over = True
+        self._read()
+        self._reader.begin_again()
+        blank, self._blank = self._blank, ""
+        if blank and not self.found:
+            self._sink.text(blank)
+
+    def _read(self) -> None:
+        """Read all that has come."""
+        while self._parsing is not None or self._seek():
+            assert self._parsing is not None, "one was begun"
+            try:
+                next(self._parsing)
+                return
+            except StopIteration:
+                self._parsing = None
+                self._reader.let_go()
+            except NotACall:
+                self._give_up(self._reader.take_back())
+            except TextOver:
+                rest = self._reader.take_back()
+                if self.found:  # punctuation of a payload that was cut
+                    self._reader.at, rest = len(self._reader.text), ""
+                self._give_up(rest)
+
+    def _seek(self) -> bool:
+        """Look for what may begin the payload; tell the text before it."""
+        reader = self._reader
+        text, start = reader.text, reader.at
+        opener = None if self.found else _OPENERS.search(text, start)
+        if opener is not None:
+            self.tell(text[start : opener.start()])
+            reader.at = opener.start()
+            reader.hold()
+            self._parsing = self._object() if opener[0] == "{" else self._fence()
+            return True
+        reader.at = len(text) if self.found or reader.over else _OPENERS.held_from(text, start)
+        self.tell(text[start : reader.at])
+        reader.feed("")
+        return False
+
+    def _give_up(self, rest: str) -> None:
+        """What is being read is no payload, or a broken one."""
+        self._parsing = None
+        if self.found and not self.whole:
+            self._sink.call_over(whole=False)
+        self.tell(rest)
+
+    def tell(self, text: str) -> None:
+        """Tell text that is no part of the payload, but no white space at its edges."""
+        if not text:
+            return
+        if self._at_edge:
+            text = self._blank + text
+            self._blank = ""
+            if text.isspace() and len(text) <= _MAX_BLANK:
+                self._blank = text
+                return
+            self._at_edge = False
+        self._sink.text(text)
+
+    def commit(self) -> None:
+        """Something of a payload is going to be told."""
+        self._reader.let_go()
+        if not self.found:
+            self.found = self._at_edge = True
+            self._blank = ""
+
+    def _fence(self) -> Parsing[None]:
+        reader = self._reader
+        yield from reader.expect("```")
+        if (yield from reader.word(_MAX_LABEL)) not in _LABELS:  # code in some language, which is text to its end
+            self.tell(reader.take_back())
+            yield from reader.until(_FENCE, self.tell)
+            reader.hold()
+            yield from reader.expect("```")
+            self.tell(reader.take_back())
+            return
+        if (yield from reader.spaces()) != "{":
+            raise NotACall
+        yield from self._object()
+        if self.found:
+            yield from reader.spaces()
+            yield from reader.expect("```")
+
+    def _object(self) -> Parsing[None]:
+        yield from _Object(self, self._reader, self._limits, self._sink).read()
+
+
+class _Object:
+    """One object while it is read."""
+
+    def __init__(self, owner: PayloadReader, reader: Reader, limits: Limits, sink: Sink) -> None:
+        self.owner = owner
+        self.reader = reader
+        self.limits = limits
+        self.sink = sink
+        self.known = False  # a key of ours was seen
+        self.foreign = False  # it is no payload
+        self.tool = ""
+        self.arguments: list[str] | None = None  # those that came before the tool, or [] when they have gone out
+        self.begun = False  # the call was told
+        self.told: set[str] = set()
+        self.members: dict[str, Callable[[str, str], Parsing[None]]] = {
+            "tool": self._tool,
+            "arguments": self._arguments,
+            "answer": self._words,
+            "scratchpad": self._words,
+        }
+
+    def read(self) -> Parsing[None]:
+        """Read the object, and tell what it is."""
+        yield from self._read(nested=False)
+        if not self.foreign and self.tool and not self.begun:
+            self._begin()
+        if self.begun or self.told:
+            self.owner.whole = True
+            self.sink.call_over(whole=True)
+            self.reader.hold()  # what comes next is text
+        else:
+            self.owner.tell(self.reader.take_back())
+
+    def _read(self, *, nested: bool) -> Parsing[None]:
+        reader = self.reader
+        yield from reader.expect("{")
+        if (yield from reader.spaces()) == "}":
+            reader.at += 1
+            return
+        while True:
+            yield from reader.spaces()
+            key = yield from reader.string(_MAX_KEY)
+            yield from reader.spaces()
+            yield from reader.expect(":")
+            first = yield from reader.spaces()
+            if key == WRAPPER and first == "{" and not (nested or self.known or self.foreign):
+                yield from self._read(nested=True)
+            else:
+                yield from self._member(key, first)
+            yield from reader.spaces()
+            if (yield from reader.expect(",", "}")) == "}":
+                return
+
+    def _member(self, key: str, first: str) -> Parsing[None]:
+        read = self.members.get(key)
+        if read is None or self.foreign:
+            self.foreign = self.foreign or not self.known
+            yield from self._pass()
+            return
+        self.known = True
+        if first == "n":
+            yield from self.reader.expect("null")
+        elif first not in _VALUE_BEGINS:
+            raise NotACall
+        else:
+            yield from read(key, first)
+
+    def _pass(self) -> Parsing[None]:
+        """Pass over a value: it is text if this is no payload, and otherwise nothing to us."""
+        reader = self.reader
+        if self.foreign:
+            self.owner.tell(reader.take_back())
+            yield from reader.value(self.owner.tell)
+            reader.hold()
+        elif self.owner.found:
+            reader.let_go()
+            yield from reader.value(_drop)
+            reader.hold()
+        else:
+            yield from reader.value(_drop, self.limits.max_argument_bytes)  # held by the reader
+
+    def _refuse(self) -> Parsing[None]:
+        """A value that no payload has here."""
+        if self.owner.found:
+            raise NotACall
+        self.foreign = True
+        yield from self._pass()
+
+    def _tool(self, key: str, first: str) -> Parsing[None]:
+        if first != '"' or self.tool:
+            yield from self._refuse()
+            return
+        self.tool = yield from self.reader.string(self.limits.max_name_bytes)
+        if self.tool and self.arguments is not None:
+            self._begin()
+            self.reader.hold()
+
+    def _arguments(self, key: str, first: str) -> Parsing[None]:
+        if self.arguments is not None:
+            yield from self._refuse()
+            return
+        self.arguments = []
+        if not self.tool:
+            yield from self.reader.value(self.arguments.append, self.limits.max_argument_bytes)
+            return
+        self._begin()
+        yield from self.reader.value(self.sink.arguments)
+        self.reader.hold()
+
+    def _begin(self) -> None:
+        self.owner.commit()
+        self.begun = True
+        self.sink.call(self.tool)
+        for text in self.arguments or ():
+            self.sink.arguments(text)
+
+    def _words(self, key: str, first: str) -> Parsing[None]:
+        """An answer or a scratchpad, which is told as it comes."""
+        if key in self.told:
+            raise NotACall
+        self.told.add(key)
+        self.owner.commit()
+        is_string = first == '"'
+        self.sink.begin(key, is_string=is_string)
+        try:
+            yield from (_string(self.reader, self.sink.add) if is_string else self._other_words())
+        finally:
+            self.sink.end()
+        self.reader.hold()
+
+    def _other_words(self) -> Parsing[None]:
+        """Words that are no string: they go out as they are written, and have to be JSON."""
+        json = PartialJSON(max_depth=self.limits.max_json_depth)
+
+        def take(piece: str) -> None:
+            json.feed(piece)
+            self.sink.add(piece)
+
+        yield from self.reader.value(take)
+        if json.state() != "complete":
+            raise NotACall
+
+
+def _drop(text: str) -> None:
+    """Take text that is nothing to us."""
+
+
+def _string(reader: Reader, take: Callable[[str], object]) -> Parsing[None]:
+    """Take a JSON string, in pieces of what it says. A raw line break in it is taken for what was meant: it is for
+    eyes, and local models write them."""
+    yield from reader.expect('"')
+    joiner = SurrogateJoiner()
+
+    def tell(piece: str) -> None:
+        if text := joiner.feed(piece):
+            take(text)
+
+    while True:
+        stop = yield from reader.until(_STRING_STOPS, tell)
+        reader.hold()  # a bad escape is text
+        reader.at += 1
+        if stop == '"':
+            break
+        tell((yield from _escaped(reader)))
+        reader.let_go()
+    if rest := joiner.finish():
+        take(rest)
+
+
+def _escaped(reader: Reader) -> Parsing[str]:
+    """Take what follows a backslash; returns the character."""
+    character = yield from reader.peek()
+    reader.at += 1
+    if character != "u":
+        if character not in _ESCAPES:
+            raise NotACall
+        return _ESCAPES[character]
+    digits = ""
+    for _ in range(4):
+        digits += yield from reader.peek()
+        reader.at += 1
+    if not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+        raise NotACall
+    return chr(int(digits, 16))

@@ -1,0 +1,159 @@
+"""Which mode fits which model: an ordered table of names, and how a name is read.
+
+A name is compared in small letters and without what stands before the model: the vendor (``openai/gpt-4o``,
+``anthropic.claude-...``), a region (``us.``), a path (``accounts/fireworks/models/``); a fine-tune is the model that
+stands behind ``ft:``.
+Ollama's ``mistral:7b`` is ``mistral-7b``. The first rule that fits decides. No request is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .mode import ToolCallingMode
+
+__all__ = ["DEFAULT_RULES", "ModelRule", "mode_for"]
+
+NATIVE, STRUCTURED, VALIDATED = ToolCallingMode.NATIVE, ToolCallingMode.STRUCTURED, ToolCallingMode.VALIDATED
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRule:
+    """Models of these names are used in this mode.
+
+    >>> ModelRule("my-model", ToolCallingMode.STRUCTURED).fits("acme/my-model-v2")
+    True
+
+    Raises:
+        ValueError: the pattern is no regular expression, or the mode is ``AUTO``.
+    """
+
+    pattern: str
+    """A regular expression that the name has to begin with, so that a plain name is a prefix. One with a ``/`` in it
+    is compared with the whole name, vendor included."""
+    mode: ToolCallingMode
+    why: str = field(default="", compare=False)
+    """For who reads the table."""
+    _match: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.mode is ToolCallingMode.AUTO:
+            raise ValueError(f"ModelRule({self.pattern!r}): AUTO is no mode that a rule can lead to")
+        try:
+            compiled = re.compile(self.pattern, re.IGNORECASE)
+        except re.error as error:
+            raise ValueError(f"ModelRule({self.pattern!r}): {error}") from None
+        object.__setattr__(self, "_match", compiled)
+
+    def fits(self, model: str) -> bool:
+        """Whether the rule is for this model."""
+        name = model.strip().lower()
+        return self._match.match(name if "/" in self.pattern else _bare(name)) is not None
+
+
+_FINE_TUNE = re.compile(r"(?:^|/)ft:([^:/]+)")
+_DOTTED_VENDOR = re.compile(
+    r"(?:(?:us|eu|apac|global|jp|au|ca|us-gov)\.)?"
+    r"(?:(?:ai21|amazon|anthropic|cohere|google|meta|minimax|mistral|moonshot|moonshotai|nvidia|openai|qwen|writer|zai)\."
+    r"|(?=deepseek\.))"  # Bedrock's `deepseek.r1` says no more than that
+)
+
+
+def _bare(name: str) -> str:
+    """The model's name without vendor, path and region; of a fine-tune that of the model below it."""
+    tuned = _FINE_TUNE.search(name)
+    name = tuned[1] if tuned else name.rpartition("/")[2]
+    dotted = _DOTTED_VENDOR.match(name)
+    return (name[dotted.end() :] if dotted else name).replace(":", "-")
+
+
+def mode_for(model: str, rules: Iterable[ModelRule] | None = None) -> ToolCallingMode | None:
+    """The mode of the first rule that fits; None if none does.
+
+    >>> mode_for("openai/gpt-4o-mini"), mode_for("mistral-7b"), mode_for("my-own")
+    (<ToolCallingMode.STRUCTURED: 'structured'>, <ToolCallingMode.VALIDATED: 'validated'>, None)
+
+    Args:
+        model: the model's name as the request has it.
+        rules: in order; `DEFAULT_RULES` by default.
+    """
+    for rule in DEFAULT_RULES if rules is None else rules:
+        if rule.fits(model):
+            return rule.mode
+    return None
+
+
+_SIZE = r".*?(?<![a-z0-9.])\d+(?:\.\d+)?(?:x\d+(?:\.\d+)?)?b(?![a-z0-9])"
+
+_NEITHER = "takes neither tools nor a schema"
+
+DEFAULT_RULES: tuple[ModelRule, ...] = (
+    # -- OpenAI, exceptions first (https://platform.openai.com/docs/guides/structured-outputs, and the models' pages)
+    ModelRule("gpt-4o-2024-05-13", NATIVE, "json_schema begins with gpt-4o-2024-08-06"),
+    ModelRule("gpt-4o(-mini)?-(audio|realtime)", NATIVE, "tools, but no json_schema"),
+    ModelRule("chatgpt-4o", VALIDATED, _NEITHER),
+    ModelRule("o1-(mini|preview)", VALIDATED, _NEITHER),
+    ModelRule("gpt-4o", STRUCTURED),
+    ModelRule(r"gpt-4\.[15]", STRUCTURED),
+    ModelRule(r"o[134](?![a-z0-9])", STRUCTURED),
+    ModelRule(r"gpt-3\.?5", NATIVE, "Azure writes gpt-35-turbo"),
+    ModelRule("gpt-(?:[5-9]|[1-9][0-9])(?![0-9b])", STRUCTURED, "GPT-5 and what follows it"),
+    ModelRule("gpt-oss", STRUCTURED, "of any size; servers compile the schema to a grammar"),
+    ModelRule("gpt-4", NATIVE),
+    # -- open weights with calls in their own chat template (see the models' cards), whatever their size
+    ModelRule(
+        "(?:meta-)?llama-?v?[34](?![0-9])", NATIVE, "Llama 3 and 4; 3.0 was not trained for it, yet servers offer it"
+    ),
+    ModelRule(r"qwen-?(?:2\.5|[3-9](?![0-9b]))", NATIVE),
+    ModelRule("qwq", NATIVE),
+    ModelRule(r"deepseek[-.](?:chat|reasoner|v(?:2\.5|[3-9]))", NATIVE),
+    ModelRule(r"deepseek\.r1", VALIDATED, "Bedrock's has no tool use in its Converse API"),
+    ModelRule(r"deepseek-r1(?!.*(?:distill|qwen|llama|-\d+(?:\.\d+)?b))", NATIVE, "since R1-0528; not its distillates"),
+    ModelRule("(?:ministral|devstral|magistral|pixtral|codestral)", NATIVE),
+    ModelRule("(?:open-)?mistral-(?:small|medium|large|nemo)", NATIVE),
+    ModelRule("glm-?[4-9](?![0-9b])", NATIVE),
+    ModelRule("(?:kimi|moonshot)", NATIVE),
+    ModelRule("minimax", NATIVE),
+    ModelRule("(?:c4ai-)?command-(?:r|a)", NATIVE, "Cohere Command R, R+, R7B and A"),
+    ModelRule(r"(?:functiongemma|gemma-?[4-9](?![0-9b]))", NATIVE, "calls in its template since Gemma 4"),
+    ModelRule("(?:nous-)?hermes-?[2-9](?![0-9b])", NATIVE),
+    ModelRule("granite-?[34](?![0-9b])", NATIVE),
+    ModelRule("phi-?4-mini", NATIVE),
+    ModelRule("lfm-?2(?![0-9b])", NATIVE),
+    ModelRule("(?:nvidia-)?nemotron", NATIVE),
+    # -- anything else that is called by its size runs on somebody's own machine, with a template that nobody knows
+    ModelRule(_SIZE, VALIDATED, "mistral-7b, codellama-7b, deepseek-coder-6.7b"),
+    ModelRule("gemma", VALIDATED, "up to 3: no tokens for calls"),
+    ModelRule("phi", VALIDATED),
+    ModelRule("codellama", VALIDATED),
+    # -- vendors
+    ModelRule(r"claude-(?:v?[12]|instant)(?![0-9])", VALIDATED, "tools begin with Claude 3"),
+    ModelRule("claude", NATIVE),
+    ModelRule("gemini", NATIVE),
+    ModelRule("grok", NATIVE),
+    ModelRule("nova", NATIVE, "Amazon"),
+    ModelRule("jamba", NATIVE),
+    ModelRule("(?:mistral|mixtral)", NATIVE),
+    ModelRule("llama", NATIVE),
+    ModelRule("(?:qwen|qvq)", NATIVE),
+    ModelRule("deepseek", NATIVE),
+    ModelRule(
+        "(?:openai|anthropic|google|meta-llama|mistralai|qwen|deepseek|deepseek-ai|x-ai|z-ai|moonshotai|cohere)/",
+        NATIVE,
+    ),
+)
+"""The rules as of 2026-11-21, in order. Put yours before them: ``[ModelRule(...), *DEFAULT_RULES]``.
+
+What was decided, where the names leave a choice:
+
+* OpenAI's models since gpt-4o take a schema for the whole answer, so they are STRUCTURED, as are open ``gpt-oss``
+  models; those before it, and the snapshots without ``json_schema``, have NATIVE calls.
+* A family of open weights whose own chat template has calls (Llama 3, Qwen 2.5, GLM 4, Gemma 4, ...) is NATIVE in
+  every size: ``llama-3-70b``.
+* Any other name with a size in it (``mistral-7b``, ``codellama-7b``) is VALIDATED, although the same vendor's hosted
+  models are NATIVE: it is a local model, and its server may have no template for calls.
+* A name under ``openai/``, ``anthropic/`` and the like that no other rule knows is NATIVE, as OpenRouter offers it.
+* What no rule knows gets what works everywhere: the tools in the prompt, JSON in the text, validation.
+"""

@@ -1,0 +1,111 @@
+"""The schema of a payload, to which a provider holds the whole answer: a variant per tool, an answer, a scratchpad.
+
+    {"type": "object", "properties": {"response": {"anyOf": [
+        {"type": "object", "properties": {"tool": {"enum": ["add"]}, "arguments": {...}}, ...},
+        {"type": "object", "properties": {"answer": {"type": "string"}}, ...},
+        {"type": "object", "properties": {"scratchpad": {"type": "string"}}, ...}]}}, ...}
+
+OpenAI takes no union at the root ("The root level object of a schema must be an object and not use anyOf",
+https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof-and-must-be-an-object), so
+the union stands in the one property of an object. Every object is closed, and requires all of its properties. What a
+tool's schema keeps under ``$defs`` moves to the root's, where references find it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..exports.document import LISTS, MAPS, ONE
+from .reading import WRAPPER
+
+__all__ = ["payload_schema"]
+
+_DEFS = "#/$defs/"
+
+
+def payload_schema(
+    tools: Iterable[tuple[str, str, Mapping[str, Any]]], *, wrapped: bool, scratchpad: bool
+) -> dict[str, Any]:
+    """The schema of an answer.
+
+    Args:
+        tools: name, description and parameters of each.
+        wrapped: the union stands in a property; otherwise at the root.
+        scratchpad: calls and answers have one, too.
+    """
+    defs: dict[str, Any] = {}
+    variants = []
+    for name, description, parameters in tools:
+        arguments = _moved(name, parameters, defs)
+        members = {"tool": {"type": "string", "enum": [name]}, "arguments": arguments}
+        variants.append({"description": description, **_closed(members, scratchpad=scratchpad)})
+    variants.append(
+        {"description": "The final answer.", **_closed({"answer": {"type": "string"}}, scratchpad=scratchpad)}
+    )
+    variants.append({"description": "Only think.", **_closed({}, scratchpad=True)})
+    root = _closed({WRAPPER: {"anyOf": variants}}, scratchpad=False) if wrapped else {"anyOf": variants}
+    return {**root, "$defs": defs} if defs else root
+
+
+def _closed(members: dict[str, Any], *, scratchpad: bool) -> dict[str, Any]:
+    """An object with exactly these members. It thinks first: what comes first is written first."""
+    if scratchpad:
+        members = {"scratchpad": {"type": "string"}, **members}
+    return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
+
+
+def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    """The parameters, to stand in a larger schema; what they refer to goes into `defs`."""
+    own: Mapping[str, Any] = parameters.get("$defs", {})
+    bare = {key: value for key, value in parameters.items() if key not in ("$defs", "$schema")}
+    names = {name: _free(f"{tool}_{name}", defs, own) for name in own}
+    root: list[str] = []  # the name of the parameters themselves, if something refers to them
+
+    def place(reference: str) -> str:
+        if reference[:2] not in ("#", "#/"):
+            return reference  # an anchor or an $id, which means the same wherever it stands
+        head, slash, tail = reference.removeprefix(_DEFS).partition("/")
+        if reference.startswith(_DEFS) and head in names:
+            return f"{_DEFS}{names[head]}{slash}{tail}"
+        if not root:
+            root.append(_free(tool, defs, own))
+        return f"{_DEFS}{root[0]}{reference.removeprefix('#')}"
+
+    moved = {names[name]: _with_references(schema, place) for name, schema in own.items()}
+    arguments: dict[str, Any] = _with_references(bare, place)
+    defs.update(moved)
+    if root:
+        defs[root[0]] = arguments
+        return {"$ref": f"{_DEFS}{root[0]}"}
+    return arguments
+
+
+def _free(wanted: str, *taken: Mapping[str, Any]) -> str:
+    """A key that is not taken, of characters that every provider takes and no pointer has to escape."""
+    wanted = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted)
+    name, number = wanted, 1
+    while any(name in names for names in taken):
+        number += 1
+        name = f"{wanted}_{number}"
+    return name
+
+
+def _with_references(schema: Any, place: Callable[[str], str]) -> Any:
+    """A copy of a schema with each reference put through `place`. Values that are no schemas stay as they are."""
+    if not isinstance(schema, Mapping):
+        return schema
+    copy: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "$ref" and isinstance(value, str):
+            copy[key] = place(value)
+        elif key in MAPS and isinstance(value, Mapping):
+            copy[key] = {name: _with_references(inner, place) for name, inner in value.items()}
+        elif key in LISTS | ONE and isinstance(value, list):
+            copy[key] = [_with_references(inner, place) for inner in value]
+        elif key in ONE:
+            copy[key] = _with_references(value, place)
+        else:
+            copy[key] = value
+    return copy

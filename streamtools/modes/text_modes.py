@@ -1,0 +1,171 @@
+"""The adapters for payloads in the text: asked for by a schema, by JSON mode, or by the prompt alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..errors import ExportError
+from ..exports import export
+from ..exports.budgets import schema_problem
+from ..stages import StageList
+from ..tools import AnyTool, Exported, Tool
+from ..turn import Turn
+from .checking import ToolCallValidation, check, pass_unchecked, unchecked
+from .history import assistant_text, result_text, text_messages
+from .payloads import Payload, find_payload, payload_of_call, payload_of_turn
+from .prompt import named_tools, tool_prompt, with_system_prompt
+from .reading import WRAPPER
+from .responses import said_in
+from .schema import payload_schema
+from .stage import with_payloads
+
+__all__ = ["JSONObjectAdapter", "OpenAIStructuredAdapter", "ParsedAdapter"]
+
+
+class _TextAdapter(ABC):
+    """What they share: how a response is read, and how a history is written."""
+
+    _wrapper: str | None = None
+    """The key under which the model was asked to write its payload."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    @abstractmethod
+    def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What to add to the request; see `ToolCallingAdapter`."""
+
+    def extract_tool_call(self, response: Any) -> Payload | None:
+        """The payload of a response, None if it has no whole one. A native call that came all the same is one."""
+        if isinstance(response, Turn):
+            return payload_of_turn(response)
+        said = said_in(response)
+        found = find_payload(said.text)
+        if found is None and said.calls:
+            native = payload_of_call(said.calls[0])
+            return native if isinstance(native["arguments"], dict) else None
+        return found
+
+    def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
+        """Validate the call by the tool itself."""
+        return check(payload, tools_by_name)
+
+    def stages(self) -> StageList:
+        """The stages for a stream in this mode."""
+        return with_payloads()
+
+    def messages(self, turn: Turn) -> list[dict[str, Any]]:
+        """The messages to append after a turn, as text."""
+        return text_messages(turn, self._wrapper)
+
+    def format_assistant_message(self, response: Any) -> dict[str, Any]:
+        """What the model said."""
+        return {"role": "assistant", "content": assistant_text(response, self._wrapper)}
+
+    def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
+        """A call's result, as ``Observation: ...``; a call has no id here."""
+        return {"role": "user", "content": f"Observation: {result_text(result)}"}
+
+
+class OpenAIStructuredAdapter(_TextAdapter):
+    """The provider holds the whole answer to a schema: a variant per tool, an answer, a scratchpad.
+
+    Args:
+        strict: False for tools that no strict schema can say, or servers without it: the model may then deviate, and
+            only validation finds it.
+        wrapped: False puts the union at the root, which vLLM and llama.cpp take and OpenAI does not.
+        scratchpad: calls and answers begin with a scratchpad, so that the model thinks before it decides.
+    """
+
+    def __init__(self, *, strict: bool = True, wrapped: bool = True, scratchpad: bool = False) -> None:
+        self._strict = strict
+        self._wrapper = WRAPPER if wrapped else None
+        self._scratchpad = scratchpad
+
+    def __repr__(self) -> str:
+        said = f"strict={self._strict}, wrapped={self._wrapper is not None}, scratchpad={self._scratchpad}"
+        return f"{type(self).__name__}({said})"
+
+    def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """``response_format`` with the schema.
+
+        Raises:
+            ExportError: a tool cannot be told strictly; the message says why.
+        """
+        told = [(name, tool.description, self._parameters(name, tool)) for name, tool in named_tools(tools)]
+        schema = payload_schema(told, wrapped=self._wrapper is not None, scratchpad=self._scratchpad)
+        if self._strict and (problem := schema_problem(schema, "openai_strict")) is not None:
+            raise ExportError(f"the answer's schema, with all tools in it: {problem}; {_WITHOUT_STRICT}")
+        asked = {"name": "agent_response", "strict": self._strict, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": asked}}
+
+    def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
+        """Read the arguments as the schema had them written, and validate them by the tool itself."""
+        return check(payload, tools_by_name, self._told)
+
+    def stages(self) -> StageList:
+        """The stages for a stream in this mode. They read arguments as the schema had them written."""
+        return with_payloads(self._told)
+
+    def _told(self, name: str, tool: Tool) -> Exported:
+        """The tool as the schema says it. Its name is a value there, which may be anything."""
+        return replace(_exported(tool, self._strict), name=name)
+
+    def _parameters(self, name: str, tool: Tool) -> dict[str, Any]:
+        parameters: dict[str, Any] = self._told(name, tool).payload["function"]["parameters"]
+        return parameters
+
+
+_WITHOUT_STRICT = "OpenAIStructuredAdapter(strict=False) does without the provider's guarantee"
+_TARGET = "openai.chat_completions"
+
+
+def _exported(tool: Tool, strict: bool) -> Exported:
+    if tool.kind == "custom":  # as a function with the one text
+        function = {"parameters": {**tool.schema, "additionalProperties": False}}
+        return Exported(tool=tool, target=_TARGET, name=tool.name, payload={"function": function}, decode=dict)
+    try:
+        return export(tool, _TARGET, strict=strict)
+    except ExportError as error:
+        raise ExportError(
+            f"tool {tool.name!r} cannot be a variant of the answer's schema: {error}; {_WITHOUT_STRICT}"
+        ) from error
+
+
+class JSONObjectAdapter(_TextAdapter):
+    """JSON mode: the provider sees to it that the answer is a JSON object, the system prompt says which.
+
+    `format_request` gives ``messages``, too, which take the place of yours.
+    """
+
+    def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """``response_format``, and the messages with the tools in the system prompt."""
+        return {
+            "response_format": {"type": "json_object"},
+            "messages": with_system_prompt(messages, tool_prompt(tools)),
+        }
+
+
+class ParsedAdapter(_TextAdapter):
+    """JSON in the text as it comes: nothing is asked of the provider, nothing is validated, and the record of each
+    call says so. Tell the model its tools with `tool_prompt`.
+    """
+
+    def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
+        """Let the arguments pass if they are an object; ``validated`` is False."""
+        return pass_unchecked(payload, tools_by_name)
+
+    def stages(self) -> StageList:
+        """The stages for a stream in this mode: calls run with the arguments that came."""
+        return with_payloads(_taken_as_it_comes)
+
+
+def _taken_as_it_comes(name: str, tool: Tool) -> Exported:
+    return Exported(tool=unchecked(tool), target="", name=name, payload={}, decode=dict)
