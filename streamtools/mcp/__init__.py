@@ -1,0 +1,29 @@
+"""Tools of MCP servers as tools, and results of ours as MCP's.
+
+    session ──► tools/list ──► definitions ──► pins ──► Tool      ──► tools/call ──► ToolResult
+    (yours)     (cache)        read, bounded   approved  validated     per call       blocks, value
+
+`fetch_tools` is the way in. The session is yours: whoever opened it keeps it open, and closes it. Nothing here imports
+the ``mcp`` package (``pip install llm-streamtools[mcp]``) before an object of its is there.
+"""
+
+from __future__ import annotations
+
+from .cache import SchemaCache
+from .definition import RefusedTool, ToolDefinition
+from .fetch import FetchedTools, fetch_tools
+from .pins import Pins, ToolChange
+from .results import tool_result
+from .served import result_for_mcp
+
+__all__ = [
+    "FetchedTools",
+    "Pins",
+    "RefusedTool",
+    "SchemaCache",
+    "ToolChange",
+    "ToolDefinition",
+    "fetch_tools",
+    "result_for_mcp",
+    "tool_result",
+]

@@ -1,0 +1,132 @@
+"""One tool as its server describes it: read, checked and bounded, before anything is made of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from ..limits import Limits
+from .names import name_problem
+from .reading import excerpt, peek, plain
+
+__all__ = ["RefusedTool", "ToolDefinition", "Unacceptable", "read_definition", "refused"]
+
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_TITLE_CHARS = 256
+_NAME_CHARS = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolDefinition:
+    """A tool of an MCP server, as the server describes it. All of it is the server's word."""
+
+    name: str
+    """The server's own name for it."""
+    title: str | None = None
+    description: str = field(default="", repr=False)
+    input_schema: Mapping[str, Any] = field(repr=False)
+    """JSON Schema of the arguments, as written; ``type: object`` is added where it was left out. Do not change it."""
+    output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    """JSON Schema of the structured result, if it declares one. Do not change it."""
+    annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Its hints, as far as they are booleans: ``readOnlyHint``, ``destructiveHint``, ``idempotentHint``,
+    ``openWorldHint``."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all of the above, in hexadecimal digits: what `Pins` compare. Unlike `Tool.fingerprint` it does
+        not depend on the prefix, and changes with the hints, too, since an effect may be taken from them."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedTool:
+    """A tool that was not taken."""
+
+    name: str | None
+    """The server's name for it, in visible characters and bounded; None if the trouble is the list and not one tool."""
+    reason: str
+    """Why, for a person to read."""
+
+
+class Unacceptable(Exception):
+    """Why one tool is not taken."""
+
+
+def read_definition(raw: Any, limits: Limits) -> ToolDefinition:
+    """An entry of ``tools/list``.
+
+    Raises:
+        Unacceptable: it is not what it should be, or more than it may be.
+    """
+    name = peek(raw, "name")
+    if problem := name_problem(name, limits.max_name_bytes):
+        raise Unacceptable(problem)
+    if peek(peek(raw, "execution"), "taskSupport", "task_support") == "required":
+        raise Unacceptable("it runs as a task only (taskSupport), which is not supported")
+    schema = _schema(peek(raw, "inputSchema", "input_schema"), "inputSchema", limits)
+    if schema is None:
+        raise Unacceptable("it has no inputSchema")
+    if schema.setdefault("type", "object") != "object":  # MCP wants it there, providers refuse requests without it
+        raise Unacceptable("inputSchema: its type must be 'object'")
+    return ToolDefinition(
+        name=name,
+        title=_title(raw),
+        description=_description(peek(raw, "description"), limits),
+        input_schema=schema,
+        output_schema=_schema(peek(raw, "outputSchema", "output_schema"), "outputSchema", limits),
+        annotations=_hints(peek(raw, "annotations")),
+    )
+
+
+def refused(raw: Any, reason: str) -> RefusedTool:
+    """The note about an entry that is not taken."""
+    name = peek(raw, "name")
+    return RefusedTool(name=excerpt(name, _NAME_CHARS) if isinstance(name, str) else "(no name)", reason=reason)
+
+
+def _description(text: Any, limits: Limits) -> str:
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise Unacceptable("its description is no text")
+    if len(text) > limits.max_description_chars:
+        raise Unacceptable(f"its description is longer than max_description_chars={limits.max_description_chars}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unacceptable("its description has halves of surrogate pairs") from None
+    return text
+
+
+def _title(raw: Any) -> str | None:
+    title = peek(raw, "title") or peek(peek(raw, "annotations"), "title")
+    return excerpt(title, _TITLE_CHARS) if isinstance(title, str) else None
+
+
+def _hints(annotations: Any) -> dict[str, bool]:
+    given = plain(annotations)
+    return {hint: given[hint] for hint in _HINTS if isinstance(given.get(hint), bool)}
+
+
+def _schema(schema: Any, where: str, limits: Limits) -> dict[str, Any] | None:
+    """A copy of a schema in plain JSON values, bounded in size before anything walks it."""
+    if schema is None:
+        return None
+    if not isinstance(schema, Mapping):
+        raise Unacceptable(f"{where} is no object")
+    try:
+        written = to_json(schema)
+        if len(written) > limits.max_schema_bytes:
+            raise Unacceptable(f"{where} is larger than max_schema_bytes={limits.max_schema_bytes}")
+        copy: dict[str, Any] = from_json(written, allow_inf_nan=False)
+    except (ValueError, TypeError, RecursionError):  # cycles, depth, values that JSON does not have
+        raise Unacceptable(f"{where} cannot be written as JSON") from None
+    return copy

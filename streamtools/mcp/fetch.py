@@ -1,0 +1,222 @@
+"""The tools of an MCP server as tools: `fetch_tools`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias, overload
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from ..errors import SchemaError
+from ..limits import Limits
+from ..tools import Effect, Tool
+from ..tools.jsonschema import Validator
+from ..tools.jsonschema import compile as compile_schema
+from ..tools.problems import dotted
+from .cache import Credentials, SchemaCache
+from .calls import caller
+from .definition import RefusedTool, ToolDefinition, Unacceptable
+from .listing import Listing, list_all
+from .names import checked_prefix, namespaced
+from .peer import Peer
+from .pins import Pins
+
+__all__ = ["EffectOf", "FetchedTools", "fetch_tools"]
+
+EffectOf: TypeAlias = Effect | Callable[[ToolDefinition], Effect]
+"""One effect for all tools of a server, or what tells it of each."""
+
+
+class FetchedTools(Sequence[Tool[..., Any]]):
+    """The tools of a server, to pass as ``tools=`` or among others (``[*tools, mine]``). Made by `fetch_tools`."""
+
+    __slots__ = ("_tools", "complete", "definitions", "refused", "server", "unenforced")
+
+    def __init__(
+        self,
+        tools: Iterable[Tool[..., Any]],
+        *,
+        server: str,
+        definitions: Mapping[str, ToolDefinition],
+        refused: tuple[RefusedTool, ...],
+        unenforced: Mapping[str, tuple[str, ...]],
+        complete: bool,
+    ) -> None:
+        self._tools = tuple(tools)
+        self.server = server
+        """The name that `fetch_tools` was given."""
+        self.definitions = definitions
+        """Where each tool comes from: what the server says of it, by the name under which the model calls it."""
+        self.refused = refused
+        """What was not taken, and why."""
+        self.unenforced = unenforced
+        """Parts of a tool's schemas that are not checked, by its name: patterns that no linear engine takes."""
+        self.complete = complete
+        """The server's list was read to its end."""
+
+    @overload
+    def __getitem__(self, index: int) -> Tool[..., Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Tool[..., Any]]: ...
+    def __getitem__(self, index: int | slice) -> Tool[..., Any] | Sequence[Tool[..., Any]]:
+        return self._tools[index]
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __repr__(self) -> str:
+        names = ", ".join(tool.name for tool in self._tools)
+        return f"<FetchedTools of {self.server!r}: {names or 'none'}; {len(self.refused)} refused>"
+
+
+async def fetch_tools(
+    session: Any,
+    *,
+    server: str,
+    prefix: str | None = None,
+    credentials: Credentials = None,
+    version: str | None = None,
+    cache: SchemaCache | None = None,
+    pins: Pins | None = None,
+    effect: EffectOf = "once",
+    trust_hints: bool = False,
+    call_timeout: float | None = None,
+    list_timeout: float = 30.0,
+    limits: Limits = Limits(),
+) -> FetchedTools:
+    """The tools of an MCP server, ready for ``pipeline(..., tools=...)``.
+
+        async with ClientSession(read, write) as session:
+            await session.initialize()
+            tools = await fetch_tools(session, server="github", prefix="github")
+
+    A call's arguments are checked against the server's own schema before anything is sent; what comes back is checked
+    against its output schema. What the server says is not trusted: a tool that cannot be taken is refused alone, and
+    stands in `FetchedTools.refused` with the reason. The tools come sorted by the server's names, so that the same
+    tools make the same request. Keep the session open while they are in use.
+
+    Args:
+        session: an initialised session: the SDK's ``ClientSession`` (1.x or 2.x) or ``Client``, or any object with its
+            ``list_tools`` and ``call_tool``. ``Client`` also answers a server that asks for input in the middle of a
+            call; yet it checks results itself, with a regular expression engine that a hostile server can hold up.
+        server: what you call this server, the same each time and for no other one; ``Tool.owner`` of its tools.
+        prefix: put before each name, so that two servers' tools stay apart: ``github__create_issue``.
+        credentials: by what the server tells its callers apart, if the cache is shared among several. It is hashed.
+        version: the server's; another one is listed anew. By default what the session knows of it.
+        cache: asked first; without one, the server is asked each time.
+        pins: what has been approved of the server before; what differs is refused.
+        effect: what a second run of the same call does, for all tools or by tool.
+        trust_hints: you trust this server: ``readOnlyHint`` makes a tool ``pure``, ``idempotentHint`` ``idempotent``,
+            whatever `effect` says.
+        call_timeout: seconds that one call may take; None leaves it to ``Limits(tool_timeout=...)``.
+        list_timeout: seconds that listing may take, all pages together.
+        limits: bounds on what the server may send.
+
+    Raises:
+        TypeError: `session` is no session.
+        ValueError: `prefix` cannot stand before a name.
+        ToolDefinitionError: `effect` is no effect, or `call_timeout` no time.
+        TimeoutError: the server did not list its tools in time.
+        Exception: what the session raises if it cannot list them.
+    """
+    maker = _Maker(
+        peer=Peer(session),
+        server=server,
+        prefix=checked_prefix(prefix),
+        effect=effect,
+        trust_hints=trust_hints,
+        call_timeout=call_timeout,
+        limits=limits,
+    )
+    listing = None
+    with anyio.move_on_after(list_timeout):
+        listing = await maker.listing(cache, credentials, version)
+    if listing is None:
+        raise TimeoutError(f"the MCP server {server!r} did not list its tools within {list_timeout:g} s")
+    for definition in listing.definitions:
+        await maker.take(definition, pins)
+        await checkpoint()  # compiling a large schema takes milliseconds; other tasks go on in between
+    return FetchedTools(
+        maker.tools.values(),
+        server=server,
+        definitions=maker.definitions,
+        refused=(*listing.refused, *maker.refused),
+        unenforced=maker.unenforced,
+        complete=listing.complete,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Maker:
+    """Makes tools of one server's definitions, and keeps what became of each."""
+
+    peer: Peer
+    server: str
+    prefix: str
+    effect: EffectOf
+    trust_hints: bool
+    call_timeout: float | None
+    limits: Limits
+    tools: dict[str, Tool[..., Any]] = field(default_factory=dict)
+    definitions: dict[str, ToolDefinition] = field(default_factory=dict)
+    unenforced: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    refused: list[RefusedTool] = field(default_factory=list)
+
+    async def listing(self, cache: SchemaCache | None, credentials: Credentials, version: str | None) -> Listing:
+        ask = partial(list_all, self.peer, self.limits)
+        if cache is None:
+            return await ask()
+        version = self.peer.server_version if version is None else version
+        return await cache.resolve(self.server, ask, credentials=credentials, version=version, limits=self.limits)
+
+    async def take(self, definition: ToolDefinition, pins: Pins | None) -> None:
+        """Make the tool, or note why not. Pins come last: nobody is asked about what cannot be taken anyway."""
+        name = namespaced(self.prefix, definition.name)
+        try:
+            if name in self.tools:
+                raise Unacceptable(f"its name becomes {name}, which another of the server's tools has")
+            tool, unenforced = self._tool(name, definition)
+            if pins is not None and (why := await pins.check(self.server, definition)):
+                raise Unacceptable(why)
+        except (SchemaError, Unacceptable) as problem:
+            self.refused.append(RefusedTool(name=definition.name, reason=str(problem)))
+            return
+        self.tools[name], self.definitions[name] = tool, definition
+        if unenforced:
+            self.unenforced[name] = unenforced
+
+    def _tool(self, name: str, definition: ToolDefinition) -> tuple[Tool[..., Any], tuple[str, ...]]:
+        """The tool, and what of its schemas cannot be enforced."""
+        output = definition.output_schema
+        returned = None if output is None else compile_schema(output, limits=self.limits, engine="auto")
+        check = None if returned is None else partial(_problems, returned)
+        tool = Tool.from_schema(
+            caller(self.peer, self.server, definition.name, check=check, limits=self.limits),
+            definition.input_schema,
+            name=name,
+            description=definition.description,
+            owner=self.server,
+            effect=self._effect(definition),
+            timeout=self.call_timeout,
+            takes="mapping",
+            schema_source="protocol_fetch",
+            output_schema=definition.output_schema,
+            annotations=definition.annotations,
+            title=definition.title,
+            limits=self.limits,
+        )
+        return tool, (*tool.check(), *(returned.unenforced if returned else ()))
+
+    def _effect(self, definition: ToolDefinition) -> Effect:
+        if self.trust_hints and definition.annotations.get("readOnlyHint"):
+            return "pure"
+        if self.trust_hints and definition.annotations.get("idempotentHint"):
+            return "idempotent"
+        return self.effect(definition) if callable(self.effect) else self.effect
+
+
+def _problems(validator: Validator, value: Any) -> list[str]:
+    return [f"{dotted(problem.path) or 'it'}: {problem.message}" for problem in validator.validate(value)]

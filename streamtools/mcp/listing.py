@@ -1,0 +1,139 @@
+"""``tools/list``, all pages of it: what a server offers, read and bounded."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyio.lowlevel import checkpoint
+from pydantic import ValidationError
+
+from ..limits import Limits
+from .definition import RefusedTool, ToolDefinition, Unacceptable, read_definition, refused
+from .peer import Peer
+from .reading import peek
+
+__all__ = ["Listing", "list_all"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """A server's tools, as they were listed. It belongs to no session."""
+
+    definitions: tuple[ToolDefinition, ...]
+    """Those that can be taken, sorted by the server's names."""
+    refused: tuple[RefusedTool, ...]
+    complete: bool
+    """The list was read to its end."""
+    ttl_s: float | None
+    """Seconds for which the server says that it holds (``ttlMs``); None if it does not say."""
+    public: bool
+    """The server says that it is the same for everybody (``cacheScope``)."""
+
+
+@dataclass(slots=True)
+class _Found:
+    """What the pages so far have brought."""
+
+    by_name: dict[str, ToolDefinition] = field(default_factory=dict)
+    refused: list[RefusedTool] = field(default_factory=list)
+    ambiguous: set[str] = field(default_factory=set)
+    seen: int = 0
+    ttls: list[float] = field(default_factory=list)
+    public: bool = True
+
+    def stop(self, reason: str) -> None:
+        self.refused.append(RefusedTool(name=None, reason=reason))
+
+
+async def list_all(peer: Peer, limits: Limits) -> Listing:
+    """Ask for every page. Whatever the server answers, this ends, and what is wrong is in `Listing.refused`.
+
+    Raises:
+        Exception: what the session raises when it cannot ask, or is answered with an error.
+    """
+    found = _Found()
+    complete = await _read_pages(peer, limits, found)
+    definitions = (found.by_name[name] for name in sorted(found.by_name))
+    return Listing(
+        definitions=tuple(definitions),
+        refused=tuple(found.refused),
+        complete=complete,
+        ttl_s=min(found.ttls, default=None),
+        public=found.public,
+    )
+
+
+async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
+    cursor: str | None = None
+    used: set[str] = set()
+    for _ in range(limits.max_list_pages):
+        try:
+            page = await peer.page(cursor)
+        except ValidationError:
+            found.stop("the MCP SDK does not take this page of the list: it breaks the protocol")
+            return False
+        if not await _read_page(page, limits, found):
+            return False
+        cursor = _next_cursor(page)
+        if cursor is None:
+            return True
+        if not peer.has_pages:
+            found.stop("the list has another page, for which this session cannot ask: its list_tools() takes no cursor")
+            return False
+        if cursor in used:
+            found.stop("the list goes in a circle: a page leads to one before it")
+            return False
+        used.add(cursor)
+    found.stop(f"the list has more pages than max_list_pages={limits.max_list_pages}")
+    return False
+
+
+async def _read_page(page: Any, limits: Limits, found: _Found) -> bool:
+    """Take a page's tools; False if there is nothing more to take."""
+    tools = page if isinstance(page, list) else peek(page, "tools")
+    if not isinstance(tools, (list, tuple)):
+        found.stop("a page of the list holds no list of tools")
+        return False
+    _note_caching(page, found)
+    for raw in tools:
+        if found.seen >= limits.max_listed_tools:
+            found.stop(f"the list has more tools than max_listed_tools={limits.max_listed_tools}; the rest is left out")
+            return False
+        found.seen += 1
+        _take(raw, limits, found)
+        await checkpoint()  # a large schema takes milliseconds; other tasks go on in between
+    return True
+
+
+def _take(raw: Any, limits: Limits, found: _Found) -> None:
+    try:
+        definition = read_definition(raw, limits)
+    except Unacceptable as reason:
+        found.refused.append(refused(raw, str(reason)))
+        return
+    known = found.by_name.get(definition.name)
+    if definition.name in found.ambiguous or (known is not None and known.fingerprint != definition.fingerprint):
+        # Which of the two would run is anybody's guess. The same one again is what a list that moved between two pages
+        # looks like.
+        found.by_name.pop(definition.name, None)
+        found.ambiguous.add(definition.name)
+        found.refused.append(refused(raw, "the server has several tools of this name"))
+        return
+    found.by_name[definition.name] = definition
+
+
+def _note_caching(page: Any, found: _Found) -> None:
+    """``ttlMs`` and ``cacheScope``. The SDK fills them in where the server was silent, which its objects tell."""
+    said = getattr(page, "model_fields_set", None)
+    if said is None or "ttl_ms" in said or "ttlMs" in said:
+        ttl = peek(page, "ttlMs", "ttl_ms")
+        if isinstance(ttl, (int, float)) and not isinstance(ttl, bool) and math.isfinite(ttl):
+            found.ttls.append(max(ttl, 0) / 1000)
+    found.public = found.public and peek(page, "cacheScope", "cache_scope") == "public"
+
+
+def _next_cursor(page: Any) -> str | None:
+    cursor = peek(page, "nextCursor", "next_cursor")
+    return cursor if isinstance(cursor, str) and cursor else None  # servers that know no pages may send ""

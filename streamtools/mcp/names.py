@@ -1,0 +1,74 @@
+"""A server's names as the model calls them: within the rule that every provider takes, and never two alike.
+
+With a prefix, ``create_issue`` of the server ``github`` becomes ``github__create_issue``. The first ``__`` is the
+border: the prefix is written so that it neither holds one nor ends in ``_`` (each ``_`` that would is followed by
+``-``), so that ``a_`` with ``b`` and ``a`` with ``_b`` stay apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+__all__ = ["MAX_NAME_CHARS", "checked_prefix", "name_problem", "namespaced"]
+
+MAX_NAME_CHARS = 64
+"""What OpenAI, Anthropic and Bedrock take."""
+MAX_PREFIX_CHARS = 32
+HASH_DIGITS = 12
+
+_RULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_OUTSIDE = re.compile(r"[^A-Za-z0-9_.-]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_BORDER_LIKE = re.compile(r"_(?=[_-]|$)")
+BORDER = "__"
+
+
+def checked_prefix(prefix: str | None) -> str:
+    """What stands before each name; "" for none.
+
+    Raises:
+        ValueError: it is no name, or too long to leave room for one.
+    """
+    if prefix is None:
+        return ""
+    if not _RULE.fullmatch(prefix) or len(prefix) > MAX_PREFIX_CHARS:
+        rule = f"1 to {MAX_PREFIX_CHARS} letters, digits, '_', '.' or '-', the first a letter or '_'"
+        raise ValueError(f"prefix={prefix!r}: must be {rule}; or leave it out")
+    return _BORDER_LIKE.sub("_-", prefix) + BORDER
+
+
+def name_problem(name: object, max_chars: int) -> str | None:
+    """Why a server's name for a tool is refused; None if it is not.
+
+    Characters beyond ASCII are refused, not replaced: they are what one name disguises as another with.
+    """
+    if not isinstance(name, str) or not name:
+        return "its name is no text"
+    if len(name) > max_chars:
+        return f"its name is longer than max_name_bytes={max_chars}"
+    if not name.isascii():
+        return "its name has characters beyond ASCII, by which one name can look like another"
+    if _CONTROL.search(name):
+        return "its name has control characters"
+    return None
+
+
+def namespaced(prefix: str, name: str) -> str:
+    """The name under which the model calls the tool.
+
+    Args:
+        prefix: what `checked_prefix` gave.
+        name: the server's own name, without a `name_problem`.
+
+    A name that fits is kept as it is. Any other (``files/read``, or one of 100 characters) keeps what it can and ends
+    in a hash of the whole, so that two names do not become one.
+    """
+    whole = prefix + name
+    if _RULE.fullmatch(whole) and len(whole) <= MAX_NAME_CHARS:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:HASH_DIGITS]
+    kept = _OUTSIDE.sub("_", whole)
+    if not _RULE.match(kept):
+        kept = "_" + kept
+    return f"{kept[: MAX_NAME_CHARS - HASH_DIGITS - 1]}-{digest}"

@@ -1,0 +1,174 @@
+"""The other end: any object with the methods of an MCP session, spoken to in one way.
+
+Two kinds are told apart. A ``ClientSession`` of the Python SDK is asked through its public ``send_request``, since its
+``call_tool`` would check results with a regular expression engine that a hostile ``pattern`` of the server can hold up
+for hours, and list the tools again to do so. Anything else (the SDK's ``Client``, FastMCP's, a fake) is asked through
+``list_tools`` and ``call_tool``, with those of their arguments that it takes. The ``mcp`` package is never imported
+for it: an object of the SDK has brought it along.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+import anyio
+from pydantic import TypeAdapter
+
+from .reading import peek
+
+__all__ = ["OnProgress", "Peer"]
+
+OnProgress: TypeAlias = Callable[[float, "float | None", "str | None"], Awaitable[None]]
+"""Takes the server's progress about one call: how far, of how much, in what words."""
+
+HEADER_MISMATCH = -32020
+"""The server wants arguments repeated in HTTP headers (``x-mcp-header``), and the session, which writes them, has not
+seen the tool's current schema. Nothing was run."""
+HEADERS_SINCE = "2026-07-28"
+
+MAX_RELIST_PAGES = 100
+"""Pages that are looked through for one tool after a `HEADER_MISMATCH`."""
+
+CANCEL_PATIENCE_S = 2.0
+"""Seconds that telling the server about a cancelled call may take."""
+
+
+class Peer:
+    """A session, whichever it is.
+
+    Args:
+        session: an initialised session: ``list_tools`` and ``call_tool`` as the SDK's ``ClientSession`` has them.
+
+    Raises:
+        TypeError: it lacks one of the two.
+    """
+
+    def __init__(self, session: Any) -> None:
+        for method in ("list_tools", "call_tool"):
+            if not callable(getattr(session, method, None)):
+                raise TypeError(f"{type(session).__name__} is no MCP session: it has no method {method}()")
+        self._session = session
+        self._types = _sdk_types(session)
+        self._answer = None if self._types is None else _answer_type(self._types)
+        self._list_takes = _arguments_of(session.list_tools)
+        self._call_takes = _arguments_of(session.call_tool)
+
+    @property
+    def server_version(self) -> str | None:
+        """The version that the server gives of itself, where the session keeps it (SDK 2)."""
+        version = peek(peek(self._session, "server_info"), "version")
+        return version if isinstance(version, str) else None
+
+    async def page(self, cursor: str | None) -> Any:
+        """One page of ``tools/list``: the first, or the one at `cursor`."""
+        given: dict[str, Any] = {}
+        if "cache_mode" in self._list_takes:  # the SDK's Client keeps lists of its own, which ours would repeat
+            given["cache_mode"] = "refresh"
+        if cursor is not None:
+            given |= self._at(cursor)
+        return await self._session.list_tools(**given)
+
+    def _at(self, cursor: str) -> dict[str, Any]:
+        if "params" not in self._list_takes:
+            return {"cursor": cursor}
+        from mcp.types import PaginatedRequestParams  # whoever takes `params` wants this class
+
+        return {"params": PaginatedRequestParams(cursor=cursor)}
+
+    @property
+    def has_pages(self) -> bool:
+        """The session can ask for more than the first page."""
+        return not self._list_takes.isdisjoint({"params", "cursor"})
+
+    async def call(self, name: str, arguments: dict[str, Any], *, meta: dict[str, str], on_progress: OnProgress) -> Any:
+        """``tools/call``. A call that is cancelled here is cancelled there."""
+        if self._types is None:
+            offered = {"progress_callback": on_progress, "meta": meta or None}
+            given = {key: value for key, value in offered.items() if key in self._call_takes}
+            return await self._session.call_tool(name, arguments, **given)
+        try:
+            return await self._request(name, arguments, meta, on_progress)
+        except Exception as error:
+            if not self._wants_headers(error):
+                raise
+        await self._list_until(name)
+        return await self._request(name, arguments, meta, on_progress)
+
+    def _wants_headers(self, error: Exception) -> bool:
+        """Before MCP 2026-07-28 the same number may be an error of the tool's own, after it ran."""
+        version = peek(self._session, "protocol_version")
+        modern = isinstance(version, str) and version >= HEADERS_SINCE
+        return modern and peek(peek(error, "error"), "code") == HEADER_MISMATCH
+
+    async def _list_until(self, name: str) -> None:
+        """Let the session see the tool's current schema; that of a cached list it has not seen."""
+        cursor, seen = None, set[str]()
+        while True:
+            page = await self.page(cursor)
+            cursor = peek(page, "next_cursor", "nextCursor")
+            found = any(peek(tool, "name") == name for tool in page.tools)
+            if found or cursor is None or cursor in seen or len(seen) >= MAX_RELIST_PAGES:
+                return
+            seen.add(cursor)
+
+    async def _request(
+        self, name: str, arguments: dict[str, Any], meta: dict[str, str], on_progress: OnProgress
+    ) -> Any:
+        types = self._types
+        params = types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta or None)
+        request = types.CallToolRequest(params=params)
+        if self._answer is None:  # pragma: no cover - mcp 1: the tests of sessions run with it, too
+            return await _request_of_1(self._session, types, request, on_progress)
+        return await self._session.send_request(request, self._answer, progress_callback=on_progress)
+
+
+def _sdk_types(session: Any) -> Any:
+    """The SDK's types if `session` is its ``ClientSession``, else None."""
+    module: Any = sys.modules.get("mcp.client.session")
+    if module is None or not isinstance(session, module.ClientSession):
+        return None
+    from mcp import types
+
+    return types
+
+
+@cache
+def _answer_type(types: Any) -> Any:
+    """What a server may answer to a call since MCP 2026-07-28: a result, or a request for input. None for mcp 1."""
+    if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1
+        return None
+    return TypeAdapter(types.CallToolResult | types.InputRequiredResult)
+
+
+async def _request_of_1(  # pragma: no cover - mcp 1
+    session: Any, types: Any, request: Any, on_progress: OnProgress
+) -> Any:
+    """A call by mcp 1. It wraps its requests, and leaves ``notifications/cancelled`` to its user; mcp 2 sends it."""
+    request_id = getattr(session, "_request_id", None)  # the next one; it is told nowhere else
+    try:
+        return await session.send_request(
+            types.ClientRequest(request), types.CallToolResult, progress_callback=on_progress
+        )
+    except anyio.get_cancelled_exc_class():
+        if isinstance(request_id, int):
+            params = types.CancelledNotificationParams(requestId=request_id, reason="nobody waits for it any more")
+            notification = types.ClientNotification(types.CancelledNotification(params=params))
+            with anyio.move_on_after(CANCEL_PATIENCE_S, shield=True):
+                try:
+                    await session.send_notification(notification)
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    pass  # the connection is gone, and the call with it
+        raise
+
+
+def _arguments_of(method: Callable[..., Any]) -> frozenset[str]:
+    """The names of the arguments that a method takes."""
+    try:
+        signature = inspect.signature(method)
+    except (TypeError, ValueError):  # written in C, or a proxy that hides it
+        return frozenset()
+    return frozenset(signature.parameters)

@@ -1,0 +1,175 @@
+"""What an MCP server answers to a call, as a tool's result. All of it is the server's word, and bounded.
+
+| content block | becomes |
+|---|---|
+| text | `Text` |
+| image, audio | `Media`; a placeholder if its data is not base64 or its type is none |
+| resource_link | `Text` with its name and address, which only the server can resolve |
+| resource | `Text` for text, `Media` for a blob, each with its address |
+| anything else | a placeholder |
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic_core import to_json
+
+from ..content import Block, Media, Text, ToolResult
+from ..errors import ToolError
+from ..limits import Limits
+from ..surrogates import well_formed
+from .reading import excerpt, peek, plain
+
+__all__ = ["CheckOutput", "tool_result"]
+
+CheckOutput = Callable[[Any], "list[str]"]
+"""The problems of a structured result, one line each, without its values."""
+
+MAX_PROBLEMS = 3
+MAX_ADDRESS_CHARS = 1024
+
+_MIME = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}(;.{0,128})?", re.ASCII)
+_Kind = Literal["image", "audio", "video", "file"]
+_KINDS: dict[str, _Kind] = {"image": "image", "audio": "audio", "video": "video"}
+
+
+def tool_result(answer: Any, *, check: CheckOutput | None = None, limits: Limits = Limits()) -> ToolResult:
+    """The answer to ``tools/call`` as what the model reads (`ToolResult.blocks`) and the program gets
+    (`ToolResult.value`: the structured content if there is some, else the text).
+
+    Args:
+        answer: the SDK's ``CallToolResult`` of either generation, or the JSON object itself.
+        check: of the tool's output schema, if it declares one.
+        limits: `max_open_blocks` for the blocks, `max_result_media_bytes` for the structured content as JSON.
+
+    Raises:
+        ToolError: it is no result, a request for input, or not what the tool's output schema says.
+    """
+    _refuse_other_than_complete(answer)
+    content = peek(answer, "content")
+    if content is not None and not isinstance(content, (list, tuple)):
+        raise ToolError("the MCP server's answer is no tool result: its content is no list")
+    is_error = peek(answer, "isError", "is_error") is True
+    structured = peek(answer, "structuredContent", "structured_content")
+    if content is None and structured is None and not is_error:
+        raise ToolError("the MCP server's answer is no tool result: it has no content, and nothing says what was done")
+    blocks = list(_blocks(content or (), limits))
+    text = "\n".join(block.text for block in blocks if isinstance(block, Text))
+    if is_error:
+        return ToolResult(blocks=tuple(blocks or [Text("the tool failed and did not say why")]), is_error=True)
+    written = _checked(structured, check, limits)
+    if written is None:
+        return ToolResult(blocks=tuple(blocks), value=text)
+    return ToolResult(blocks=tuple(blocks or [Text(written)]), value=structured)
+
+
+def _refuse_other_than_complete(answer: Any) -> None:
+    kind = peek(answer, "resultType", "result_type")
+    if kind == "input_required" or (kind is None and peek(answer, "inputRequests", "input_requests") is not None):
+        raise ToolError(
+            "the MCP server asks for input before it goes on (input_required), which nobody here can give; "
+            "pass an mcp.Client as the session, which answers such requests"
+        )
+    if kind not in (None, "complete"):
+        told = excerpt(kind, 64) if isinstance(kind, str) else type(kind).__name__
+        raise ToolError(f"the MCP server's answer is of a kind that is not known here: {told}")
+
+
+def _checked(structured: Any, check: CheckOutput | None, limits: Limits) -> str | None:
+    """The structured content as JSON; None if there is none. Whatever is wrong with it, the tool has run: the model
+    must not take the error for a call that may be made again."""
+    if structured is None:
+        if check is not None and check(None):  # a schema may allow null
+            raise _unfit("is missing, though the tool declares an output schema")
+        return None
+    try:
+        written = to_json(structured)
+    except ValueError:
+        raise _unfit("cannot be written as JSON") from None
+    if len(written) > limits.max_result_media_bytes:
+        raise _unfit(f"is larger than max_result_media_bytes={limits.max_result_media_bytes}")
+    if check is not None and (problems := check(structured)):
+        raise _unfit(f"does not fit the tool's output schema: {'; '.join(problems[:MAX_PROBLEMS])}")
+    return written.decode()
+
+
+def _unfit(why: str) -> ToolError:
+    return ToolError(f"the tool has run, but the structured content that the MCP server answered with {why}")
+
+
+def _blocks(content: list[Any] | tuple[Any, ...], limits: Limits) -> Iterator[Block]:
+    for raw in content[: limits.max_open_blocks]:
+        block = plain(raw)
+        kind = block.get("type")
+        reader = _READERS.get(kind) if isinstance(kind, str) else None
+        yield _unreadable(block, "") if reader is None else reader(block)
+    if (rest := len(content) - limits.max_open_blocks) > 0:
+        yield Text(f"[cut: {rest} more blocks]")
+
+
+def _text(block: dict[str, Any]) -> Block:
+    text = block.get("text")
+    return Text(well_formed(text)) if isinstance(text, str) else _unreadable(block, "its text is none")
+
+
+def _media(block: dict[str, Any]) -> Block:
+    mime = _mime(peek(block, "mimeType", "mime_type"))
+    if mime is None:
+        return _unreadable(block, "it has no type")
+    return _media_of(mime, block.get("data"), None) or _unreadable(block, "its data is not base64")
+
+
+def _link(block: dict[str, Any]) -> Block:
+    words = [_line(block, "name"), _line(block, "uri"), _mime(peek(block, "mimeType", "mime_type"))]
+    return Text(f"[resource: {', '.join(word for word in words if word)}]")
+
+
+def _resource(block: dict[str, Any]) -> Block:
+    resource = plain(block.get("resource"))
+    address = _line(resource, "uri") or "without an address"
+    text = resource.get("text")
+    if isinstance(text, str):
+        return Text(f"[resource: {address}]\n{well_formed(text)}")
+    mime = _mime(peek(resource, "mimeType", "mime_type")) or "application/octet-stream"
+    blob = resource.get("blob")
+    return _media_of(mime, blob, address) or Text(f"[resource: {address}; left out: its data is not base64]")
+
+
+_READERS: Mapping[str, Callable[[dict[str, Any]], Block]] = {
+    "text": _text,
+    "image": _media,
+    "audio": _media,
+    "resource_link": _link,
+    "resource": _resource,
+}
+
+
+def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
+    """None if the data is not base64: a provider would refuse the request that holds it, and each one after it."""
+    if not isinstance(data, str):
+        return None
+    data = "".join(data.split())  # MIME breaks the lines
+    try:
+        binascii.a2b_base64(data, strict_mode=True)
+    except ValueError:
+        return None
+    kind = _KINDS.get(mime.partition("/")[0], "file")
+    return Media(kind=kind, mime_type=mime, data=data, filename=filename)
+
+
+def _unreadable(block: dict[str, Any], why: str) -> Text:
+    kind = _line(block, "type") or "block of no known kind"
+    return Text(f"[{kind}{f'; left out: {why}' if why else ''}]")
+
+
+def _mime(value: Any) -> str | None:
+    return value if isinstance(value, str) and _MIME.fullmatch(value) else None
+
+
+def _line(block: Mapping[str, Any], key: str) -> str:
+    value = block.get(key)
+    return excerpt(value, MAX_ADDRESS_CHARS) if isinstance(value, str) else ""
