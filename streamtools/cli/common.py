@@ -1,0 +1,72 @@
+"""What the commands share: how they are added, how a file is opened, what a mistake is."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
+
+__all__ = [
+    "FAILED",
+    "INTERRUPTED",
+    "MISUSED",
+    "NOBODY_READS",
+    "Parser",
+    "UsageError",
+    "add_command",
+    "listed",
+    "one_of",
+]
+
+FAILED, MISUSED, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
+
+
+class UsageError(Exception):
+    """The command line makes no sense."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Tells what is wrong in one line, without the usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        raise UsageError(f"{message} (try {self.prog} --help)")
+
+
+def add_command(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int | None],
+    *,
+    help: str,
+    description: str,
+    epilog: str,
+) -> argparse.ArgumentParser:
+    """A command with its page of help. `run` returns the exit status, or None for 0."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command=run)
+    return parser
+
+
+def listed(title: str, names: Iterable[str]) -> str:
+    """A paragraph for a page of help."""
+    return f"{title}:\n" + textwrap.fill(", ".join(names), 78, initial_indent="  ", subsequent_indent="  ") + "\n\n"
+
+
+def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
+    """An argument that is one of these names."""
+
+    def named(text: str) -> str:
+        if text not in known:
+            raise argparse.ArgumentTypeError(f"unknown {what} {text!r}; known: {', '.join(known)}")
+        return text
+
+    return named

@@ -1,0 +1,189 @@
+"""``streamtools schema``: a tool as the providers see it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..demo.cells import printable
+from ..errors import ExportError
+from ..exports import ALIASES, STRICT_TARGETS, TARGETS, Exported, diff, export, parts
+from ..tools import Tool
+from .common import FAILED, UsageError, add_command, listed
+from .loading import load_tools
+
+__all__ = ["add"]
+
+STRICT = ".strict"
+LABEL = 32  # cells of a target's name: the longest is bedrock.converse_stream.strict
+
+DESCRIPTION = """\
+Shows a tool as each provider sees it, what differs between two of them, or
+whether all of them can carry it. The module is imported, so its code runs;
+nothing is called and nothing is sent."""
+
+SHOW = """\
+Prints the entry for the request's list of tools, for each target, and what of
+the schema that target cannot say (validation enforces it all the same)."""
+
+DIFF = """\
+Prints what differs between the first target and each of the others: name,
+description, the schema of the arguments and of the result, place by place.
++ only in the other, - only in the first, ~ in both but not the same."""
+
+CHECK = """\
+Tells for each tool and target whether it can be carried, plainly and strictly,
+what is lost on the way, and whether a schema that was written by hand still
+fits its function. The exit status is 1 if a target cannot carry a tool, or a
+schema does not fit."""
+
+MORE = """\
+A target with .strict behind its name is the form that the provider holds the
+model to: openai.strict. A module without :function means all of its tools.
+
+"""
+
+EXAMPLES = """\
+examples:
+  streamtools schema show myapp.tools:add --targets openai,mcp
+  streamtools schema diff myapp.tools:add --targets openai,openai.strict
+  streamtools schema diff myapp.tools:add --targets openai,mcp --check
+  streamtools schema check myapp.tools
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    short = [f"{alias} ({ALIASES[alias]})" for alias in ALIASES]
+    epilog = listed("targets", TARGETS) + listed("short names", short) + MORE + EXAMPLES
+    group = add_command(
+        commands, "schema", _misused, help="a tool as each provider sees it", description=DESCRIPTION, epilog=epilog
+    )
+    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = add_command(actions, "show", _show, help="the payload of each target", description=SHOW, epilog=epilog)
+    compare = add_command(actions, "diff", _diff, help="what differs between targets", description=DIFF, epilog=epilog)
+    check = add_command(
+        actions, "check", _check, help="whether each target can carry it", description=CHECK, epilog=epilog
+    )
+    for parser in (show, compare, check):
+        parser.add_argument("tool", metavar="MODULE:FUNCTION", help="a tool, or a function to make one of")
+    for parser, default in ((show, "openai"), (compare, None), (check, ",".join(TARGETS))):
+        parser.add_argument(
+            "--targets",
+            type=_targets,
+            default=default,
+            required=default is None,
+            metavar="A,B,...",
+            help="for whom" + (" (default: all)" if parser is check else f" (default: {default})" if default else ""),
+        )
+    for parser in (show, compare):
+        parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    compare.add_argument("--check", action="store_true", help="exit with 1 if there is a difference")
+
+
+def _misused(_: argparse.Namespace) -> int:
+    raise AssertionError("argparse requires an action")
+
+
+def _targets(text: str) -> list[str]:
+    """Full names, ``.strict`` kept."""
+    found = []
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        plain = name.removesuffix(STRICT)
+        full = ALIASES.get(plain, plain)
+        if full not in TARGETS:
+            known = ", ".join([*ALIASES, *TARGETS])
+            raise argparse.ArgumentTypeError(f"unknown target {name!r}; known: {known}")
+        if plain != name and full not in STRICT_TARGETS:
+            raise argparse.ArgumentTypeError(f"{full} has no strict form; these have: {', '.join(STRICT_TARGETS)}")
+        found.append(full + name[len(plain) :])
+    if not found:
+        raise argparse.ArgumentTypeError("names no target")
+    return found
+
+
+# -- show ----------------------------------------------------------------------------------------------------------
+
+
+def _show(options: argparse.Namespace) -> int:
+    exported = [export(tool, target) for tool in load_tools(options.tool) for target in options.targets]
+    if options.json:
+        print(
+            json.dumps([{"target": _name(e)} | {"payload": e.payload, "losses": e.losses} for e in exported], indent=2)
+        )
+        return 0
+    for number, one in enumerate(exported):
+        print(("\n" if number else "") + f"# {_name(one)}")
+        print(json.dumps(one.payload, indent=2, ensure_ascii=False))
+        for loss in one.losses:
+            print(f"# not said: {printable(loss)}")
+        if one.rewritten:
+            print("# what the model sends has to be turned back: pass export(...) to pipeline(tools=[...])")
+    return 0
+
+
+def _name(exported: Exported) -> str:
+    return exported.target + (STRICT if exported.strict else "")
+
+
+# -- diff ----------------------------------------------------------------------------------------------------------
+
+
+def _diff(options: argparse.Namespace) -> int:
+    if len(options.targets) < 2:
+        raise UsageError("argument --targets: two are needed to compare: --targets openai,mcp")
+    found: list[dict[str, Any]] = []
+    for tool in load_tools(options.tool):
+        first, *others = (export(tool, target) for target in options.targets)
+        for other in others:
+            changes = diff(parts(first), parts(other))
+            found.append({"tool": tool.name, "from": _name(first), "to": _name(other), "changes": changes})
+    if options.json:
+        print(json.dumps(found, indent=2, default=_fields))
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _as_text(found))
+    return FAILED if options.check and any(one["changes"] for one in found) else 0
+
+
+def _fields(change: Any) -> dict[str, Any]:
+    return {name: getattr(change, name) for name in ("path", "kind", "before", "after")}
+
+
+def _as_text(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for one in found:
+        yield f"{one['tool']}: {one['from']} -> {one['to']}"
+        yield from (f"  {printable(str(change))}" for change in one["changes"])
+        if not one["changes"]:
+            yield "  no difference"
+
+
+# -- check ---------------------------------------------------------------------------------------------------------
+
+
+def _check(options: argparse.Namespace) -> int:
+    status = 0
+    for tool in load_tools(options.tool):
+        print(tool.name)
+        for problem in tool.check():
+            status = FAILED
+            print(f"  {'schema':<{LABEL}}{printable(problem)}")
+        for target in options.targets:
+            carried, told = _carried(tool, target)
+            # That a tool has no strict form is no mistake, unless that form was asked for by name.
+            status = status if carried else FAILED
+            print(f"  {target:<{LABEL}}{printable(told)}")
+            if carried and not target.endswith(STRICT) and target in STRICT_TARGETS:
+                print(f"  {target + STRICT:<{LABEL}}{printable(_carried(tool, target + STRICT)[1])}")
+    return status
+
+
+def _carried(tool: Tool, target: str) -> tuple[bool, str]:
+    try:
+        exported = export(tool, target)
+    except ExportError as error:
+        return False, f"no: {error}"
+    lost = f", {len(exported.losses)} not said" if exported.losses else ""
+    return True, f"yes{', with an inverse' if exported.rewritten else ''}{lost}"

@@ -1,0 +1,166 @@
+"""``streamtools schema``: a tool as each provider sees it, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamtools.cli import main
+from streamtools.exports import STRICT_TARGETS, TARGETS
+
+TOOLS = '''
+from streamtools import Tool, tool
+
+
+def add(a: int, b: int = 0) -> int:
+    """Add two numbers.
+
+    Args:
+        a: The first.
+    """
+    return a + b
+
+
+@tool
+def put(values: dict[str, int]) -> None:
+    """Put values."""
+
+
+@tool(name="a.b")
+def dotted() -> None:
+    """Do it."""
+
+
+ALL = [add, put]
+nothing = 3
+
+
+def untyped(a):
+    """No hints."""
+
+
+def wide(a: int, b: int) -> int:
+    """Hand-written, and not up to date."""
+    return a + b
+
+
+stale = Tool.from_schema(wide, {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+'''
+
+
+@pytest.fixture(autouse=True)
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shop_tools.py").write_text(TOOLS, encoding="utf-8")
+    (tmp_path / "empty_tools.py").write_text("", encoding="utf-8")
+    (tmp_path / "broken_tools.py").write_text("raise RuntimeError('on import')", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("shop_tools", "empty_tools", "broken_tools"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_show_prints_the_payload_of_each_target(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "show", "shop_tools:add", "--targets", "openai,mcp"]) == 0
+    out = capsys.readouterr().out
+    chat, mcp = out.split("# mcp\n")
+    assert chat.startswith("# openai.chat_completions\n")
+    assert json.loads(chat.partition("\n")[2])["function"]["name"] == "add"
+    assert json.loads(mcp)["inputSchema"]["required"] == ["a"]
+
+
+def test_show_says_when_the_payload_alone_does_not_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "show", "shop_tools:put", "--targets", "openai.strict"]) == 0
+    assert "pass export(...) to pipeline(tools=[...])" in capsys.readouterr().out
+
+
+def test_show_gives_programs_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "show", "shop_tools:ALL", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["target"], one["payload"]["function"]["name"]) for one in found] == [
+        ("openai.chat_completions", "add"),
+        ("openai.chat_completions", "put"),
+    ]
+
+
+def test_diff_names_each_place_and_how_it_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "diff", "shop_tools:add", "--targets", "openai,openai.strict"]) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "add: openai.chat_completions -> openai.chat_completions.strict"
+    assert '  + /parameters/required: "b"' in lines
+    assert "  - /parameters/properties/b/default: 0" in lines
+
+
+def test_what_only_the_envelope_says_otherwise_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    both = ["schema", "diff", "shop_tools:put", "--targets", "openai,anthropic,mcp", "--check"]
+    assert main(both) == 0
+    assert capsys.readouterr().out.count("  no difference\n") == 2
+
+
+def test_diff_with_check_exits_with_1_on_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["schema", "diff", "shop_tools:add", "--targets", "openai,openai.strict", "--json"]
+    assert main(arguments) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert {"path": "/parameters/required", "kind": "added", "before": None, "after": "b"} in found["changes"]
+    assert main([*arguments, "--check"]) == 1
+
+
+def test_check_tells_whether_each_target_can_carry_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "check", "shop_tools:add"]) == 0
+    name, *lines = capsys.readouterr().out.splitlines()
+    assert name == "add"
+    rows = [line.split(maxsplit=1) for line in lines]
+    assert [target for target, told in rows if told.startswith("yes")] == [
+        name for target in TARGETS for name in ([target, f"{target}.strict"] if target in STRICT_TARGETS else [target])
+    ]
+
+
+def test_check_fails_for_a_schema_that_no_longer_fits_its_function(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "check", "shop_tools:stale", "--targets", "openai"]) == 1
+    assert any(line.split()[0] == "schema" and "b" in line for line in capsys.readouterr().out.splitlines()[1:])
+
+
+def test_a_module_alone_means_all_of_its_tools(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "check", "shop_tools", "--targets", "anthropic"]) == 1  # for the stale one
+    names = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert names == ["put", "a.b", "wide"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["show", "nowhere:add"], 1, "cannot import nowhere: ModuleNotFoundError"),
+        (["show", "shop_tools.py"], 1, "name the module without .py"),
+        (["show", "broken_tools:add"], 1, "cannot import broken_tools: RuntimeError: on import"),
+        (["show", "shop_tools:nowhere"], 1, "shop_tools:nowhere: module 'shop_tools' has no attribute 'nowhere'"),
+        (["show", "shop_tools:nothing"], 1, "is not callable; pass a function"),
+        (["show", "shop_tools:untyped"], 1, "parameter 'a': has no type hint"),
+        (["show", "empty_tools"], 1, "the module has no tools; name a function: empty_tools:function"),
+        (["show", "./shop_tools.py"], 1, "is no module:function (package.module:function)"),
+        (["show", "shop_tools:add", "--targets", "morse"], 2, "unknown target 'morse'; known: openai, "),
+        (["show", "shop_tools:add", "--targets", ","], 2, "names no target"),
+        (["show", "shop_tools:add", "--targets", "ollama.strict"], 2, "ollama.chat has no strict form"),
+        (["diff", "shop_tools:add", "--targets", "openai"], 2, "two are needed to compare"),
+        (["diff", "shop_tools:add"], 2, "the following arguments are required: --targets"),
+        ([], 2, "the following arguments are required: ACTION"),
+    ],
+)
+def test_a_mistake_is_one_line_and_a_status(
+    arguments: list[str], status: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schema", *arguments]) == status
+    out, err = capsys.readouterr()
+    assert says in err
+    assert (out, err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("arguments", [[], ["show"], ["diff"], ["check"]])
+def test_help_fits_a_page_and_shows_how(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", *arguments, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert "\n  streamtools schema diff myapp.tools:add --targets openai,mcp --check\n" in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert err == ""
