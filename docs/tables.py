@@ -1,7 +1,8 @@
-"""Writes the tables of tolerances into ``docs/wires.md``: ``python docs/tables.py``.
+"""Writes the tables of the pages that are made of the code's own data: ``python docs/tables.py``.
 
-A table stands between ``<!-- tolerances: NAME -->`` and ``<!-- end -->``, where NAME is a wire, ``bodies`` or
-``calls``. Its rows are those of the code (`streamtools.wires.Tolerance`), so that the page cannot say anything else.
+A table stands between its marker and ``<!-- end -->``. ``<!-- tolerances: NAME -->``, where NAME is a wire, ``bodies``
+or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: targets -->`` is `exports.table`
+and ``<!-- exports: keywords -->`` is `keyword_table`. So the pages cannot say anything else than the code.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from streamtools import exports
 from streamtools.wires import Tolerance, find
 from streamtools.wires.tolerances import BODIES, CALLS
 
-PAGE = Path(__file__).parent / "wires.md"
-_TABLE = re.compile(r"(<!-- tolerances: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGES = [Path(__file__).parent / name for name in ("wires.md", "tools.md", "keywords.md")]
+_TABLE = re.compile(r"(<!-- (tolerances|exports): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_EXPORTS = {"targets": exports.table, "keywords": exports.keyword_table}
 
 
 def with_tables(page: str) -> str:
     """The page with its tables as the code has them."""
-    return _TABLE.sub(lambda match: f"{match[1]}{table(_rows(match[2]))}{match[3]}", page)
+    return _TABLE.sub(lambda match: f"{match[1]}{_made(match[2], match[3])}{match[4]}", page)
+
+
+def _made(kind: str, name: str) -> str:
+    return table(_rows(name)) if kind == "tolerances" else _EXPORTS[name]().rstrip("\n") + "\n"
 
 
 def table(rows: Iterable[Tolerance]) -> str:
@@ -36,4 +43,5 @@ def _rows(name: str) -> tuple[Tolerance, ...]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

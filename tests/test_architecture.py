@@ -35,7 +35,8 @@ LAYERS = (
 
 UPWARD = {
     ("streamtools.turn", "history"): "users ask a turn for its messages",
-    ("streamtools.tools.tool", "exports"): "users ask a tool for its payload",
+    ("streamtools.tools.definition", "exports"): "users ask a tool for its payload",
+    ("streamtools.tools.definition", "dispatch"): "users run a tool without a stream",
     ("streamtools.telemetry.tracer", PACKAGE): "spans tell the library's version",
 }
 """Imports against the direction that are wanted, each inside the one function that needs it."""

@@ -1,6 +1,6 @@
-"""What we show runs: README's python blocks, the files in ``examples/`` and the doctests.
+"""What we show runs: the python blocks of README and of `PAGES`, the files in ``examples/`` and the doctests.
 
-A README block runs on its own, in a fresh interpreter, with ``await`` allowed at the top. A comment on the line
+A block runs on its own, in a fresh interpreter, with ``await`` allowed at the top. A comment on the line
 before its fence says otherwise:
 
     <!-- runs: tiny-model -->      with the demo's model server behind the OpenAI and the Anthropic SDK
@@ -26,6 +26,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
+PAGES = [README, *(REPOSITORY / "docs" / name for name in ("tools.md", "history.md", "modes.md"))]
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
 PATIENCE_S = 60  # a program takes a second or two; one that hangs must not take the whole run with it
 
@@ -120,19 +121,21 @@ def model_url() -> Iterator[str]:
         yield server.url
 
 
-# -- README ----------------------------------------------------------------------------------------------------
+# -- pages ----------------------------------------------------------------------------------------------------
 
-PROGRAMS = programs(README.read_text(encoding="utf-8")) if README.exists() else []
-
-
-def test_readme_shows_code() -> None:
-    if not README.exists():
-        pytest.skip("there is no README.md: nothing of it was run")
-    assert PROGRAMS
+PROGRAMS = [
+    pytest.param(program, id=f"{page.name} line {program.line}")
+    for page in PAGES
+    for program in programs(page.read_text(encoding="utf-8"))
+]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: f"line {program.line}")
-def test_a_readme_block_runs(program: Program, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_each_page_shows_code() -> None:
+    assert all(programs(page.read_text(encoding="utf-8")) for page in PAGES)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_block_of_a_page_runs(program: Program, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     run_program(program, tmp_path, request.getfixturevalue("model_url") if program.with_model else None)
 
 

@@ -1,0 +1,51 @@
+"""A typed function as a tool: its schema, what is refused before it runs, and the record of each call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from streamtools import Limits, ToolContext, ToolError, tool
+
+STOCK = {"pen": 3, "ink": 0}
+
+
+class Address(BaseModel):
+    street: str
+    city: str
+
+
+@tool(effect="once", timeout=5)
+async def order(
+    item: str, to: Address, ctx: ToolContext, count: Annotated[int, Field(ge=1, le=100)] = 1
+) -> dict[str, int]:
+    """Order something.
+
+    Args:
+        item: What, in one word.
+        to: Where it should go.
+        count: How many.
+    """
+    ctx.progress("looking into the stock")
+    if STOCK.get(item, 0) < count:
+        raise ToolError(f"there are {STOCK.get(item, 0)} left; order fewer")  # the model reads this
+    STOCK[item] -= count
+    return {"left": STOCK[item]}
+
+
+async def main() -> None:
+    home = {"street": "Main Street 1", "city": "Oslo"}
+    for arguments in (
+        {"item": "pen", "to": home, "count": 2},
+        {"item": "pen", "to": home, "count": "1"},  # coerced, and listed
+        {"item": "pen", "to": home, "count": 1000},  # refused: nothing runs
+        {"item": "ink", "to": home},  # runs, and fails in its own words
+    ):
+        record = await order.run_json(arguments, limits=Limits(tool_timeout=1))
+        print(record.report(values=True), record.coercions, sep="\n", end="\n\n")
+    assert STOCK == {"pen": 0, "ink": 0}
+
+
+asyncio.run(main())

@@ -1,0 +1,58 @@
+"""A model that is held to a schema for its answer: calls, thoughts and the answer are parts of one JSON text."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from streamtools import Observation, ReasoningDelta, TextDelta, ToolCallDelta, pipeline, tool
+from streamtools.modes import get_adapter
+
+SCRIPT = (
+    '{"response": {"tool": "get_weather", "arguments": {"city": "Paris", "days": null}}}',
+    '{"response": {"answer": "It will be sunny in Paris."}}',
+)
+
+
+@tool(effect="pure")
+async def get_weather(city: str, days: int = 1) -> str:
+    """Weather forecast for a city.
+
+    Args:
+        city: City name.
+        days: How many days ahead.
+    """
+    return f"{city}: sun for {days} days"
+
+
+async def stream(answer: str, **request: Any) -> AsyncIterator[bytes]:
+    """What `client.chat.completions.create(**request, stream=True)` would send."""
+    assert request["response_format"]["json_schema"]["name"] == "agent_response"
+    for at in range(0, len(answer), 9):
+        delta = {"choices": [{"index": 0, "delta": {"content": answer[at : at + 9]}}]}
+        yield b"data: " + json.dumps(delta).encode() + b"\n\n"
+    yield b'data: {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+
+
+async def main() -> None:
+    adapter = get_adapter("gpt-4o-mini")  # by its name: an adapter for structured outputs
+    tools, messages = [get_weather], [{"role": "user", "content": "What is the weather in Paris?"}]
+    for answer in SCRIPT:
+        request = {"model": "gpt-4o-mini", "messages": messages, **adapter.format_request(tools, messages)}
+        async with pipeline(stream(answer, **request), tools=tools, stages=adapter.stages()) as events:
+            async for event in events:
+                match event:
+                    case TextDelta(text=text) | ReasoningDelta(text=text):
+                        print(f"{type(event).__name__}: {text!r}")
+                    case ToolCallDelta(preview=preview):
+                        print(f"ToolCallDelta: {preview}")
+                    case Observation(outcome=outcome, value=value):
+                        print(f"Observation: {outcome}, {value}")
+        messages += adapter.messages(events.turn)
+    print(json.dumps(messages, indent=2))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
