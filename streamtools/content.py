@@ -13,7 +13,23 @@ from typing import Any, Literal, TypeAlias, get_args
 
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 
-__all__ = ["Block", "Media", "Opaque", "Text", "ToolResult"]
+__all__ = ["Block", "Media", "Opaque", "Result", "Text", "ToolResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a tool that is an async generator; what it yields before is progress.
+
+        @tool(effect="pure")
+        async def search(words: str) -> AsyncIterator[str | Result]:
+            \"""Search the archive.\"""
+            yield "opening the index"
+            yield Result(["first", "second"])
+
+    The generator is closed after it. A `ToolResult` that is yielded is a result, too.
+    """
+
+    value: Any = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

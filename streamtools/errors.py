@@ -19,9 +19,13 @@ What concerns the stream is raised at ``async for`` (and kept as ``turn.error``)
        ├─ CallTruncated                   its arguments were cut
        ├─ CallSkipped                     it was complete, and did not run because of how the turn ended
        ├─ CallCancelled                   it was cancelled
+       ├─ CallDenied                      it may not run: not approved, or repeated too often
        ├─ InvalidArguments (ValueError)   .problems
-       ├─ UnknownTool                     .available
+       ├─ UnknownTool                     .available .closest
+       ├─ ModelRetry                      a tool raises it: the model shall mend the arguments and call again
        ├─ ToolFailed                      the tool raised; see __cause__
+       ├─ ToolNotStarted                  it did not run, and has had no effect: an executor or a store refused it
+       ├─ ToolOutcomeUnknown              it was started, and nobody can say how it ended
        └─ ToolTimeout                     .timeout_s
 
 No message holds argument values, tool results or credentials: they may be secret.
@@ -33,12 +37,14 @@ from collections.abc import Sequence
 
 __all__ = [
     "CallCancelled",
+    "CallDenied",
     "CallSkipped",
     "CallTruncated",
     "ExportError",
     "InvalidArguments",
     "LimitExceeded",
     "LocalProtocolError",
+    "ModelRetry",
     "ProviderError",
     "RemoteProtocolError",
     "SchemaError",
@@ -47,6 +53,8 @@ __all__ = [
     "ToolDefinitionError",
     "ToolError",
     "ToolFailed",
+    "ToolNotStarted",
+    "ToolOutcomeUnknown",
     "ToolTimeout",
     "TruncatedStream",
     "UnknownTool",
@@ -159,6 +167,10 @@ class CallCancelled(ToolError):
     """The call was cancelled: the consumer left, or the source failed."""
 
 
+class CallDenied(ToolError):
+    """The call was complete and may not run: it was not approved, or repeated too often."""
+
+
 class InvalidArguments(ToolError, ValueError):
     """The arguments are no JSON object, or do not fit the tool's schema."""
 
@@ -171,12 +183,21 @@ class InvalidArguments(ToolError, ValueError):
 class UnknownTool(ToolError):
     """The model called a tool that was not given."""
 
-    def __init__(self, name: str | None, *, available: Sequence[str] = ()) -> None:
+    def __init__(self, name: str | None, *, available: Sequence[str] = (), closest: str | None = None) -> None:
         names = ", ".join(available) if available else "none"
+        meant = "" if closest is None else f"; did you mean {closest!r}?"
         called = "a call without a name" if not name else f"unknown tool {name!r}"
-        super().__init__(f"{called}; available tools: {names}")
+        super().__init__(f"{called}; available tools: {names}{meant}")
         self.name = name
+        self.closest = closest
+        """The one of `available` that was perhaps meant."""
         self.available = tuple(available)
+
+
+class ModelRetry(ToolError):
+    """Raise it in a tool to tell the model to call again with better arguments: its text goes to the model, as that of
+    any `ToolError`, and the library adds that another call is wanted, or, beyond ``Limits(max_model_retries=...)``,
+    that it is not. The tool itself is not run again for it."""
 
 
 class ToolFailed(ToolError):
@@ -189,3 +210,13 @@ class ToolTimeout(ToolError):
     def __init__(self, timeout_s: float) -> None:
         super().__init__(f"the tool did not finish within {timeout_s:g} s")
         self.timeout_s = timeout_s
+
+
+class ToolNotStarted(ToolError):
+    """The call is known not to have run: its executor has no worker for it, its deadline was over, or a store refused
+    it. Whatever its effect, it may be made again."""
+
+
+class ToolOutcomeUnknown(ToolError):
+    """The call was started, and how it ended is not known: its worker was lost, or an earlier process was. It may have
+    had its effect. Do not make it again without looking."""

@@ -70,7 +70,12 @@ class Limits:
     max_progress_events: int = 1_000
     """Progress that an MCP server may report about one call; later reports are dropped."""
     max_concurrency: int = 16
-    """Tools running at once in one pipeline; more wait."""
+    """Tools running at once in one pipeline, or in all that share a `Dispatcher`; more wait."""
+    max_repeated_calls: int | None = 32
+    """Times that one tool is run with the same arguments within a run (trajectory); the next calls are ``denied``, so
+    that a model that goes in circles is told. None: no limit."""
+    max_model_retries: int = 3
+    """Times that one tool may ask the model to call it again (`ModelRetry`) within a run; then it is told not to."""
     max_threads: int = 8
     """Threads that run sync tools at once in one pipeline; more wait."""
     max_abandoned_threads: int = 8
@@ -79,7 +84,8 @@ class Limits:
     tool_timeout: float | None = 120.0
     """Seconds a tool may run, its own ``timeout`` aside. None: no limit."""
     cancel_grace: float = 5.0
-    """Seconds that closing the source may take. A tool that shields its own cleanup is waited for without bound."""
+    """Seconds that closing the source may take. A tool that goes on for longer after it was cancelled or timed out is
+    waited for without bound, and told of (warning ``tool_unresponsive``)."""
     idle_timeout: float | None = 120.0
     """Seconds that the source may be silent; then it is a `TruncatedStream`. Anything that comes counts, keep-alives
     too; while the consumer is behind nothing is expected. None: no limit."""
@@ -90,9 +96,9 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is None and field.type == "float | None":
+            if value is None and str(field.type).endswith("| None"):
                 continue
-            kinds = int if field.type == "int" else (int, float)
+            kinds = int if str(field.type).startswith("int") else (int, float)
             if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
                 what = "an integer" if kinds is int else "a number"
                 raise ValueError(f"Limits({field.name}={value!r}): must be {what} greater than 0")

@@ -27,6 +27,8 @@ class Outbox:
         self.queue: deque[Event] = deque()
         self.size = size
         self.closed = False
+        self.resting = False
+        """Nothing comes unless somebody runs a call: who waits for an event is told that there is none, for now."""
         self.awaited: anyio.Event | None = None
         """Set by who waits for an event."""
         self.room_awaited: anyio.Event | None = None
@@ -44,6 +46,11 @@ class Outbox:
         if self.awaited is not None:
             self.awaited.set()
             self.awaited = None
+
+    def rest(self) -> None:
+        """Nothing will come by itself. Wakes whoever waits for an event."""
+        self.resting = True
+        self.wake()
 
     def close(self) -> None:
         """Nothing more will come; what is here can still be had. Wakes everybody."""
@@ -78,9 +85,9 @@ class Outbox:
             self.room_awaited = None
 
     async def wait(self) -> bool:
-        """Wait for an event; False when there will be none."""
+        """Wait for an event; False when there will be none, or none by itself."""
         while not self.queue:
-            if self.closed:
+            if self.closed or self.resting:
                 return False
             if self.awaited is None:
                 self.awaited = anyio.Event()

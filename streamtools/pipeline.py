@@ -21,24 +21,25 @@ from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
 
 from .decode import StreamDecoder
-from .dispatch import Dispatcher, DispatchPolicy
+from .dispatch import Calls, Dispatcher, DispatchPolicy
 from .errors import LocalProtocolError, TruncatedStream
-from .events import Event, StreamEnd, Warning
+from .events import Event, Observation, StreamEnd, ToolCallReady, Warning
 from .idle import IdleWatch
 from .limits import Limits
 from .observers import Observer
+from .opened import Hosted, OpenPipeline, open_in
 from .outbox import Outbox
-from .pump import Pump, Transform
+from .pump import Pump, Transform, unwrapped
 from .sources import open_source
 from .stages import DEFAULT, StageList
 from .step import Step
 from .tools import AnyTool, Toolset
 from .trajectory import Trajectory
-from .turn import Turn
+from .turn import ToolCall, Turn
 
 __all__ = ["Pipeline", "Transform", "pipeline"]
 
-_POLICIES = ("auto", "early", "turn_end")
+_POLICIES = ("auto", "early", "turn_end", "manual")
 
 
 def pipeline(
@@ -49,6 +50,7 @@ def pipeline(
     stages: StageList = DEFAULT,
     transforms: Sequence[Transform] = (),
     dispatch: DispatchPolicy = "auto",
+    dispatcher: Dispatcher | None = None,
     limits: Limits = Limits(),
     observers: Iterable[Observer] | None = None,
     trajectory: Trajectory | None = None,
@@ -69,6 +71,7 @@ def pipeline(
         stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
         transforms: async generator functions that the events pass after the stages.
         dispatch: when calls start; by default as each tool's `effect` allows.
+        dispatcher: shared by pipelines whose calls are to be bounded together; by default each has its own.
         limits: bounds on everything.
         observers: see every event. By default spans, if OpenTelemetry is configured.
         trajectory: the run that this is a step of. It brings its own observers.
@@ -79,7 +82,7 @@ def pipeline(
         ValueError: `wire` or an option is not known.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
-    _check(stages, transforms, limits, trajectory)
+    _check(stages, transforms, limits, trajectory, dispatcher)
     return Pipeline(
         stream,
         tools=_toolset(tools),
@@ -87,8 +90,9 @@ def pipeline(
         stages=stages,
         transforms=tuple(transforms),
         dispatch=dispatch,
+        dispatcher=dispatcher,
         limits=limits,
-        trajectory=_trajectory(trajectory, observers),
+        trajectory=Trajectory.of(trajectory, observers),
         on_source_error=on_source_error,
     )
 
@@ -102,7 +106,7 @@ def _toolset(tools: Iterable[AnyTool] | Toolset) -> Toolset:
     return toolset
 
 
-def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any) -> None:
+def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any, dispatcher: Any) -> None:
     """Say what was passed instead of what: later it would be an attribute that some object lacks."""
     if not isinstance(stages, StageList):
         raise TypeError(f"stages is a StageList made from streamtools.stages.DEFAULT, not {type(stages).__name__}")
@@ -112,14 +116,8 @@ def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any) -> None:
         raise TypeError(f"limits is a streamtools.Limits(...), not {type(limits).__name__}")
     if trajectory is not None and not isinstance(trajectory, Trajectory):
         raise TypeError(f"trajectory is a streamtools.Trajectory(), not {type(trajectory).__name__}")
-
-
-def _trajectory(trajectory: Trajectory | None, observers: Iterable[Observer] | None) -> Trajectory:
-    if trajectory is None:
-        return Trajectory(observers=observers)
-    if observers is not None:
-        raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
-    return trajectory
+    if dispatcher is not None and not isinstance(dispatcher, Dispatcher):
+        raise TypeError(f"dispatcher is a streamtools.dispatch.Dispatcher(), not {type(dispatcher).__name__}")
 
 
 class Pipeline:
@@ -138,6 +136,7 @@ class Pipeline:
         stages: StageList,
         transforms: tuple[Transform, ...],
         dispatch: DispatchPolicy,
+        dispatcher: Dispatcher | None,
         limits: Limits,
         trajectory: Trajectory,
         on_source_error: Literal["cancel", "drain"],
@@ -152,10 +151,11 @@ class Pipeline:
         self._outbox = Outbox(limits.event_buffer)
         self._step = Step(trajectory, self._outbox)
         self._pump = Pump(open_source(stream, limits), decoder, self._step, self._outbox, transforms, limits)
-        self._dispatcher = Dispatcher(tools, limits, dispatch, self._step, self._start_call)
+        shared = Dispatcher(limits) if dispatcher is None else dispatcher
+        self._calls = Calls(shared, tools, limits, dispatch, self._step, self._start_call)
         self._watch: IdleWatch | None = None
         self._drain = on_source_error == "drain"
-        self._state: Literal["new", "open", "left"] = "new"
+        self._state: Literal["new", "opening", "open", "left"] = "new"
         self._group: TaskGroup | None = None
         self._pump_scope: CancelScope | None = None
         self._pump_done = False
@@ -176,6 +176,11 @@ class Pipeline:
         """The run that this step belongs to."""
         return self._step.run_id
 
+    @property
+    def resting(self) -> bool:
+        """With ``dispatch="manual"``: all is read, and nothing more comes unless a call is `run`."""
+        return self._outbox.resting and not self._step.ended
+
     def __aiter__(self) -> Pipeline:
         self._check_open()
         return self
@@ -194,31 +199,69 @@ class Pipeline:
             raise error
         raise StopAsyncIteration
 
+    async def run(self, call: ToolCall | ToolCallReady | str) -> Observation:
+        """Run a ready call now, with ``dispatch="manual"``, and return its observation; a second time, the same one.
+
+        A loop over the pipeline ends when nothing runs any more; after a run there may be more, so loop again. Run
+        before its turn has ended well, a call may have a result for a turn that then fails. What was never run is
+        ``skipped``, as is all that waits when the turn ends in another way.
+
+        Raises:
+            LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
+        """
+        if self._state != "left":
+            self._check_open()
+        call_id = call if isinstance(call, str) else call.call_id
+        self._outbox.resting &= not self._calls.ask(call_id)
+        return await self._calls.observed(call_id)
+
     async def aclose(self) -> None:
         """Stop now, inside the block: no more events, calls cancelled, source closed. Idempotent."""
         if self._state != "open":
             return
         assert self._pump_scope is not None, "set when the block was entered"
         self._error = None
-        self._dispatcher.stop()
+        self._calls.stop()
         self._pump_scope.cancel()
-        self._dispatcher.cancel()
+        self._calls.cancel()
         self._outbox.discard()
         while self._pump_scope is not None and not self._pump_done:
             self._pump_awaited = self._pump_awaited or anyio.Event()
             await self._pump_awaited.wait()
-        await self._dispatcher.wait_idle()
+        await self._calls.wait_idle()
         self._settle("abandoned")
+
+    def open(self, task_group: TaskGroup) -> OpenPipeline:
+        """Start in a task group of yours, where no block can be written: in a generator of a web framework's.
+
+            events = pipeline(stream, tools=[get_weather]).open(tasks)
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                await events.aclose()
+
+        All that the block promises holds, but for its end: here that is `aclose`, or the end of the group, which waits
+        for what is still open. An error that is no stream error and no tool's ends the group.
+
+        Raises:
+            TypeError: this is no task group of anyio's or trio's.
+            LocalProtocolError: the group is not entered, or the pipeline was entered or opened before.
+        """
+        self._check_new()
+        events = open_in(task_group, self, self._host)
+        if self._state == "new":  # else the host has begun at once: asyncio's eager tasks do
+            self._state = "opening"
+        return events
 
     # -- the block -----------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Pipeline:
-        if self._state != "new":
-            raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
+        self._check_new()
         self._state = "open"
         self._pump_scope, self._context = CancelScope(), copy_context()
         self._step.listen([StreamEnd], self._stream_ended)
-        self._step.listen(Dispatcher.listens_to, self._dispatcher.on_event)
+        self._step.listen(Calls.listens_to, self._calls.on_event)
         self._step.begin()
         self._group = create_task_group()
         await self._group.__aenter__()
@@ -234,7 +277,7 @@ class Pipeline:
         assert self._group is not None, "set when the block was entered"
         self._state = "left"
         broken = self._group.cancel_scope.cancel_called  # a task died of what nobody had foreseen
-        self._dispatcher.stop()
+        self._calls.stop()
         if self._watch is not None:
             self._watch.remove(self._pump)
             self._watch.leave(self)
@@ -246,16 +289,22 @@ class Pipeline:
         except BaseExceptionGroup as group:
             fatal = group if broken else group.split(Exception)[1]
             if fatal is not None:
-                raise _unwrapped(fatal) from None
+                raise unwrapped(fatal) from None
             # The consumer has left: what a source made of its cancellation is told, not raised into other code.
-            self._step.emit(Warning("source_close_failed", type(_unwrapped(group)).__name__))
+            self._step.emit(Warning("source_close_failed", type(unwrapped(group)).__name__))
         finally:
             cancelled = kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
-            self._settle("cancelled" if cancelled else "abandoned")
+            self._settle("cancelled" if cancelled else self._outcome() if self._outbox.resting else "abandoned")
+
+    def _check_new(self) -> None:
+        if self._state != "new":
+            raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
 
     def _check_open(self) -> None:
         if self._state == "open":
             return
+        if self._state == "opening":
+            raise TypeError("the pipeline was opened; iterate what `open` returned")
         verb = "was left" if self._state == "left" else "was not entered"
         raise TypeError(
             f"the pipeline's block {verb}; write:  async with pipeline(stream, tools=[...]) as events:  "
@@ -263,6 +312,21 @@ class Pipeline:
         )
 
     # -- tasks ---------------------------------------------------------------------------------------------------
+
+    async def _host(self, hosted: Hosted) -> None:
+        """Enter the block, and leave it when the handle says so; the one task of `open`."""
+        self._state = "new"
+        try:
+            async with self:
+                hosted.begun.set()
+                try:
+                    await hosted.closing.wait()
+                except BaseException:
+                    hosted.lost = True
+                    raise
+        finally:
+            hosted.begun.set()
+            hosted.left.set()
 
     async def _run(self) -> None:
         """Read the source to its end, let the calls finish, end the step."""
@@ -276,8 +340,12 @@ class Pipeline:
                     # A transform kept it to itself.
                     self._step.emit(self._pump.end)
                 if self._failed() and not self._drain:
-                    self._dispatcher.cancel()
-                await self._dispatcher.wait_idle()
+                    self._calls.cancel()
+                await self._calls.wait_idle()
+                while self._calls.to_run and not self._failed():
+                    self._outbox.rest()
+                    await self._calls.wait_asked()
+                    await self._calls.wait_idle()
                 self._settle(self._outcome())
                 if not self._outbox.closed:
                     self._error = self._pump.raised or (self._end.error if self._end else None)
@@ -315,7 +383,7 @@ class Pipeline:
         """Say what is left to say: no task runs any more. Idempotent."""
         if self._step.ended:
             return
-        self._dispatcher.stop()
+        self._calls.stop()
         error = self._pump.stream_error()
         if self._end is None:
             try:
@@ -324,13 +392,5 @@ class Pipeline:
                 self._step.emit(Warning("stage_failed", type(raised).__name__))
         if self._end is None:
             self._step.emit(StreamEnd(error=error))
-        self._dispatcher.settle()
+        self._calls.settle()
         self._step.end(outcome)
-
-
-def _unwrapped(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """A single exception by itself; several stay a group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

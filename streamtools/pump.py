@@ -20,7 +20,7 @@ from .outbox import Outbox
 from .sources import Source
 from .step import Step
 
-__all__ = ["Pump", "Transform"]
+__all__ = ["Pump", "Transform", "unwrapped"]
 
 
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
@@ -221,3 +221,11 @@ async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, No
     async for events in batches:
         for event in events:
             yield event
+
+
+def unwrapped(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """A single exception by itself; several stay a group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -46,6 +46,7 @@ class Step:
     def __init__(self, trajectory: Trajectory, outbox: Outbox) -> None:
         self.run_id = trajectory.run_id
         self.number = 0
+        self.counts = trajectory.counts
         self.ended = False
         """`StepEnd` has been emitted: nothing more will come."""
         self._trajectory = trajectory

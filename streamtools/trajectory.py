@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable
 
 from .causality import Causality
+from .dispatch.counts import RunCounts
 from .observers import Observer
 from .telemetry import default_observers
 
@@ -35,8 +36,19 @@ class Trajectory:
         """How many steps have begun."""
         self.next_seq = 0
         """The number of the next event."""
+        self.counts = RunCounts()
+        """What the run has seen of its calls; for `Limits(max_repeated_calls=..., max_model_retries=...)`."""
         self._latest = Causality()
         self._salts = 0
+
+    @classmethod
+    def of(cls, trajectory: Trajectory | None, observers: Iterable[Observer] | None) -> Trajectory:
+        """The run that was given, or a new one with these observers. `pipeline` calls this."""
+        if trajectory is None:
+            return cls(observers=observers)
+        if observers is not None:
+            raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
+        return trajectory
 
     def new_salt(self) -> str:
         """A text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""

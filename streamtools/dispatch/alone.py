@@ -19,6 +19,8 @@ from ..tools import Tool, Toolset
 from ..tools.problems import refusal
 from ..tools.typed import as_json
 from ..turn import ToolCall
+from .calls import Calls
+from .counts import RunCounts
 from .dispatcher import Dispatcher
 
 __all__ = ["run", "run_json"]
@@ -40,9 +42,9 @@ async def run_json(
     """The call's record; see `Tool.run_json`."""
     tools = Toolset([tool])
     host = _Host()
-    dispatcher = Dispatcher(tools, limits, "early", host, host.waiting.append)
+    calls = Calls(Dispatcher(limits), tools, limits, "early", host, host.waiting.append, watch=False)
     for event in _events(tool, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
-        dispatcher.on_event(event)
+        calls.on_event(event)
     for start in host.waiting:
         await start()
     assert host.observation is not None, "a call that was announced is observed"
@@ -78,6 +80,8 @@ class _Host:
     def __init__(self) -> None:
         self.run_id = f"run_{uuid.uuid4().hex}"
         self.number = 0
+        self.ended = False
+        self.counts = RunCounts()
         self.waiting: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self.observation: Observation | None = None
 

@@ -2,57 +2,110 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
+import anyio
 from anyio import CancelScope
 
 from ..content import ToolResult
-from ..errors import ToolError
+from ..errors import ToolError, ToolTimeout
 from ..events import Observation, Outcome
 from ..tools import Bound, Tool
 from ..turn import ToolCall
+from .scheduler import Job
 from .threads import ThreadCall
 
-__all__ = ["Record"]
+__all__ = ["Ended", "Record"]
+
+
+@dataclass(slots=True)
+class Ended:
+    """How a call ended."""
+
+    outcome: Outcome
+    error: ToolError | None = None
+    value: Any = None
+    content: str | None = None
+    """What the model reads; made of the error by default."""
+    result: ToolResult | None = None
+    again: bool = False
+    """Another attempt may help."""
 
 
 class Record:
     """What is known of one call, from its announcement to its observation."""
 
-    __slots__ = ("bound", "call", "held", "observed", "scope", "started_at", "thread", "tool")
+    __slots__ = (
+        "attempts",
+        "bound",
+        "call",
+        "cancelled_at",
+        "done",
+        "due",
+        "held",
+        "job",
+        "scope",
+        "seen",
+        "started_at",
+        "thread",
+        "timed_out",
+        "tool",
+        "unresponsive",
+    )
 
     def __init__(self, call: ToolCall) -> None:
         self.call = call
         self.tool: Tool | None = None
         self.bound: Bound | None = None
-        self.held = False  # ready, and waiting for the end of the turn
-        self.observed = False
+        self.held = False  # ready, and waiting for the end of the turn or for who runs it
+        self.job: Job | None = None  # there once it has its place in the order
+        self.seen: Observation | None = None
+        self.done: anyio.Event | None = None  # made by who waits for the observation
         self.scope: CancelScope | None = None  # there while its task exists
+        self.attempts = 0
+        self.due = math.inf  # the loop's time at which its attempt times out
+        self.cancelled_at = math.inf  # the loop's time
+        self.unresponsive = False  # and that was told
         self.started_at: float | None = None
-        self.thread: ThreadCall | None = None
+        self.thread: ThreadCall | None = None  # of the latest attempt
+        self.timed_out: ToolTimeout | None = None  # its time was up, and more came of its cancellation
 
-    def observation(
-        self,
-        outcome: Outcome,
-        error: ToolError | None,
-        value: Any,
-        content: str,
-        result: ToolResult | None,
-        *,
-        still_running: bool,
-        causes: tuple[int, ...],
-    ) -> Observation:
+    @property
+    def observed(self) -> bool:
+        """It has its observation."""
+        return self.seen is not None
+
+    def conflict_key(self) -> Hashable | None:
+        """What the call works on. It raises what the tool's own function does, or where an argument is not there."""
+        assert self.tool is not None, "only a ready call is asked"
+        assert self.bound is not None, "only a ready call is asked"
+        named, key = self.bound.by_name, self.tool.conflict_key
+        if key is None:
+            return None
+        if not isinstance(key, str):
+            return key(named)
+        if self.tool.schema_source == "typed_model":
+            (whole,) = named.values()
+            return whole.get(key) if isinstance(whole, dict) else getattr(whole, key)
+        if self.tool.schema_source == "typed_signature":
+            return named[key]  # type: ignore[no-any-return]
+        return named.get(key)
+
+    def observation(self, ended: Ended, content: str, *, still_running: bool, causes: tuple[int, ...]) -> Observation:
         """The last word about the call."""
         started = self.started_at
         return Observation(
             call_id=self.call.call_id,
             tool_name=self.tool.name if self.tool else self.call.name,
-            outcome=outcome,
-            value=value,
-            error=error,
+            outcome=ended.outcome,
+            value=ended.value,
+            error=ended.error,
             model_content=content,
-            result=result,
+            result=ended.result,
             index=self.call.index,
             schema_source=self.tool.schema_source if self.tool else None,
             owner=self.tool.owner if self.tool else None,
@@ -61,11 +114,11 @@ class Record:
             validator=self.tool.validator if self.tool else None,
             boundary=self.tool.boundary if self.tool else "validated",
             coercions=self.bound.coercions if self.bound else (),
-            validation_error=str(error) if outcome == "invalid" else None,
+            validation_error=str(ended.error) if ended.outcome == "invalid" else None,
             validated_args=self.bound.by_name if self.bound else None,
-            observation_type="error" if error is not None else type(value).__name__,
+            observation_type="error" if ended.error is not None else type(ended.value).__name__,
             duration=None if started is None else time.monotonic() - started,
-            attempts=0 if started is None else 1,
+            attempts=self.attempts,
             still_running=still_running,
             causes=causes,
         )

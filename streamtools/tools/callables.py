@@ -33,8 +33,9 @@ __all__ = [
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 _INSTEAD_OF_GENERATOR = (
-    "; write a function that returns the result, and report what comes before it through ctx.progress(value), "
-    "where ctx is a parameter annotated with ToolContext"
+    "; make it an async generator, whose values are progress up to `yield Result(value)`, or write a function that "
+    "returns the result, and report what comes before it through ctx.progress(value), where ctx is a parameter "
+    "annotated with ToolContext"
 )
 
 _INSTEAD_OF: Mapping[type, str] = {
@@ -61,8 +62,6 @@ def as_function(target: object) -> Callable[..., Any]:
     if not callable(target):
         raise refuse(name, "is not callable; pass a function" + _INSTEAD_OF.get(type(target), ""))
     inner = called_function(target)
-    if inspect.isasyncgenfunction(inner):
-        raise refuse(name, "is an async generator" + _INSTEAD_OF_GENERATOR)
     if inspect.isgeneratorfunction(inner):
         raise refuse(name, "is a generator" + _INSTEAD_OF_GENERATOR)
     return target

@@ -33,6 +33,8 @@ class ToolContext:
     """Which model response of the run made the call, from 0."""
     attempt: int = 1
     """Which start of this call this is, from 1."""
+    key: str | None = field(default=None, repr=False)
+    """What `idempotency_key` is, where somebody else has decided it; None makes it of run, step and call."""
     report: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
     """Where `progress` goes; the dispatcher's end of the line."""
     is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
@@ -41,7 +43,7 @@ class ToolContext:
     @property
     def idempotency_key(self) -> str:
         """The same string for every attempt at this call and for no other call: hand it to services that want one."""
-        return f"{self.run_id}:{self.step}:{self.call_id}"
+        return f"{self.run_id}:{self.step}:{self.call_id}" if self.key is None else self.key
 
     @property
     def cancelled(self) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, TypeAlias, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..events import Observation
     from .foreign import Check, Takes
 
-__all__ = ["Bound", "Call", "Effect", "Tool", "validate_tool_call"]
+__all__ = ["Bound", "Call", "ConflictKey", "Effect", "Tool", "validate_tool_call"]
 
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
@@ -30,6 +30,9 @@ Effect = Literal["pure", "idempotent", "once"]
 """What a second run of the same call does. ``pure``: nothing, it only computes or looks up. ``idempotent``: nothing
 more than the first. ``once``: it must not happen, the careful default. When a call may start, and whether it may be
 retried, follows from it."""
+
+ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
+"""What a call works on: the name of an argument, or a function of the validated arguments by name."""
 
 
 @dataclass(slots=True)
@@ -64,10 +67,20 @@ class Tool(Generic[P, R]):
     """What a second run of the same call does."""
     timeout: float | None = None
     """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
+    max_concurrency: int | None = None
+    """How many calls of this tool may run at once; more wait."""
+    conflict_key: ConflictKey | None = field(default=None, repr=False)
+    """What a call works on; see `tool`."""
+    exclusive: bool = False
+    """A call of this tool runs alone."""
+    retries: int = 0
+    """How often a run that raised or timed out is tried again."""
+    retry_delay_s: float = field(default=0.5, repr=False)
+    """Seconds before the first retry; twice that before the next, and so on."""
     fn: Callable[P, R] = field(repr=False)
     """The function that runs."""
     is_async: bool = field(repr=False)
-    """`fn` is a coroutine function; others run in a thread."""
+    """`fn` is a coroutine function or an async generator function; others run in a thread."""
     kind: Literal["function", "custom"] = field(default="function", repr=False)
     """``custom``: a freeform tool, which takes one raw text (its argument ``input``) instead of an object."""
     grammar: Grammar | None = field(default=None, repr=False)
@@ -127,6 +140,11 @@ class Tool(Generic[P, R]):
         owner: str | None = None,
         effect: Effect = "once",
         timeout: float | None = None,
+        max_concurrency: int | None = None,
+        conflict_key: ConflictKey | None = None,
+        exclusive: bool = False,
+        retries: int = 0,
+        retry_delay_s: float = 0.5,
         takes: Takes = "keywords",
         schema_source: SchemaSource = "hand_written",
         output_schema: Mapping[str, Any] | None = None,
@@ -150,7 +168,7 @@ class Tool(Generic[P, R]):
             description: what the model reads; by default the prose of the function's docstring. ``""`` for none.
             owner: who answers for the schema.
             effect: what a second run of the same call does.
-            timeout: seconds that one run may take.
+            timeout, max_concurrency, conflict_key, exclusive, retries, retry_delay_s: see `tool`.
             takes: ``keywords`` calls ``fn(**arguments)``; ``mapping`` calls ``fn(arguments)``, with one dict.
             schema_source: for the record of each call.
             output_schema: JSON Schema of what the function returns.
@@ -169,7 +187,17 @@ class Tool(Generic[P, R]):
         """
         from .making import Options, of_schema  # which makes Tools
 
-        options = Options(name=name, effect=effect, timeout=timeout, coerce=coerce)
+        options = Options(
+            name=name,
+            effect=effect,
+            timeout=timeout,
+            max_concurrency=max_concurrency,
+            conflict_key=conflict_key,
+            exclusive=exclusive,
+            retries=retries,
+            retry_delay_s=retry_delay_s,
+            coerce=coerce,
+        )
         return of_schema(
             fn,
             schema,
@@ -195,6 +223,11 @@ class Tool(Generic[P, R]):
         description: str | None = None,
         effect: Effect = "once",
         timeout: float | None = None,
+        max_concurrency: int | None = None,
+        conflict_key: ConflictKey | None = None,
+        exclusive: bool = False,
+        retries: int = 0,
+        retry_delay_s: float = 0.5,
         coerce: Coerce = "lax",
         title: str | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
@@ -207,7 +240,7 @@ class Tool(Generic[P, R]):
             name: the tool's name; by default the function's.
             description: what the model reads; by default the function's docstring, else the model's.
             effect: what a second run of the same call does.
-            timeout: seconds that one run may take.
+            timeout, max_concurrency, conflict_key, exclusive, retries, retry_delay_s: see `tool`.
             coerce: see `tool`.
             title: a name for people.
             annotations: hints in MCP's words.
@@ -218,7 +251,17 @@ class Tool(Generic[P, R]):
         """
         from .making import Options, of_model  # which makes Tools
 
-        options = Options(name=name, effect=effect, timeout=timeout, coerce=coerce)
+        options = Options(
+            name=name,
+            effect=effect,
+            timeout=timeout,
+            max_concurrency=max_concurrency,
+            conflict_key=conflict_key,
+            exclusive=exclusive,
+            retries=retries,
+            retry_delay_s=retry_delay_s,
+            coerce=coerce,
+        )
         return of_model(model, fn, options, description=description, title=title, annotations=annotations)
 
     def check(self) -> list[str]:

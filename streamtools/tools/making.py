@@ -25,7 +25,7 @@ from .callables import (
     refuse,
     returned_by,
 )
-from .definition import Effect, Tool
+from .definition import ConflictKey, Effect, Tool
 from .docstrings import Docstring, parse_docstring
 from .enforce import Enforced
 from .fingerprint import Grammar
@@ -48,6 +48,11 @@ class Options:
     name: str | None = None
     effect: Effect = "once"
     timeout: float | None = None
+    max_concurrency: int | None = None
+    conflict_key: ConflictKey | None = None
+    exclusive: bool = False
+    retries: int = 0
+    retry_delay_s: float = 0.5
     require_hints: bool = True
     kind: Literal["function", "custom"] = "function"
     grammar: Grammar | None = None
@@ -64,6 +69,7 @@ class Options:
             raise refuse(tool, f"effect must be 'pure', 'idempotent' or 'once', not {self.effect!r}")
         if self.timeout is not None and not _is_seconds(self.timeout):
             raise refuse(tool, f"timeout must be a number of seconds greater than 0, or None, not {self.timeout!r}")
+        self._check_dispatch(tool)
         if self.coerce not in get_args(Coerce):
             raise refuse(tool, f"coerce must be 'lax' or 'strict', not {self.coerce!r}")
         if self.kind not in ("function", "custom"):
@@ -72,6 +78,26 @@ class Options:
             raise refuse(tool, "grammar must be a Grammar(syntax=..., definition=...)")
         if self.lazy is not None and (not callable(self.lazy) or inspect.iscoroutinefunction(self.lazy)):
             raise refuse(tool, "lazy must be a plain function that returns the one to run; that one may be async")
+
+    def _check_dispatch(self, tool: str) -> None:
+        if self.max_concurrency is not None and not _is_count(self.max_concurrency, 1):
+            what = "must be an integer of 1 or more, or None"
+            raise refuse(tool, f"max_concurrency {what}, not {self.max_concurrency!r}")
+        if not isinstance(self.exclusive, bool):
+            raise refuse(tool, f"exclusive must be True or False, not {self.exclusive!r}")
+        key = self.conflict_key
+        if key is not None and not isinstance(key, str) and (not callable(key) or inspect.iscoroutinefunction(key)):
+            raise refuse(tool, "conflict_key must be an argument's name, or a plain function of the arguments by name")
+        if not _is_count(self.retries, 0):
+            raise refuse(tool, f"retries must be an integer of 0 or more, not {self.retries!r}")
+        if self.retries and self.effect == "once":
+            raise refuse(tool, "retries would run a 'once' tool twice; say effect='idempotent' if that does no harm")
+        if not _is_seconds(self.retry_delay_s):
+            raise refuse(tool, f"retry_delay_s must be a number of seconds greater than 0, not {self.retry_delay_s!r}")
+
+
+def _is_count(number: object, least: int) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= least
 
 
 def _is_seconds(timeout: object) -> bool:
@@ -205,8 +231,29 @@ def of_schema(
 def _made(function: Callable[..., Any], options: Options, binder: Binder, **said: Any) -> Tool[..., Any]:
     """The tool, of what all ways of making one share and what each says itself."""
     runs = function if options.lazy is None else LazyFunction(options.lazy)
-    is_async = options.lazy is None and inspect.iscoroutinefunction(called_function(function))
-    return Tool(effect=options.effect, timeout=options.timeout, fn=runs, is_async=is_async, _binder=binder, **said)
+    called = called_function(function)
+    is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
+    _check_conflict_key(options.conflict_key, binder, said["name"])
+    return Tool(
+        effect=options.effect,
+        timeout=options.timeout,
+        max_concurrency=options.max_concurrency,
+        conflict_key=options.conflict_key,
+        exclusive=options.exclusive,
+        retries=options.retries,
+        retry_delay_s=options.retry_delay_s,
+        fn=runs,
+        is_async=is_async,
+        _binder=binder,
+        **said,
+    )
+
+
+def _check_conflict_key(key: ConflictKey | None, binder: Binder, name: str) -> None:
+    """A name has to be one of an argument that is declared, where any are."""
+    declared = binder.schema.get("properties")
+    if isinstance(key, str) and isinstance(declared, dict) and key not in declared:
+        raise refuse(name, f"conflict_key={key!r} is none of its arguments: {', '.join(declared) or 'there are none'}")
 
 
 def _docstring(function: Callable[..., Any]) -> Docstring:

@@ -9,7 +9,7 @@ from typing_extensions import ParamSpec, TypeVar
 
 from .binder import Coerce
 from .callables import refuse
-from .definition import Effect, Tool
+from .definition import ConflictKey, Effect, Tool
 from .fingerprint import Grammar
 from .making import Options, of_function
 from .methods import ToolMethod, is_method_in_class_body
@@ -37,6 +37,11 @@ def tool(
     name: str | None = None,
     effect: Effect = "once",
     timeout: float | None = None,
+    max_concurrency: int | None = None,
+    conflict_key: ConflictKey | None = None,
+    exclusive: bool = False,
+    retries: int = 0,
+    retry_delay_s: float = 0.5,
     require_hints: bool = True,
     kind: Literal["function", "custom"] = "function",
     grammar: Grammar | None = None,
@@ -51,6 +56,11 @@ def tool(
     name: str | None = None,
     effect: Effect = "once",
     timeout: float | None = None,
+    max_concurrency: int | None = None,
+    conflict_key: ConflictKey | None = None,
+    exclusive: bool = False,
+    retries: int = 0,
+    retry_delay_s: float = 0.5,
     require_hints: bool = True,
     kind: Literal["function", "custom"] = "function",
     grammar: Grammar | None = None,
@@ -66,6 +76,11 @@ def tool(
     name: str | None = None,
     effect: Effect = "once",
     timeout: float | None = None,
+    max_concurrency: int | None = None,
+    conflict_key: ConflictKey | None = None,
+    exclusive: bool = False,
+    retries: int = 0,
+    retry_delay_s: float = 0.5,
     require_hints: bool = True,
     kind: Literal["function", "custom"] = "function",
     grammar: Grammar | None = None,
@@ -92,10 +107,20 @@ def tool(
     lists them all. A tool that is passed without options comes back as it is.
 
     Args:
-        fn: a sync or async function, bound method, `functools.partial` or object with ``__call__``.
+        fn: a sync or async function, bound method, `functools.partial` or object with ``__call__``; or an async
+            generator function, whose values are progress up to its `streamtools.content.Result`.
         name: the tool's name; by default the function's.
         effect: what a second run of the same call does: ``pure``, ``idempotent`` or ``once``.
         timeout: seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``.
+        max_concurrency: how many calls of this tool may run at once; more wait.
+        conflict_key: what a call works on: the name of an argument, or a function of the validated arguments by name.
+            Calls with equal keys, of whatever tool, run one at a time and in call order; those of ``pure`` tools side
+            by side. None as a key conflicts with nothing. Keys of different kinds want to be told apart:
+            ``lambda arguments: ("order", arguments["id"])``.
+        exclusive: a call of this tool runs alone: no other runs beside it, whatever the tool.
+        retries: how often a run that raised or timed out is tried again; for ``pure`` and ``idempotent`` tools.
+        retry_delay_s: seconds before the first retry, twice that before the next, and so on, 60 at most. The call keeps
+            its place meanwhile.
         require_hints: False accepts parameters without a type hint (they take any value), and a missing return
             annotation.
         kind: ``custom`` makes a freeform tool, for providers that have those: the function takes one text, which the
@@ -113,6 +138,11 @@ def tool(
         name=name,
         effect=effect,
         timeout=timeout,
+        max_concurrency=max_concurrency,
+        conflict_key=conflict_key,
+        exclusive=exclusive,
+        retries=retries,
+        retry_delay_s=retry_delay_s,
         require_hints=require_hints,
         kind=kind,
         grammar=grammar,

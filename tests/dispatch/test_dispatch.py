@@ -324,7 +324,7 @@ async def test_turn_end_holds_pure_calls_and_early_lets_once_calls_start_at_once
             _ = [event async for event in events]
         outcomes[policy] = [observation.outcome for observation in events.turn.observations]
     assert outcomes == {"auto": ["skipped", "ok"], "early": ["ok", "ok"], "turn_end": ["skipped", "skipped"]}
-    with pytest.raises(ValueError, match="unknown dispatch 'later'; known: auto, early, turn_end"):
+    with pytest.raises(ValueError, match="unknown dispatch 'later'; known: auto, early, turn_end, manual"):
         pipeline(stream(body), dispatch="later")  # type: ignore[arg-type]
 
 

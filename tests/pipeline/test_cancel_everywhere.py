@@ -237,7 +237,8 @@ async def test_a_cancellation_at_any_checkpoint_leaves_nothing_behind(
     gc.collect()
     assert n > 40
     assert outcomes >= {"truncated"} | ({"skipped"} if dispatch == "turn_end" else {"ok", "cancelled"})
-    assert (tasks(), threading.active_count()) == (before, threads)
+    assert tasks() == before
+    assert threading.active_count() <= threads  # those of an earlier test may end meanwhile
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 

@@ -7,7 +7,7 @@ import enum
 import functools
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal, Optional, Required
 
 import pydantic
@@ -382,11 +382,6 @@ def _one_name_twice(a: int, b: Annotated[int, Field(alias="a")]) -> int:
     return a
 
 
-async def _async_generator(x: int) -> AsyncIterator[int]:
-    """Count."""
-    yield x
-
-
 def _generator(x: int) -> Iterator[int]:
     """Count."""
     yield x
@@ -406,8 +401,7 @@ def _generator(x: int) -> Iterator[int]:
         (_variable_contexts, "b", "must be the parameter's whole type"),
         (_context_or_not, "b", "must be the parameter's whole type"),
         (_one_name_twice, "b", "'a' is taken by another parameter"),
-        (_async_generator, None, r"report what comes before it through ctx\.progress\(value\)"),
-        (_generator, None, r"report what comes before it through ctx\.progress\(value\)"),
+        (_generator, None, r"make it an async generator, whose values are progress"),
         (Library.method, "self", r"tool\(instance\.method\)"),
         (Library.__dict__["for_class"], None, r"tool\(Class\.method\)"),
         (Library, None, "is a class"),

@@ -1,0 +1,37 @@
+"""What a run has seen of its calls so far: how often one was made, and how often a tool asked to be called again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["RunCounts"]
+
+_KEPT = 10_000  # different calls that are remembered, the latest; 16 bytes each
+
+
+class RunCounts:
+    """The counts of one run, over all its steps."""
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[bytes, int] = OrderedDict()
+        self._retries: Counter[str] = Counter()
+
+    def call(self, tool: str, arguments: Mapping[str, Any] | None) -> int:
+        """Count a call; returns how often it has been made, this time included. The order of the arguments and the way
+        they were written do not matter. Linear in the size of the arguments, of which a hash is kept."""
+        text = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"))
+        identity = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        times = self._calls.pop(identity, 0) + 1
+        self._calls[identity] = times
+        if len(self._calls) > _KEPT:
+            self._calls.popitem(last=False)
+        return times
+
+    def model_retry(self, tool: str) -> int:
+        """Count that a tool asked to be called again; returns how often it has."""
+        self._retries[tool] += 1
+        return self._retries[tool]

@@ -1,0 +1,323 @@
+"""Which calls may run now: limits, conflicts, barriers and fairness, without a clock, a task or a lock.
+
+    scheduler = Scheduler(max_running=16)
+    scheduler.add(job)          in the order of the calls, as soon as one is known
+    scheduler.release(job)      it may run as far as its turn is concerned; returns the jobs that start now
+    scheduler.finish(job)       it is over, or will never run; returns the jobs that start now
+
+Rules, each by itself enough to make a job wait:
+
+* **Limits.** At most `max_running` jobs run, and at most `Job.tool_limit` of one tool.
+* **Conflicts.** Jobs with one `key` run in the order in which they were added, one at a time; readers (`shared`) of a
+  key run side by side. A job that was added and is not released yet keeps its place in that order.
+* **Barriers.** An `exclusive` job runs alone: as soon as its key is its own, no younger job starts before it.
+* **Fairness.** Owners take turns; of one owner the oldest job that may run goes first. A job that waits for its tool or
+  its key holds up nobody else.
+
+Theory of operation. A job is *admitted* when those before it in its key's line are over; released and admitted, it is
+*ready*. Ready jobs stand in lines, one for each owner and group; a group is a tool that has a limit, or all tools that
+have none. Each group keeps its lines in a heap by the turn of their owner. An owner that comes, or has been served,
+gets the last turn; entries of the heap become stale by that, and are put right when they come to its top. So an event
+costs the number of limited tools times the logarithm of the number of owners, however many jobs wait. A barrier is
+rare, and looks once at all that are ready: those older than itself go before it, by age.
+
+No job starves: an owner waits for those before it, each once; a barrier for what is older, which is finite in number;
+and a job that is not released holds up its own key and nothing else.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections import Counter, deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Literal, TypeAlias
+
+__all__ = ["Job", "Scheduler"]
+
+_age = attrgetter("number")
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One call, as far as its turn to run is concerned."""
+
+    tool: str
+    owner: Hashable = None
+    """Whose it is: owners take turns."""
+    key: Hashable | None = None
+    """What it works on; None conflicts with nothing."""
+    shared: bool = False
+    """It only reads what `key` names."""
+    exclusive: bool = False
+    tool_limit: int | None = None
+    """How many jobs of this tool may run at once."""
+    number: int = field(default=-1, init=False)
+    """Its age: the smaller, the older."""
+    state: Literal["new", "held", "waiting", "running", "over"] = field(default="new", init=False)
+    admitted: bool = field(default=False, init=False)
+    """Nothing before it in its key's line stands in its way."""
+
+
+_Group: TypeAlias = "tuple[str, int] | None"
+
+
+def _group_of(job: Job) -> _Group:
+    return None if job.tool_limit is None else (job.tool, job.tool_limit)
+
+
+class _Owner:
+    """Somebody with jobs that are ready."""
+
+    __slots__ = ("lines", "name", "turn")
+
+    def __init__(self, name: Hashable, turn: int) -> None:
+        self.name = name
+        self.turn = turn
+        self.lines: dict[_Group, _Line] = {}
+
+
+class _Line:
+    """The ready jobs of one owner in one group, by age; never empty."""
+
+    __slots__ = ("entry", "jobs", "owner")
+
+    def __init__(self, owner: _Owner) -> None:
+        self.owner = owner
+        self.jobs: list[Job] = []
+        self.entry = -1  # which entry of the group's heap is its own; all others are leftovers
+
+
+class _Heap:
+    """The lines of one group, by their owners' turns."""
+
+    __slots__ = ("_entries", "_next_entry", "lines")
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self._entries: list[tuple[int, int, int, _Line]] = []  # turn, age of the line's first job, number of the entry
+        self._next_entry = 0
+
+    def push(self, line: _Line) -> None:
+        line.entry = self._next_entry
+        self._next_entry += 1
+        heapq.heappush(self._entries, (line.owner.turn, line.jobs[0].number, line.entry, line))
+        if len(self._entries) > 2 * self.lines + 64:
+            self._entries = [entry for entry in self._entries if entry[2] == entry[3].entry]
+            heapq.heapify(self._entries)
+
+    def first(self) -> tuple[int, int, Job]:
+        """Turn and age of the job whose turn it is, and the job. There is one: a heap without lines is dropped."""
+        while True:
+            turn, number, entry, line = self._entries[0]
+            if entry == line.entry:
+                job = line.jobs[0]
+                if (turn, number) == (line.owner.turn, job.number):
+                    return turn, number, job
+                heapq.heappop(self._entries)
+                self.push(line)
+            else:
+                heapq.heappop(self._entries)
+
+
+class _Key:
+    """Those that work on one thing, in their order."""
+
+    __slots__ = ("admitted", "waiting", "writing")
+
+    def __init__(self) -> None:
+        self.admitted = 0
+        self.writing = False  # the one that is admitted is no reader
+        self.waiting: deque[Job] = deque()
+
+    def admit(self) -> list[Job]:
+        """Those whose place has come."""
+        found: list[Job] = []
+        while self.waiting and not self.writing and (self.waiting[0].shared or not self.admitted):
+            job = self.waiting.popleft()
+            job.admitted = True
+            self.admitted += 1
+            self.writing = not job.shared
+            found.append(job)
+        return found
+
+
+class Scheduler:
+    """Decides; it runs nothing itself.
+
+    Args:
+        max_running: how many jobs may run at once.
+    """
+
+    def __init__(self, max_running: int) -> None:
+        self.max_running = max_running
+        self.running = 0
+        """How many jobs run."""
+        self.alive = 0
+        """How many jobs were added and are not over."""
+        self._next_number = 0
+        self._next_turn = 0
+        self._alone: Job | None = None  # the exclusive job that runs
+        self._by_tool: Counter[str] = Counter()  # how many run
+        self._keys: dict[Hashable, _Key] = {}
+        self._owners: dict[Hashable, _Owner] = {}  # who has ready jobs
+        self._heaps: dict[_Group, _Heap] = {}
+        self._barriers: list[Job] = []  # ready exclusive jobs, by age; they stand in no line
+        self._older: dict[_Group, list[tuple[int, Job]]] = {}  # while there is a barrier: what goes before it
+
+    def add(self, job: Job) -> None:
+        """Give a job its place in the order. It runs once it is released."""
+        job.number, job.state = self._next_number, "held"
+        self._next_number += 1
+        self.alive += 1
+        if job.key is None:
+            job.admitted = True
+            return
+        key = self._keys.setdefault(job.key, _Key())
+        key.waiting.append(job)
+        key.admit()
+
+    def release(self, job: Job) -> list[Job]:
+        """Let a job run when its turn comes. Returns the jobs that start now, itself perhaps among them."""
+        if job.state != "held":
+            return []
+        job.state = "waiting"
+        if not job.admitted:
+            return []
+        self._ready(job)
+        return self._start()
+
+    def finish(self, job: Job) -> list[Job]:
+        """A job is over, or given up before it ran. Returns the jobs that start now."""
+        if job.state in ("new", "over"):
+            return []
+        if job.state == "running":
+            self._stopped(job)
+        elif job.state == "waiting" and job.admitted:
+            self._take(job)
+        job.state = "over"
+        self.alive -= 1
+        if job.key is not None:
+            self._leave(job, job.key)
+        return self._start()
+
+    # -- places --
+
+    def _stopped(self, job: Job) -> None:
+        self.running -= 1
+        self._by_tool[job.tool] -= 1
+        if not self._by_tool[job.tool]:
+            del self._by_tool[job.tool]
+        if self._alone is job:
+            self._alone = None
+
+    def _leave(self, job: Job, name: Hashable) -> None:
+        """Out of the line of its key, which moves up."""
+        key = self._keys[name]
+        if job.admitted:
+            key.admitted -= 1
+            key.writing = False
+        else:
+            key.waiting.remove(job)
+        for admitted in key.admit():
+            if admitted.state == "waiting":
+                self._ready(admitted)
+        if not key.admitted and not key.waiting:
+            del self._keys[name]
+
+    def _ready(self, job: Job) -> None:
+        """Nothing stands in its way any more but limits, barriers and the turns of others."""
+        if job.exclusive:
+            if not self._barriers:
+                self._look_back()
+            insort(self._barriers, job, key=_age)
+            return
+        owner = self._owners.get(job.owner)
+        if owner is None:
+            owner = self._owners[job.owner] = _Owner(job.owner, self._turn())
+        group = _group_of(job)
+        heap = self._heaps.setdefault(group, _Heap())
+        line = owner.lines.get(group)
+        if line is None:
+            line = owner.lines[group] = _Line(owner)
+            heap.lines += 1
+        insort(line.jobs, job, key=_age)
+        if line.jobs[0] is job:
+            heap.push(line)
+        if self._barriers:
+            heapq.heappush(self._older.setdefault(group, []), (job.number, job))
+
+    def _take(self, job: Job) -> None:
+        """Out of what is ready."""
+        if job.exclusive:
+            self._barriers.remove(job)
+            if self._barriers:
+                self._look_back()
+            return
+        group = _group_of(job)
+        owner = self._owners[job.owner]
+        line = owner.lines[group]
+        line.jobs.remove(job)
+        if line.jobs:
+            return
+        line.entry = -1
+        del owner.lines[group]
+        if not owner.lines:
+            del self._owners[job.owner]
+        heap = self._heaps[group]
+        heap.lines -= 1
+        if not heap.lines:
+            del self._heaps[group]
+
+    def _turn(self) -> int:
+        """The last turn."""
+        self._next_turn += 1
+        return self._next_turn
+
+    # -- who is next --
+
+    def _start(self) -> list[Job]:
+        started: list[Job] = []
+        while self.running < self.max_running and self._alone is None and (job := self._next()) is not None:
+            self._take(job)
+            if (owner := self._owners.get(job.owner)) is not None:
+                owner.turn = self._turn()
+            job.state = "running"
+            self.running += 1
+            self._by_tool[job.tool] += 1
+            if job.exclusive:
+                self._alone = job
+            started.append(job)
+        return started
+
+    def _next(self) -> Job | None:
+        if self._barriers:
+            return self._next_by_age(self._barriers[0])
+        best = min((heap.first() for group, heap in self._heaps.items() if self._has_room(group)), default=None)
+        return None if best is None else best[2]
+
+    def _next_by_age(self, barrier: Job) -> Job | None:
+        """What is older than the barrier, then the barrier."""
+        best: Job | None = None
+        for group, jobs in self._older.items():
+            while jobs and jobs[0][1].state != "waiting":
+                heapq.heappop(jobs)
+            if jobs and self._has_room(group) and (best is None or jobs[0][0] < best.number):
+                best = jobs[0][1]
+        if best is not None and best.number < barrier.number:
+            return best
+        return None if self.running else barrier
+
+    def _has_room(self, group: _Group) -> bool:
+        return group is None or self._by_tool[group[0]] < group[1]
+
+    def _look_back(self) -> None:
+        """All that is ready, by age: a barrier has come, or another one is the first."""
+        self._older = {}
+        for owner in self._owners.values():
+            for group, line in owner.lines.items():
+                self._older.setdefault(group, []).extend((job.number, job) for job in line.jobs)
+        for jobs in self._older.values():
+            heapq.heapify(jobs)

@@ -1,0 +1,151 @@
+"""A pipeline whose block is entered by a task of its caller's group, and the handle that its events are read from.
+
+Theory of operation. The block is entered and left by one task, the host, so that no cancel scope ever spans a ``yield``
+of the caller's. The handle holds no scope: reading waits for the outbox, closing sets an event that the host waits
+for. It may therefore live in an async generator, and be closed by whichever task the generator is closed in.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import EventLoopToken, current_token
+
+from .errors import LocalProtocolError
+from .events import Event, Observation, StepEnd, ToolCallReady
+from .turn import ToolCall, Turn
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+
+__all__ = ["Hosted", "OpenPipeline", "open_in"]
+
+_WRITE = (
+    "write:  async with anyio.create_task_group() as tasks:  events = pipeline(stream, tools=[...]).open(tasks)  "
+    "and `await events.aclose()` when you are done"
+)
+
+
+class Hosted:
+    """What the host and the handle know of each other. It does not hold the handle, which may be dropped."""
+
+    def __init__(self) -> None:
+        self.begun = anyio.Event()
+        """The block is entered."""
+        self.closing = anyio.Event()
+        """The block is to be left."""
+        self.left = anyio.Event()
+        """The block is left: nothing runs any more."""
+        self.lost = False
+        """It was left because the group was cancelled."""
+        self._token: EventLoopToken = current_token()
+
+    def close_soon(self) -> None:
+        """Ask the host to leave, from any thread: garbage is collected wherever it pleases."""
+        loop: Any = self._token.native_token
+        call_soon = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
+        try:
+            call_soon(self.closing.set)
+        except RuntimeError:  # the event loop has ended, and the group before it
+            return
+
+
+class OpenPipeline:
+    """The events of a pipeline that was started by `Pipeline.open`: iterate it anywhere, also in a generator.
+
+    A stream error is raised at ``async for``, after the last event. Close it on every path: reading it to its end does
+    so, `aclose` does so. One that is dropped is closed as well, with a ResourceWarning.
+    """
+
+    def __init__(self, pipeline: Pipeline, hosted: Hosted) -> None:
+        self._pipeline = pipeline
+        self._hosted = hosted
+        self._closed = False
+        self._ended = False  # the last event was taken
+
+    @property
+    def turn(self) -> Turn:
+        """What the response amounts to so far; final after the last event, and after `aclose`."""
+        return self._pipeline.turn
+
+    @property
+    def run_id(self) -> str:
+        """The run that this step belongs to."""
+        return self._pipeline.run_id
+
+    def __aiter__(self) -> OpenPipeline:
+        return self
+
+    async def __anext__(self) -> Event:
+        hosted = self._hosted
+        if not hosted.begun.is_set():
+            await hosted.begun.wait()
+        if self._closed:
+            raise StopAsyncIteration
+        try:
+            event = await self._pipeline.__anext__()
+        except StopAsyncIteration:
+            if self._pipeline.resting:
+                raise
+            if hosted.lost and not self._ended and not self._closed:
+                self._closed = True
+                raise LocalProtocolError(
+                    "the task group that the pipeline was opened in was cancelled, and with it the rest of the stream; "
+                    "open it in a group that lives as long as it is read"
+                ) from None
+            await self.aclose()
+            raise
+        except Exception:
+            await self.aclose()
+            raise
+        if type(event) is StepEnd:
+            self._ended = True
+        return event
+
+    async def run(self, call: ToolCall | ToolCallReady | str) -> Observation:
+        """Run a ready call, with ``dispatch="manual"``; see `Pipeline.run`. The end of a loop then closes nothing."""
+        await self._hosted.begun.wait()
+        return await self._pipeline.run(call)
+
+    async def aclose(self) -> None:
+        """Stop: no more events, calls cancelled, source closed. Idempotent; in any task.
+
+        It waits until nothing runs any more. If it is itself cancelled meanwhile, the task group waits instead.
+        """
+        self._closed = True
+        self._hosted.closing.set()
+        await self._hosted.left.wait()
+
+    def __del__(self) -> None:
+        if self._closed or self._hosted.left.is_set():
+            return
+        self._hosted.close_soon()
+        warnings.warn(
+            "the events of pipeline(...).open(...) were dropped and not closed; `await events.aclose()` in a finally",
+            ResourceWarning,
+            stacklevel=2,
+            source=self,
+        )
+
+
+def open_in(group: Any, pipeline: Pipeline, host: Callable[[Hosted], Coroutine[Any, Any, None]]) -> OpenPipeline:
+    """Start the host of a pipeline in a task group.
+
+    Raises:
+        TypeError: this is no task group of anyio's or trio's; the message says what to write.
+        LocalProtocolError: it takes no tasks.
+    """
+    if not isinstance(group, TaskGroup) and not (hasattr(group, "start_soon") and hasattr(group, "cancel_scope")):
+        kind = type(group).__name__
+        raise TypeError(f"open takes a task group of anyio's or a nursery of trio's, not {kind}; {_WRITE}")
+    hosted = Hosted()
+    try:
+        group.start_soon(host, hosted)
+    except RuntimeError as error:
+        refused = f"the task group takes no tasks: it was not entered, or was left ({error}); {_WRITE}"
+        raise LocalProtocolError(refused) from error
+    return OpenPipeline(pipeline, hosted)

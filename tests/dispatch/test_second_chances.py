@@ -1,0 +1,233 @@
+"""What is tried again, by the library or by the model, and where that ends."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import anyio
+import pytest
+from streams import anthropic, chat, hanging, stream
+
+from streamtools import Limits, Observation, ToolContext, ToolError, ToolStarted, Trajectory, Turn, pipeline, tool
+from streamtools.errors import CallDenied, ModelRetry, UnknownTool
+
+pytestmark = pytest.mark.anyio
+
+
+async def turn_of(calls: list[tuple[str, str, str]], tools: list[Any], **options: Any) -> Turn:
+    async with pipeline(stream(chat(calls=calls)), tools=tools, **options) as events:
+        _ = [event async for event in events]
+    return events.turn
+
+
+# -- retries --
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_call_that_raised_is_tried_again_under_the_same_key_and_every_attempt_is_told(kind: str) -> None:
+    seen: list[tuple[int, str]] = []
+
+    def act(ctx: ToolContext) -> str:
+        """Fail twice."""
+        seen.append((ctx.attempt, ctx.idempotency_key))
+        if len(seen) < 3:
+            raise ConnectionError
+        return "done"
+
+    async def act_async(ctx: ToolContext) -> str:
+        """Fail twice."""
+        return act(ctx)
+
+    made = tool(act if kind == "sync" else act_async, name="act", effect="idempotent", retries=2, retry_delay_s=0.001)
+    async with pipeline(stream(chat(calls=[("a", "act", "{}")])), tools=[made]) as events:
+        told = [event async for event in events if isinstance(event, (ToolStarted, Observation))]
+    assert [event.attempt for event in told if isinstance(event, ToolStarted)] == [1, 2, 3]
+    assert [number for number, _ in seen] == [1, 2, 3]
+    assert len({key for _, key in seen}) == 1
+    observation = told[-1]
+    assert isinstance(observation, Observation)
+    assert (observation.outcome, observation.value, observation.attempts) == ("ok", "done", 3)
+
+
+async def test_when_the_retries_are_used_up_the_last_failure_stands() -> None:
+    @tool(effect="pure", retries=2, retry_delay_s=0.001)
+    async def act() -> str:
+        """Fail."""
+        raise ConnectionError
+
+    (observation,) = (await turn_of([("a", "act", "{}")], [act])).observations
+    assert (observation.outcome, observation.attempts) == ("failed", 3)
+    assert observation.model_content == "Error: the tool act raised ConnectionError"
+
+
+async def test_each_attempt_has_its_own_time() -> None:
+    attempts = 0
+
+    @tool(effect="pure", retries=1, retry_delay_s=0.001, timeout=0.02)
+    async def act() -> str:
+        """Hang, then do it."""
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            await anyio.sleep_forever()
+        return "done"
+
+    (observation,) = (await turn_of([("a", "act", "{}")], [act])).observations
+    assert (observation.outcome, observation.attempts) == ("ok", 2)
+
+
+async def test_a_sync_attempt_that_was_given_up_reports_nothing_into_the_next() -> None:
+    release, finished = threading.Event(), threading.Event()
+    cancelled = []
+
+    @tool(effect="pure", retries=1, retry_delay_s=0.001, timeout=0.05)
+    def act(ctx: ToolContext) -> str:
+        """Hang, then do it."""
+        if ctx.attempt == 1:
+            release.wait(10)
+            cancelled.append(ctx.cancelled)
+            ctx.progress("late")
+            finished.set()
+            return "late"
+        release.set()
+        finished.wait(10)
+        return "done"
+
+    async with pipeline(stream(chat(calls=[("a", "act", "{}")])), tools=[act]) as events:
+        kinds = [type(event).__name__ async for event in events]
+    (observation,) = events.turn.observations
+    assert (observation.outcome, observation.value, cancelled) == ("ok", "done", [True])
+    assert "ToolProgress" not in kinds
+
+
+NO_SECOND_TIME: list[Any] = [ToolError("no such city"), ModelRetry("a city, please")]
+
+
+@pytest.mark.parametrize("error", NO_SECOND_TIME, ids=lambda error: type(error).__name__)
+async def test_what_a_tool_says_itself_and_what_the_model_got_wrong_is_not_tried_again(error: Exception) -> None:
+    @tool(effect="pure", retries=3, retry_delay_s=0.001)
+    async def act() -> str:
+        """Speak."""
+        raise error
+
+    (observation,) = (await turn_of([("a", "act", "{}")], [act])).observations
+    assert (observation.outcome, observation.attempts) == ("failed", 1)
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_for_its_retry_is_cancelled() -> None:
+    failed = anyio.Event()
+
+    @tool(effect="pure", retries=5, retry_delay_s=50)
+    async def act() -> str:
+        """Fail."""
+        failed.set()
+        raise ConnectionError
+
+    with anyio.fail_after(5):
+        async with pipeline(hanging(anthropic(calls=[("a", "act", "{}")], stop=None)), tools=[act]) as events:
+            await failed.wait()
+            await anyio.wait_all_tasks_blocked()
+    (observation,) = events.turn.observations
+    assert (observation.outcome, observation.attempts) == ("cancelled", 1)
+
+
+# -- the model's own second chance --
+
+
+async def test_a_tool_that_wants_to_be_called_again_says_so_until_its_budget_is_used_up() -> None:
+    @tool(effect="pure")
+    async def find(city: str) -> str:
+        """Find."""
+        raise ModelRetry(f"{len(city)} letters are too few")
+
+    run, said = Trajectory(), []
+    for number in range(3):
+        call = (f"c{number}", "find", f'{{"city": "{number}"}}')
+        turn = await turn_of([call], [find], trajectory=run, limits=Limits(max_model_retries=2))
+        (observation,) = turn.observations
+        assert observation.outcome == "failed"
+        assert isinstance(observation.error, ModelRetry)
+        said.append(observation.model_content)
+    again = "Error: 1 letters are too few\nMend the arguments and call find again."
+    assert said[:2] == [again, again]
+    assert said[2] == (
+        "Error: 1 letters are too few\nDo not call find again: it asked for that more than max_model_retries=2 times."
+    )
+
+
+# -- tools that are not there --
+
+
+@pytest.mark.parametrize(
+    ("called", "closest"),
+    [("get_wether", "get_weather"), ("GET_WEATHER", "get_weather"), ("sell_house", None), ("x" * 128, None)],
+)
+async def test_an_unknown_tool_is_answered_with_the_list_and_the_closest_name(called: str, closest: str | None) -> None:
+    @tool(effect="pure")
+    async def get_weather(city: str) -> str:
+        """Weather."""
+        return "rain"
+
+    @tool(effect="pure")
+    async def book() -> str:
+        """Book."""
+        return "booked"
+
+    (observation,) = (await turn_of([("a", called, '{"city": "Oslo"}')], [get_weather, book])).observations
+    assert observation.outcome == "unknown_tool"
+    assert isinstance(observation.error, UnknownTool)
+    assert observation.error.closest == closest
+    assert "available tools: book, get_weather" in observation.model_content
+    assert observation.model_content.endswith(f"; did you mean {closest!r}?" if closest else "get_weather")
+
+
+# -- calls that come again and again --
+
+
+async def test_a_call_that_is_made_too_often_with_the_same_arguments_is_denied_and_told_why() -> None:
+    ran = []
+
+    @tool(effect="pure")
+    async def look(where: str, deep: bool = False) -> str:
+        """Look."""
+        ran.append(where)
+        return "nothing"
+
+    run, limits = Trajectory(), Limits(max_repeated_calls=2)
+    spellings = ['{"where": "a", "deep": true}', '{"deep":true,"where":"a"}', '{"where":"\\u0061", "deep": true}']
+    for number, text in enumerate(spellings[:2]):
+        await turn_of([(f"c{number}", "look", text)], [look], trajectory=run, limits=limits)
+    turn = await turn_of(
+        [("x", "look", spellings[2]), ("y", "look", '{"where": "b"}')], [look], trajectory=run, limits=limits
+    )
+    denied, other = turn.observations
+    assert (denied.outcome, other.outcome, denied.attempts) == ("denied", "ok", 0)
+    assert isinstance(denied.error, CallDenied)
+    assert "called 2 times with the same arguments" in denied.model_content
+    assert sorted(ran) == ["a", "a", "b"]
+    # Another run begins anew.
+    assert (await turn_of([("z", "look", spellings[0])], [look], limits=limits)).observations[0].outcome == "ok"
+
+
+async def test_the_guard_against_repeated_calls_can_be_turned_off() -> None:
+    @tool(effect="pure")
+    async def look() -> str:
+        """Look."""
+        return "nothing"
+
+    calls = [(f"c{number}", "look", "{}") for number in range(40)]
+    outcomes = [o.outcome for o in (await turn_of(calls, [look], limits=Limits(max_repeated_calls=None))).observations]
+    assert outcomes == ["ok"] * 40
+    outcomes = [o.outcome for o in (await turn_of(calls, [look])).observations]
+    assert (outcomes.count("ok"), outcomes.count("denied")) == (32, 8)
+
+
+async def test_only_so_many_different_calls_are_remembered() -> None:
+    from streamtools.dispatch.counts import RunCounts
+
+    counts = RunCounts()
+    for number in range(10_001):
+        assert counts.call("t", {"n": number}) == 1
+    assert counts.call("t", {"n": 10_000}) == 2
+    assert counts.call("t", {"n": 0}) == 1, "the oldest was forgotten"
