@@ -3,6 +3,7 @@
     feed_every_way(StreamDecoder, body)                      the same events however the body is cut, or it fails
     ScriptedSource([b"data: ...", gate, ConnectionError()])  chunks, waits, failures; knows where it was closed
     FakeTool(get_weather, results=["rain", TimeoutError()])  a tool's schema, results of yours; knows what was called
+    await check_executor(MyExecutor)                         an executor of yours does what executors promise
 
 Nothing here is needed to use the library.
 """
@@ -16,9 +17,10 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import anyio
 import anyio.lowlevel
 
+from .testing_executors import check_executor
 from .tools import Binder, Effect, Tool, tool
 
-__all__ = ["Decoder", "FakeTool", "Gate", "ScriptedSource", "feed_every_way"]
+__all__ = ["Decoder", "FakeTool", "Gate", "ScriptedSource", "check_executor", "feed_every_way"]
 
 Out = TypeVar("Out", covariant=True)
 T = TypeVar("T")

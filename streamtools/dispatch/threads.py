@@ -25,11 +25,16 @@ def abandoned_threads() -> int:
 
 
 class ThreadCall:
-    """One call of a sync tool in a thread."""
+    """One call of a sync tool in a thread.
 
-    def __init__(self) -> None:
+    Args:
+        late: called in the thread when the tool ends after it was given up.
+    """
+
+    def __init__(self, late: Callable[[], None] | None = None) -> None:
         self.abandoned = False
         """Nobody waits for it any more; its result and its progress go nowhere."""
+        self._late = late
         self._running = False
 
     async def run(self, function: Callable[[], Any]) -> Any:
@@ -52,6 +57,8 @@ class ThreadCall:
                 self._running = False
                 if self.abandoned:
                     _abandoned -= 1
+            if self.abandoned and self._late is not None:
+                self._late()
 
     def give_up(self) -> bool:
         """Stop caring. True if the tool is still running; it counts as abandoned until it ends."""

@@ -1,0 +1,58 @@
+"""A tool as ``module:qualname``, for processes that have to find it by themselves, and back."""
+
+from __future__ import annotations
+
+import importlib
+from functools import reduce
+from typing import Any
+
+from ...errors import ToolDefinitionError
+from ...tools import AnyTool, Tool, tool
+from ...tools.exported import Exported
+
+__all__ = ["reference_of", "resolved"]
+
+
+def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
+    """Where a worker finds the tool, and the tool.
+
+    Args:
+        given: a tool or function that its module knows by its name, or the ``module:qualname`` of one.
+
+    Raises:
+        ToolDefinitionError: its module does not know it by that name; or it is in ``__main__``, which a worker cannot
+            import.
+    """
+    if isinstance(given, str):
+        found = resolved(given)
+        return given, found
+    if isinstance(given, Exported):
+        raise TypeError(f"give the executor the tool {given.name!r} itself; what the model sends is decoded before")
+    made = given if isinstance(given, Tool) else tool()(given)
+    reference = f"{getattr(made.fn, '__module__', '')}:{getattr(made.fn, '__qualname__', '')}"
+    if resolved(reference).fingerprint != made.fingerprint:
+        raise _refused(reference, "there is another tool under that name", made.name)
+    return reference, made
+
+
+def resolved(reference: str) -> Tool[..., Any]:
+    """The tool that ``module:qualname`` means.
+
+    Raises:
+        ToolDefinitionError: there is none.
+    """
+    module, _, path = reference.partition(":")
+    if module == "__main__":
+        raise _refused(reference, "a worker cannot import __main__; move the tool into a module")
+    if "<" in path or not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
+        raise _refused(reference, "a worker finds tools by their module's names only; define it at the module's top")
+    try:
+        found: Any = reduce(getattr, path.split("."), importlib.import_module(module))
+    except Exception as error:  # the module is code of the user's
+        raise _refused(reference, f"cannot be imported ({type(error).__name__})") from error
+    return found if isinstance(found, Tool) else tool()(found)
+
+
+def _refused(reference: str, why: str, name: str | None = None) -> ToolDefinitionError:
+    text = f"tool {reference!r}: {why}; or pass its place as 'module:name'"
+    return ToolDefinitionError(text, tool=name or reference)

@@ -1,0 +1,83 @@
+"""What a tool returned, as JSON bytes and back: for workers in other processes, and for what a store keeps.
+
+In: a value that JSON can say, or a `ToolResult`. Out: bytes; and from them the value as plain JSON, or an equal
+`ToolResult`. What JSON has no word for comes back as what JSON makes of it: a model or dataclass as a dict, bytes as
+base64 text, a tuple as a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from .. import errors
+from ..content import Block, Media, Opaque, Text, ToolResult
+from ..errors import ToolError, ToolFailed
+
+__all__ = ["decode_error", "decode_result", "encode_error", "encode_result"]
+
+_BLOCKS: Mapping[str, Any] = {"text": Text, "media": Media, "opaque": Opaque}
+_NAMES = {kind: name for name, kind in _BLOCKS.items()}
+
+
+def encode_result(value: Any) -> bytes:
+    """A tool's value as bytes.
+
+    Raises:
+        ToolFailed: JSON cannot say it.
+    """
+    if isinstance(value, ToolResult):
+        said: dict[str, Any] = {
+            "blocks": [[_NAMES[type(block)], asdict(block)] for block in value.blocks],
+            "value": value.value,
+            "is_error": value.is_error,
+            "native": value.native,
+            "display": value.display,
+        }
+        return _json({"result": said}, value)
+    return _json({"value": value}, value)
+
+
+def decode_result(data: bytes) -> Any:
+    """The value that `encode_result` has written.
+
+    Raises:
+        ValueError: it has not written this.
+    """
+    said = from_json(data)
+    if "result" not in said:
+        return said["value"]
+    fields = said["result"]
+    blocks: list[Block] = [_BLOCKS[name](**given) for name, given in fields.pop("blocks")]
+    return ToolResult(blocks=blocks, **fields)
+
+
+def encode_error(tool: str, error: BaseException) -> dict[str, str]:
+    """A failure as the model may read it: the text of a `ToolError`, of anything else only the type."""
+    if not isinstance(error, ToolError):
+        return {"kind": "ToolFailed", "text": f"the tool {tool} raised {type(error).__name__}"}
+    try:
+        text = str(error)
+    except Exception:  # a subclass of the user's
+        text = f"the tool {tool} raised {type(error).__name__}"
+    return {"kind": type(error).__name__, "text": text}
+
+
+def decode_error(said: Mapping[str, str]) -> ToolError:
+    """The failure that `encode_error` has written. Classes of ours keep their type where their text makes them, and all
+    others are `ToolFailed`."""
+    kind = getattr(errors, said["kind"], ToolFailed)
+    ours = isinstance(kind, type) and issubclass(kind, ToolError) and kind.__init__ is ToolError.__init__
+    failure: ToolError = kind(said["text"]) if ours else ToolFailed(said["text"])
+    return failure
+
+
+def _json(said: Mapping[str, Any], value: Any) -> bytes:
+    try:
+        return to_json(said, bytes_mode="base64", inf_nan_mode="null")
+    except Exception as error:  # the value's own code runs here: serialisers, properties, generators
+        message = f"the tool returned a {type(value).__name__}, which cannot be written as JSON"
+        raise ToolFailed(message) from error

@@ -1,0 +1,193 @@
+"""What has become of calls that must not happen twice: claimed before they run, kept with their result afterwards.
+
+    claim(key, fingerprint)     Claimed: run it now. Recorded: it has run, here is its result. Unknown: it was begun,
+                                and its end is not known
+    complete(key, result)       it has run to its end
+    release(key)                it is known not to have run: the key is free again
+
+A claim that is never completed stays, also over a restart: that is how a call whose process died in the middle is
+told from one that was never made. A person who has found out what became of it says so by `complete` or `release`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from anyio.lowlevel import checkpoint
+
+from ..errors import LocalProtocolError, ToolNotStarted
+
+__all__ = [
+    "Claim",
+    "Claimed",
+    "IdempotencyStore",
+    "MemoryStore",
+    "Recorded",
+    "Unknown",
+    "call_fingerprint",
+]
+
+MAX_KEY_CHARS = 1024  # three ids of at most 256 bytes, and room
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The key was free and is the caller's now: run the call, then `complete` or `release` it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The call has run to its end before."""
+
+    result: bytes | None = field(repr=False)
+    """What `complete` was given; None if that was larger than the store keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The call was begun before, and its end is not known: it runs now, or whoever ran it is gone."""
+
+    claimed_at: float
+    """When, in seconds since 1970."""
+
+
+Claim: TypeAlias = Claimed | Recorded | Unknown
+
+
+class IdempotencyStore(Protocol):
+    """Keeps claims and results. `MemoryStore` forgets them with the process, `SqliteStore` does not."""
+
+    async def claim(self, key: str, fingerprint: str, /) -> Claim:
+        """Claim a key for the call with this fingerprint; of several who ask at once, one gets `Claimed`.
+
+        Raises:
+            ToolNotStarted: the key is that of another call, or the store has no room.
+        """
+        ...
+
+    async def complete(self, key: str, result: bytes, /) -> None:
+        """Keep the result of a claimed call.
+
+        Raises:
+            LocalProtocolError: the key is not claimed, or is completed already.
+        """
+        ...
+
+    async def release(self, key: str, /) -> None:
+        """Give a claimed key back: its call has not run. A key that is not claimed is left as it is."""
+        ...
+
+
+def call_fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A hash of the tool's name and the arguments as plain JSON; the order of keys does not enter.
+
+    Raises:
+        ValueError: the arguments are no plain JSON.
+    """
+    try:
+        said = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError):  # its text quotes the value
+        raise ValueError(f"the arguments of {tool} are no plain JSON, so they have no fingerprint") from None
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+class MemoryStore:
+    """An `IdempotencyStore` for one process and one event loop.
+
+    Args:
+        max_entries: how many keys are kept. Beyond it the completed one that was claimed first is forgotten, and its
+            call would run again; if none is completed, a claim is refused.
+        max_result_bytes: how large a kept result may be. Of a larger one only that it was there is kept.
+    """
+
+    def __init__(self, *, max_entries: int = 10_000, max_result_bytes: int = 1 << 20) -> None:
+        self._max_entries = checked_bound("max_entries", max_entries)
+        self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
+        self._entries: dict[str, _Entry] = {}
+
+    async def claim(self, key: str, fingerprint: str, /) -> Claim:
+        """See `IdempotencyStore`."""
+        await checkpoint()
+        checked_key(key)
+        entry = self._entries.get(key)
+        if entry is not None:
+            return claim_of(key, fingerprint, entry.fingerprint, entry.claimed_at, entry.completed, entry.result)
+        if len(self._entries) >= self._max_entries:
+            self._forget_one()
+        self._entries[key] = _Entry(fingerprint, time.time())
+        return Claimed()
+
+    async def complete(self, key: str, result: bytes, /) -> None:
+        """See `IdempotencyStore`."""
+        entry = self._entries.get(key)
+        if entry is None or entry.completed:
+            raise not_claimed(key)
+        entry.completed = True
+        entry.result = result if len(result) <= self._max_result_bytes else None
+
+    async def release(self, key: str, /) -> None:
+        """See `IdempotencyStore`."""
+        entry = self._entries.get(key)
+        if entry is not None and not entry.completed:
+            del self._entries[key]
+
+    def _forget_one(self) -> None:
+        oldest = next((key for key, entry in self._entries.items() if entry.completed), None)
+        if oldest is None:
+            raise no_room(self._max_entries)
+        del self._entries[oldest]
+
+
+@dataclass(slots=True)
+class _Entry:
+    fingerprint: str
+    claimed_at: float
+    completed: bool = False
+    result: bytes | None = None
+
+
+# -- what every store says in the same words --
+
+
+def claim_of(
+    key: str, fingerprint: str, known: str, claimed_at: float, completed: bool, result: bytes | None
+) -> Recorded | Unknown:
+    """What a key that is there already means for a call.
+
+    Raises:
+        ToolNotStarted: the key is that of another call.
+    """
+    if fingerprint != known:
+        raise ToolNotStarted(f"not run: the idempotency key {key!r} belongs to a call with another tool or arguments")
+    return Recorded(result) if completed else Unknown(claimed_at)
+
+
+def checked_key(key: str) -> None:
+    """Refuse what is no key."""
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS:
+        raise ValueError(f"an idempotency key is a text of 1 to {MAX_KEY_CHARS} characters")
+
+
+def checked_bound(name: str, value: int) -> int:
+    """Refuse what is no bound."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}={value!r}: must be an integer greater than 0")
+    return value
+
+
+def no_room(max_entries: int) -> ToolNotStarted:
+    """The error for a store that is full of claims."""
+    return ToolNotStarted(
+        f"not run: the store holds max_entries={max_entries} calls whose end is not known; "
+        "complete or release those that somebody has looked into"
+    )
+
+
+def not_claimed(key: str) -> LocalProtocolError:
+    """The error for a result without a claim."""
+    return LocalProtocolError(f"complete({key!r}): the key is not claimed; claim it before the call runs")
