@@ -1,0 +1,199 @@
+"""A pipeline as an ASGI response: server-sent events out, a client that has gone noticed while the tools run.
+
+Theory of operation. The response enters the pipeline in its own ``__call__``, so that its scopes live in the frame of
+the task that serves the request; a generator in a framework's streaming response would be left open in the middle of
+them. Inside the block one task waits for ``http.disconnect`` while the other writes. Whatever ends the writing leaves
+the block, which cancels and awaits the calls and closes the source.
+
+Specification: https://asgi.readthedocs.io/en/latest/specs/www.html
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, TypeAlias
+
+import anyio
+from anyio import CancelScope, create_task_group
+
+from ..errors import LocalProtocolError, StreamError
+from ..events import Event
+from ..pipeline import Pipeline
+from ..turn import Turn
+from .encoding import HEARTBEAT, Encode, encode_event, error_frame, frame
+
+__all__ = ["EventStreamResponse"]
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache, no-transform",  # compression that a proxy adds would hold events back
+    "x-accel-buffering": "no",  # https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_buffering
+}
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # https://www.rfc-editor.org/rfc/rfc9110#name-tokens
+_AFTER_S = 30.0  # that `after` may take; it is shielded, so that it needs an end
+
+
+class EventStreamResponse:
+    """An ASGI application that answers one request with the events of one pipeline.
+
+        async def chat(request):  # an endpoint of Starlette's
+            return EventStreamResponse(pipeline(await ask(request), tools=[get_weather]))
+
+    Each event is a server-sent event with its ``seq`` as ``id``. When the client goes, the calls are cancelled and the
+    source is closed. A stream that fails ends with an event ``error`` that holds its ``kind``; an error that is no
+    `StreamError` (of your source, stage or `encode`) is then raised to the server as well, which logs it.
+
+    Args:
+        pipeline: made for this request, not entered.
+        encode: what is sent of each event; by default `encode_event`, which tells no arguments and no results.
+        after: is awaited with the turn when nothing runs any more, also when the client has gone: store the history
+            here. It is cancelled after 30 seconds.
+        status: of the response.
+        headers: more headers, or others in place of the three that keep proxies from holding events back.
+        heartbeat: seconds of silence after which a comment is sent. None: never.
+        send_timeout: seconds that a client may take to make room; then it counts as gone. None: no limit.
+
+    Raises:
+        TypeError: `pipeline` is something else; the message says what to pass.
+        ValueError: a header or a time cannot be used.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        encode: Encode = encode_event,
+        after: Callable[[Turn], Awaitable[object]] | None = None,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        heartbeat: float | None = 15.0,
+        send_timeout: float | None = 60.0,
+    ) -> None:
+        if not isinstance(pipeline, Pipeline):
+            raise TypeError(
+                f"EventStreamResponse takes a pipeline that is not entered, not {type(pipeline).__name__}; "
+                "write EventStreamResponse(pipeline(stream, tools=[...]))"
+            )
+        self._pipeline = pipeline
+        self._encode = encode
+        self._after = after
+        self._status = status
+        self._headers = _checked(headers or {})
+        self._heartbeat_s = _seconds("heartbeat", heartbeat)
+        self._send_timeout_s = _seconds("send_timeout", send_timeout)
+        self._called = False
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer the request."""
+        if scope["type"] != "http":
+            raise LocalProtocolError(f"EventStreamResponse answers requests of type http, not {scope['type']}")
+        if self._called:
+            raise LocalProtocolError("an EventStreamResponse answers one request; make a new one for the next")
+        self._called = True
+        entered, failure = False, None
+        try:
+            async with self._pipeline as events, create_task_group() as tasks:
+                entered = True
+                tasks.start_soon(_until_disconnect, receive, tasks.cancel_scope)
+                failure = await self._answer(events, send)  # not raised here: the group would wrap it
+                tasks.cancel_scope.cancel()
+            if failure is not None and not isinstance(failure, StreamError):
+                raise failure
+        finally:
+            if entered and self._after is not None:
+                with anyio.fail_after(_AFTER_S, shield=True):
+                    await self._after(self._pipeline.turn)
+
+    async def _answer(self, events: Pipeline, send: Send) -> Exception | None:
+        """Send it all; returns what went wrong. That the client has gone is nothing wrong."""
+        failure: Exception | None = None
+        try:
+            await self._send(send, {"type": "http.response.start", "status": self._status, "headers": self._headers})
+            try:
+                await self._write(events, send)
+            except _NotSentError:
+                raise
+            except Exception as error:
+                failure = error
+                await self._send_body(send, error_frame(events.turn.error or error))
+            await self._send_body(send, b"", more=False)
+        except _NotSentError as unsent:
+            return failure or unsent.fault
+        return failure
+
+    async def _write(self, events: Pipeline, send: Send) -> None:
+        due = anyio.current_time() + self._heartbeat_s
+        while True:
+            event: Event | None = None
+            with anyio.move_on_after(due - anyio.current_time()) as silence:
+                event = await anext(events, None)
+            if event is None and not silence.cancelled_caught:
+                return
+            piece = None if event is None else self._piece(event)
+            if piece is None:
+                if anyio.current_time() < due:  # also between events of which nothing is sent
+                    continue
+                piece = HEARTBEAT
+            await self._send_body(send, piece)
+            due = anyio.current_time() + self._heartbeat_s
+
+    def _piece(self, event: Event) -> bytes | None:
+        told = self._encode(event)
+        return None if told is None else frame(told, id=event.seq)
+
+    async def _send_body(self, send: Send, body: bytes, *, more: bool = True) -> None:
+        await self._send(send, {"type": "http.response.body", "body": body, "more_body": more})
+
+    async def _send(self, send: Send, message: Message) -> None:
+        """Send, and wait until the client has made room.
+
+        Raises:
+            _NotSentError: the client has gone, or the server fails.
+        """
+        try:
+            with anyio.fail_after(self._send_timeout_s):
+                await send(message)
+        except Exception as error:
+            raise _NotSentError(error) from error
+
+
+class _NotSentError(Exception):
+    """Nothing more can be sent."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        # By the specification an OSError says that the client has gone; a TimeoutError, ours, is one.
+        self.fault = None if isinstance(error, OSError) else error
+
+
+async def _until_disconnect(receive: Receive, writing: CancelScope) -> None:
+    """Wait until the client has gone; then stop writing. What it still sends of its request is dropped."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    writing.cancel()
+
+
+def _checked(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Names in lower case, as ASGI wants them; yours in place of ours."""
+    merged = dict(_HEADERS)
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a header")
+        if any(char in value for char in "\r\n\0"):
+            raise ValueError(f"the header {name} has a line end or a null, which would begin another header")
+        merged[name.lower()] = value
+    return [(name.encode("ascii"), value.encode("latin-1")) for name, value in merged.items()]
+
+
+def _seconds(name: str, value: float | None) -> float:
+    if value is None:
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise ValueError(f"{name}={value!r}: must be a number of seconds greater than 0, or None")
+    return float(value)

@@ -1,0 +1,83 @@
+"""What a browser is told of each event, and how server-sent events are written.
+
+Format: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import orjson
+
+from ..errors import StreamError
+from ..events import (
+    Event,
+    Observation,
+    RefusalDelta,
+    StepEnd,
+    StreamEnd,
+    TextDelta,
+    ToolCallStart,
+    ToolStarted,
+)
+
+__all__ = ["HEARTBEAT", "Encode", "encode_event", "error_frame", "frame"]
+
+Encode: TypeAlias = Callable[[Event], "tuple[str, Any] | None"]
+"""Says what is sent of an event: its name and data (text as it is, anything else as JSON), or None for nothing."""
+
+HEARTBEAT = b": \n\n"
+"""A comment: no event for the client, and a sign of life for whatever stands between."""
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+_TOLD: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
+    TextDelta: ("text_delta", ("text",)),
+    RefusalDelta: ("refusal_delta", ("text",)),
+    ToolCallStart: ("tool_call_start", ("call_id", "name")),
+    ToolStarted: ("tool_started", ("call_id", "tool_name")),
+    Observation: ("observation", ("call_id", "tool_name", "outcome")),
+    StreamEnd: ("stream_end", ("finish", "complete")),
+    StepEnd: ("step_end", ("outcome",)),
+}
+"""Name and fields of the events that are sent by default: no arguments, results, reasoning or error texts."""
+
+
+def encode_event(event: Event) -> tuple[str, dict[str, Any]] | None:
+    """The default of what is sent: the answer's text, which tools are called, and how each call ended.
+
+    No arguments, results, reasoning, error texts or provider state. Call it from a function of yours that adds some.
+
+    >>> encode_event(TextDelta("Hello"))
+    ('text_delta', {'text': 'Hello'})
+    """
+    told = _TOLD.get(type(event))
+    if told is None:
+        return None
+    name, fields = told
+    return name, {field: getattr(event, field) for field in fields}
+
+
+def frame(told: tuple[str, Any], *, id: int | None = None) -> bytes:
+    """One server-sent event of a name and its data.
+
+    Raises:
+        TypeError: it is no such pair, or the data cannot be written as JSON.
+        ValueError: the name is empty or has a line end, which would begin another field.
+    """
+    if not isinstance(told, tuple) or len(told) != 2:
+        raise TypeError(f"encode returns (name, data), or None to send nothing, not {type(told).__name__}")
+    name, data = told
+    if not isinstance(name, str) or not name or _LINE_END.search(name):
+        raise ValueError("encode returned a name that is no single line of text")
+    text = data if isinstance(data, str) else orjson.dumps(data).decode()
+    head = f"event: {name}\n" if id is None else f"event: {name}\nid: {id}\n"
+    lines = "".join(f"data: {line}\n" for line in _LINE_END.split(text))
+    return f"{head}{lines}\n".encode("utf-8", "replace")
+
+
+def error_frame(error: Exception) -> bytes:
+    """The last event of a stream that failed: which kind of failure, not its text, which may name hosts or accounts."""
+    return frame(("error", {"kind": error.kind if isinstance(error, StreamError) else "internal_error"}))
