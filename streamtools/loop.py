@@ -1,0 +1,229 @@
+"""Many steps as one run: ask the model, run its calls, send the results, until it answers.
+
+    async with trajectory(ask, messages, tools=[get_weather], target="openai.chat_completions") as run:
+        async for event in run:
+            ...
+    messages = run.messages
+
+You keep the request: `ask(messages, tools)` makes it and returns the stream. Each step is a `pipeline`, so all that
+holds for one holds here; the events of all steps come as one numbered run.
+
+Theory of operation. The steps live in one task group, which the block holds: a step is opened in it, read to its end,
+and closed, and no scope is entered or left while the consumer has the word. `messages` is made of what the steps have
+left behind, at any moment: also a step that was cut off in its middle gives a turn with one result for every call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Literal, TypeAlias
+
+from anyio import create_task_group
+from anyio.abc import TaskGroup
+
+from .errors import LocalProtocolError
+from .events import Event
+from .exports import Exports, export_all
+from .opened import OpenPipeline
+from .pipeline import pipeline
+from .tools import Tool
+from .trajectory import Trajectory
+from .turn import Turn
+
+__all__ = ["CallModel", "RunOutcome", "TrajectoryRun", "trajectory"]
+
+CallModel: TypeAlias = Callable[[list[Any], list[Any]], Any]
+"""Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
+``functionDeclarations``), returns the stream or an awaitable of it."""
+
+RunOutcome: TypeAlias = Literal["answered", "stopped", "max_steps", "error", "left"]
+"""``answered``: the model called nothing more. ``stopped``: `stop` said so. ``max_steps``: it would have gone on.
+``error``: a stream failed, or a request did. ``left``: the block was left before its end."""
+
+_CONTINUED = "pause"  # Anthropic's server tools: the same turn goes on when it is sent back
+
+
+def trajectory(
+    call_model: CallModel,
+    messages: Sequence[Any],
+    *,
+    tools: Iterable[Tool[..., Any] | Callable[..., Any]] | Exports = (),
+    target: str,
+    max_steps: int = 16,
+    stop: Callable[[Turn], bool] | None = None,
+    strict: bool | Literal["where_possible"] = False,
+    run: Trajectory | None = None,
+    **options: Any,
+) -> TrajectoryRun:
+    """Ask a model until it answers, running the calls that it makes on the way.
+
+    Args:
+        call_model: makes the request of each step; see `CallModel`. What it raises comes out of ``async for``.
+        messages: the history to begin with, in the target's own shape. It is not changed: see `TrajectoryRun.messages`.
+        tools: what the model may call; they are exported for `target` once, and what the export said otherwise is
+            turned back. Exports that were made already are taken as they are.
+        target: whose requests these are, one of `streamtools.wires.WIRES`.
+        max_steps: how often the model is asked at most.
+        stop: is given each turn that made calls, results included; True ends the run before the model is asked again.
+        strict: export the tools in their strict form.
+        run: the run that the steps belong to, with its observers; by default a new one.
+        options: for each step's `pipeline`: ``limits``, ``dispatch``, ``stages``, ``transforms``, ``dispatcher`` ...
+
+    Raises:
+        ExportError: the target is unknown, or cannot carry a tool.
+        TypeError: an option is none of `pipeline`'s, or is the run's own.
+        ValueError: `max_steps` is less than 1.
+    """
+    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
+        raise ValueError(f"max_steps={max_steps!r}: must be an integer greater than 0")
+    if not callable(call_model):
+        raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
+    known = inspect.signature(pipeline).parameters.keys() - {"stream", "tools", "trajectory", "observers"}
+    if unknown := sorted(options.keys() - known):
+        raise TypeError(f"trajectory has no option {unknown[0]!r}; the pipeline's are {', '.join(sorted(known))}")
+    exports = tools if isinstance(tools, Exports) else export_all(tools, target, strict=strict)
+    options.setdefault("wire", target)
+    return TrajectoryRun(
+        call_model,
+        messages,
+        exports=exports,
+        target=target,
+        max_steps=max_steps,
+        stop=stop,
+        run=Trajectory() if run is None else run,
+        options=options,
+    )
+
+
+class TrajectoryRun:
+    """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at what came of it."""
+
+    def __init__(
+        self,
+        call_model: CallModel,
+        messages: Sequence[Any],
+        *,
+        exports: Exports,
+        target: str,
+        max_steps: int,
+        stop: Callable[[Turn], bool] | None,
+        run: Trajectory,
+        options: dict[str, Any],
+    ) -> None:
+        self.run = run
+        """What the steps have in common: id, numbering, observers."""
+        self.outcome: RunOutcome | None = None
+        """How the run ended; None while it goes on."""
+        self.turns: tuple[Turn, ...] = ()
+        """The turns of the steps that are over, in order."""
+        self._call_model = call_model
+        self._begun_with = list(messages)
+        self._exports = exports
+        self._target = target
+        self._max_steps = max_steps
+        self._stop = stop
+        self._options = options
+        self._group: TaskGroup | None = None
+        self._entered = False
+        self._events: OpenPipeline | None = None
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn of the step that goes on, else of the last one; None before the first."""
+        if self._events is not None:
+            return self._events.turn
+        return self.turns[-1] if self.turns else None
+
+    @property
+    def messages(self) -> list[Any]:
+        """The history up to here, in the target's shape: what it began with, and each turn with its results.
+
+        A fresh list, sendable at any moment after the block, and between two steps within it. In the middle of a step
+        its calls that run have the result that they were interrupted.
+        """
+        turns = self.turns if self._events is None else (*self.turns, self._events.turn)
+        return [*self._begun_with, *(message for turn in turns for message in turn.messages(self._target))]
+
+    async def __aenter__(self) -> TrajectoryRun:
+        if self._entered:
+            raise LocalProtocolError("a trajectory is entered once; make a new one for the next run")
+        self._entered = True
+        self._group = await create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        group, self._group = self._group, None
+        assert group is not None, "entered"
+        if self._events is not None:
+            # Left in the middle. The error of the body is not shown to the group, which would wrap it.
+            group.cancel_scope.cancel()
+        try:
+            await group.__aexit__(None, None, None)
+        finally:
+            self._keep()
+            if self.outcome is None:
+                self.outcome = "left"
+        return None
+
+    def __aiter__(self) -> TrajectoryRun:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._group is None:
+            raise TypeError(
+                "a trajectory is iterated inside its block; write:  async with trajectory(...) as run:  ..."
+            )
+        while self.outcome is None:
+            if self._events is None:
+                self._events = await self._begin(self._group)
+            try:
+                return await self._events.__anext__()
+            except StopAsyncIteration:
+                self._end_step()
+            except BaseException:
+                self.outcome = "error"
+                raise
+        raise StopAsyncIteration
+
+    async def finish(self) -> Turn:
+        """Let the run come to its end without looking at its events; returns the last turn.
+
+        Raises:
+            StreamError: a stream failed.
+        """
+        async for _ in self:
+            pass
+        turn = self.turn
+        assert turn is not None, "a run has a step"
+        return turn
+
+    async def _begin(self, group: TaskGroup) -> OpenPipeline:
+        try:
+            stream = self._call_model(self.messages, list(self._exports.payloads))
+            if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
+                stream = await stream
+            block = pipeline(stream, tools=self._exports, trajectory=self.run, **self._options)
+        except BaseException:
+            self.outcome = "error"
+            raise
+        return block.open(group)
+
+    def _end_step(self) -> None:
+        self._keep()
+        turn = self.turns[-1]
+        ours = any(call.kind != "server" for call in turn.calls)
+        if not ours and turn.finish != _CONTINUED:
+            self.outcome = "answered"
+        elif self._stop is not None and self._stop(turn):
+            self.outcome = "stopped"
+        elif len(self.turns) >= self._max_steps:
+            self.outcome = "max_steps"
+
+    def _keep(self) -> None:
+        """The step is over: what it amounted to stays."""
+        if self._events is not None:
+            self.turns, self._events = (*self.turns, self._events.turn), None

@@ -1,0 +1,194 @@
+"""A run of many steps: asked until it answers, bounded, stoppable anywhere, always with a history that can be sent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from streams import chat, hanging, stream
+
+from streamtools import Observation, StepStart, TextDelta, ToolStarted, Trajectory, tool
+from streamtools.errors import ExportError, LocalProtocolError, TruncatedStream
+from streamtools.history import lint
+from streamtools.loop import trajectory
+
+pytestmark = pytest.mark.anyio
+
+CHAT = "openai.chat_completions"
+ASKED = [{"role": "user", "content": "Twice 2, and twice of that?"}]
+
+
+@tool(effect="pure")
+async def double(n: int, note: str = "") -> int:
+    """Twice n."""
+    return 2 * n
+
+
+class Model:
+    """Answers with one body after the other, and remembers what it was asked."""
+
+    def __init__(self, *bodies: list[bytes]) -> None:
+        self.bodies = list(bodies)
+        self.asked: list[tuple[list[Any], list[Any]]] = []
+
+    async def __call__(self, messages: list[Any], tools: list[Any]) -> AsyncIterator[Any]:
+        await anyio.lowlevel.checkpoint()
+        self.asked.append((messages, tools))
+        return stream(self.bodies[len(self.asked) - 1])
+
+
+def calling(n: int, call_id: str = "c") -> list[bytes]:
+    return chat(calls=[(f"{call_id}{n}", "double", f'{{"n": {n}}}')])
+
+
+ANSWER = chat(["It is ", "8."], finish="stop")
+
+
+async def test_the_model_is_asked_until_it_answers() -> None:
+    model = Model(calling(2), calling(4), ANSWER)
+    async with trajectory(model, ASKED, tools=[double], target=CHAT) as run:
+        events = [event async for event in run]
+    assert (run.outcome, len(run.turns)) == ("answered", 3)
+    assert [event.value for event in events if isinstance(event, Observation)] == [4, 8]
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "It is 8."
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert [event.step for event in events if isinstance(event, StepStart)] == [0, 1, 2]
+    assert [len(messages) for messages, _ in model.asked] == [1, 3, 5]
+    assert model.asked[0][1][0]["function"]["name"] == "double"
+    assert lint(run.messages, CHAT) == []
+    assert run.messages[-1] == {"role": "assistant", "content": "It is 8."}
+    assert ASKED == [{"role": "user", "content": "Twice 2, and twice of that?"}]
+
+
+async def test_it_is_asked_so_often_and_no_oftener() -> None:
+    model = Model(*(calling(n) for n in range(5)))
+    async with trajectory(model, ASKED, tools=[double], target=CHAT, max_steps=3) as run:
+        assert (await run.finish()).observations[0].value == 4
+    assert (run.outcome, len(model.asked)) == ("max_steps", 3)
+    assert lint(run.messages, CHAT) == []
+
+
+async def test_a_condition_of_ones_own_ends_it_before_the_model_is_asked_again() -> None:
+    model = Model(calling(2), calling(4), ANSWER)
+    async with trajectory(
+        model, ASKED, tools=[double], target=CHAT, stop=lambda turn: turn.observations[0].value == 8
+    ) as run:
+        await run.finish()
+    assert (run.outcome, len(model.asked)) == ("stopped", 2)
+    assert run.messages[-1]["content"] == "8"
+
+
+async def test_what_a_strict_export_says_otherwise_is_turned_back() -> None:
+    model = Model(chat(calls=[("c1", "double", '{"n": 2, "note": null}')]), ANSWER)
+    async with trajectory(model, ASKED, tools=[double], target=CHAT, strict=True) as run:
+        await run.finish()
+    assert model.asked[0][1][0]["function"]["strict"] is True
+    assert run.turns[0].observations[0].outcome == "ok"
+
+
+async def test_a_stream_that_breaks_is_raised_and_leaves_a_history_that_can_be_sent() -> None:
+    model = Model(calling(2), chat(["It is"], finish=None))
+    run = trajectory(model, ASKED, tools=[double], target=CHAT)
+    async with run:
+        with pytest.raises(TruncatedStream):
+            await run.finish()
+        assert [event async for event in run] == []
+    assert (run.outcome, len(run.turns)) == ("error", 2)
+    assert lint(run.messages, CHAT) == []
+    assert run.messages[-1]["content"] == "It is"
+
+
+async def test_an_error_of_the_request_comes_out_as_it_is() -> None:
+    async def fails(messages: list[Any], tools: list[Any]) -> Any:
+        raise OSError("no route")
+
+    run = trajectory(fails, ASKED, target=CHAT)
+    with pytest.raises(OSError, match="no route"):
+        async with run:
+            await run.finish()
+    assert (run.outcome, run.messages, run.turn) == ("error", ASKED, None)
+
+
+@pytest.mark.parametrize("at", range(12))
+async def test_it_may_be_left_at_any_event(at: int) -> None:
+    model = Model(calling(2), calling(4), ANSWER)
+    seen = 0
+    async with trajectory(model, ASKED, tools=[double], target=CHAT) as run:
+        async for _ in run:
+            seen += 1
+            if seen > at:
+                break
+    assert run.outcome == "left"
+    assert lint(run.messages, CHAT, last=True) == []
+    for turn in run.turns:
+        assert [o.call_id for o in turn.observations] == [call.call_id for call in turn.calls]
+
+
+async def test_leaving_while_a_tool_runs_cancels_it_and_the_history_says_so() -> None:
+    @tool(effect="pure")
+    async def wait(n: int) -> str:
+        """Wait for ever."""
+        await anyio.sleep_forever()
+        return "never"
+
+    def ask(messages: list[Any], tools: list[Any]) -> Any:
+        return hanging(chat(calls=[("c1", "wait", '{"n": 1}')])[:-2] + chat(calls=[("c1", "wait", '{"n": 1}')])[-2:])
+
+    with anyio.fail_after(5):
+        async with trajectory(ask, ASKED, tools=[wait], target=CHAT) as run:
+            async for event in run:
+                if isinstance(event, ToolStarted):
+                    assert lint(run.messages, CHAT, last=True) == []  # also in the middle
+                    break
+    assert run.turns[0].observations[0].outcome == "cancelled"
+    assert lint(run.messages, CHAT, last=True) == []
+
+
+async def test_a_cancellation_from_outside_leaves_a_history_that_can_be_sent() -> None:
+    run = trajectory(Model(calling(2), calling(4), ANSWER), ASKED, tools=[double], target=CHAT)
+    with anyio.CancelScope() as scope:
+        async with run:
+            async for event in run:
+                if isinstance(event, Observation) and event.step == 1:
+                    scope.cancel()
+    assert scope.cancelled_caught
+    assert lint(run.messages, CHAT, last=True) == []
+
+
+async def test_an_error_of_the_body_leaves_the_block_unwrapped() -> None:
+    with pytest.raises(KeyError):
+        async with trajectory(Model(calling(2), ANSWER), ASKED, tools=[double], target=CHAT) as run:
+            async for _ in run:
+                raise KeyError("mine")
+    assert run.outcome == "left"
+
+
+async def test_a_run_of_ones_own_brings_its_observers_and_its_id() -> None:
+    mine = Trajectory(run_id="mine", observers=())
+    async with trajectory(Model(ANSWER), ASKED, target=CHAT, run=mine) as run:
+        events = [event async for event in run]
+    assert isinstance(events[0], StepStart)
+    assert (events[0].run_id, run.run) == ("mine", mine)
+
+
+async def test_misuse_says_what_to_write() -> None:
+    run = trajectory(Model(ANSWER), ASKED, target=CHAT)
+    with pytest.raises(TypeError, match="async with trajectory"):
+        await anext(run)
+    async with run:
+        await run.finish()
+    with pytest.raises(LocalProtocolError, match="entered once"):
+        async with run:
+            raise AssertionError("it is not entered")
+    with pytest.raises(TypeError, match="no option 'temperature'"):
+        trajectory(Model(ANSWER), ASKED, target=CHAT, temperature=1)
+    with pytest.raises(TypeError, match="not str"):
+        trajectory("gpt", ASKED, target=CHAT)  # type: ignore[arg-type]
+    with pytest.raises(ExportError, match="unknown export target"):
+        trajectory(Model(ANSWER), ASKED, tools=[double], target="morse")
+    for wrong in (0, True, 1.5):
+        with pytest.raises(ValueError, match="max_steps"):
+            trajectory(Model(ANSWER), ASKED, target=CHAT, max_steps=wrong)  # type: ignore[arg-type]
