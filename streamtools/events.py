@@ -335,8 +335,8 @@ class Observation(CausedEvent):
     tool_name: str = field(kw_only=True)
     outcome: Outcome = field(kw_only=True)
     """``ok``; ``failed``: the tool raised; ``invalid``: bad arguments; ``unknown_tool``; ``truncated``: the arguments
-    were cut; ``denied``: not approved; ``timed_out``; ``cancelled``; ``skipped``: complete, but the turn ended in a
-    way that lets nothing start; ``unknown``: it was handed over and may or may not have run."""
+    were cut; ``denied``: not approved, or repeated too often; ``timed_out``; ``cancelled``; ``skipped``: complete, but
+    the turn ended in a way that lets nothing start; ``unknown``: it was handed over and may or may not have run."""
     value: Any = field(default=None, repr=False, kw_only=True)
     """What the tool returned, as Python made it; None unless the outcome is ``ok``."""
     error: ToolError | None = field(default=None, kw_only=True)
