@@ -194,7 +194,7 @@ def is_gone(pid: int) -> bool:
     """Whether there is no such process, or only what is left of it until its parent asks."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between the opening and the reading
         return True
 
 
