@@ -40,7 +40,7 @@ CallModel: TypeAlias = Callable[[list[Any], list[Any]], Any]
 
 RunOutcome: TypeAlias = Literal["answered", "stopped", "max_steps", "error", "left"]
 """``answered``: the model called nothing more. ``stopped``: `stop` said so. ``max_steps``: it would have gone on.
-``error``: a stream failed, or a request did. ``left``: the block was left before its end."""
+``error``: a stream failed, or a request, or `stop`. ``left``: the block was left or cancelled before its end."""
 
 _CONTINUED = "pause"  # Anthropic's server tools: the same turn goes on when it is sent back
 
@@ -183,10 +183,11 @@ class TrajectoryRun:
             try:
                 return await self._events.__anext__()
             except StopAsyncIteration:
-                self._end_step()
-            except BaseException:
+                self._keep()
+            except Exception:
                 self.outcome = "error"
                 raise
+            self._decide(self.turns[-1])
         raise StopAsyncIteration
 
     async def finish(self) -> Turn:
@@ -207,21 +208,27 @@ class TrajectoryRun:
             if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
                 stream = await stream
             block = pipeline(stream, tools=self._exports, trajectory=self.run, **self._options)
-        except BaseException:
+        except Exception:
             self.outcome = "error"
             raise
         return block.open(group)
 
-    def _end_step(self) -> None:
-        self._keep()
-        turn = self.turns[-1]
+    def _decide(self, turn: Turn) -> None:
+        """Whether the model is asked again."""
         ours = any(call.kind != "server" for call in turn.calls)
         if not ours and turn.finish != _CONTINUED:
             self.outcome = "answered"
-        elif self._stop is not None and self._stop(turn):
+        elif self._stopped_by(turn):
             self.outcome = "stopped"
         elif len(self.turns) >= self._max_steps:
             self.outcome = "max_steps"
+
+    def _stopped_by(self, turn: Turn) -> bool:
+        try:
+            return self._stop is not None and self._stop(turn)
+        except Exception:
+            self.outcome = "error"
+            raise
 
     def _keep(self) -> None:
         """The step is over: what it amounted to stays."""

@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 from streams import chat, hanging, stream
 
-from streamtools import Observation, StepStart, TextDelta, ToolStarted, Trajectory, tool
+from streamtools import Observation, StepStart, TextDelta, ToolStarted, Trajectory, Turn, tool
 from streamtools.errors import ExportError, LocalProtocolError, TruncatedStream
 from streamtools.history import lint
 from streamtools.loop import trajectory
@@ -155,7 +155,34 @@ async def test_a_cancellation_from_outside_leaves_a_history_that_can_be_sent() -
                 if isinstance(event, Observation) and event.step == 1:
                     scope.cancel()
     assert scope.cancelled_caught
+    assert run.outcome == "left"
     assert lint(run.messages, CHAT, last=True) == []
+
+
+async def test_a_cancellation_while_the_request_is_made_is_no_error_of_the_run() -> None:
+    async def waits(messages: list[Any], tools: list[Any]) -> Any:
+        await anyio.sleep_forever()
+
+    run = trajectory(waits, ASKED, target=CHAT)
+    with anyio.move_on_after(0) as scope:
+        async with run:
+            await run.finish()
+    assert scope.cancelled_caught
+    assert (run.outcome, run.messages) == ("left", ASKED)
+
+
+async def test_a_condition_that_fails_ends_the_run_and_no_model_is_asked_again() -> None:
+    def fails(turn: Turn) -> bool:
+        raise KeyError("mine")
+
+    model = Model(calling(2), ANSWER)
+    run = trajectory(model, ASKED, tools=[double], target=CHAT, stop=fails)
+    async with run:
+        with pytest.raises(KeyError, match="mine"):
+            await run.finish()
+        assert [event async for event in run] == []
+    assert (run.outcome, len(model.asked)) == ("error", 1)
+    assert lint(run.messages, CHAT) == []
 
 
 async def test_an_error_of_the_body_leaves_the_block_unwrapped() -> None:
