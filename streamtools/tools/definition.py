@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, TypeAlias, TypedDict, Unpack, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
@@ -33,6 +33,18 @@ retried, follows from it."""
 
 ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
 """What a call works on: the name of an argument, or a function of the validated arguments by name."""
+
+
+class RunOptions(TypedDict, total=False):
+    """How the calls of a tool are run; each is told of at `tool`."""
+
+    effect: Effect
+    timeout: float | None
+    max_concurrency: int | None
+    conflict_key: ConflictKey | None
+    exclusive: bool
+    retries: int
+    retry_delay_s: float
 
 
 @dataclass(slots=True)
@@ -138,13 +150,6 @@ class Tool(Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         owner: str | None = None,
-        effect: Effect = "once",
-        timeout: float | None = None,
-        max_concurrency: int | None = None,
-        conflict_key: ConflictKey | None = None,
-        exclusive: bool = False,
-        retries: int = 0,
-        retry_delay_s: float = 0.5,
         takes: Takes = "keywords",
         schema_source: SchemaSource = "hand_written",
         output_schema: Mapping[str, Any] | None = None,
@@ -154,6 +159,7 @@ class Tool(Generic[P, R]):
         check: Check | None = None,
         coerce: Coerce = "lax",
         limits: Limits = Limits(),
+        **running: Unpack[RunOptions],
     ) -> Tool[..., Any]:
         """A tool with a schema that was not derived of its function: written by hand, or fetched over a protocol.
 
@@ -167,8 +173,6 @@ class Tool(Generic[P, R]):
             name: the tool's name; by default the function's.
             description: what the model reads; by default the prose of the function's docstring. ``""`` for none.
             owner: who answers for the schema.
-            effect: what a second run of the same call does.
-            timeout, max_concurrency, conflict_key, exclusive, retries, retry_delay_s: see `tool`.
             takes: ``keywords`` calls ``fn(**arguments)``; ``mapping`` calls ``fn(arguments)``, with one dict.
             schema_source: for the record of each call.
             output_schema: JSON Schema of what the function returns.
@@ -180,6 +184,8 @@ class Tool(Generic[P, R]):
             coerce: ``lax`` decodes a string that holds the JSON text of an array or object where the schema wants one
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
+            running: ``effect``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``, ``retries`` and
+                ``retry_delay_s``, as in `tool`.
 
         Raises:
             SchemaError: the schema is none, refers to another document, or exceeds a limit.
@@ -187,17 +193,7 @@ class Tool(Generic[P, R]):
         """
         from .making import Options, of_schema  # which makes Tools
 
-        options = Options(
-            name=name,
-            effect=effect,
-            timeout=timeout,
-            max_concurrency=max_concurrency,
-            conflict_key=conflict_key,
-            exclusive=exclusive,
-            retries=retries,
-            retry_delay_s=retry_delay_s,
-            coerce=coerce,
-        )
+        options = Options(name=name, coerce=coerce, **running)
         return of_schema(
             fn,
             schema,
@@ -221,16 +217,10 @@ class Tool(Generic[P, R]):
         *,
         name: str | None = None,
         description: str | None = None,
-        effect: Effect = "once",
-        timeout: float | None = None,
-        max_concurrency: int | None = None,
-        conflict_key: ConflictKey | None = None,
-        exclusive: bool = False,
-        retries: int = 0,
-        retry_delay_s: float = 0.5,
         coerce: Coerce = "lax",
         title: str | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
+        **running: Unpack[RunOptions],
     ) -> Tool[..., Any]:
         """A tool whose arguments are the fields of a model, which the function takes as a whole.
 
@@ -239,11 +229,11 @@ class Tool(Generic[P, R]):
             fn: the function, sync or async; its one parameter, injected ones aside, gets the instance.
             name: the tool's name; by default the function's.
             description: what the model reads; by default the function's docstring, else the model's.
-            effect: what a second run of the same call does.
-            timeout, max_concurrency, conflict_key, exclusive, retries, retry_delay_s: see `tool`.
             coerce: see `tool`.
             title: a name for people.
             annotations: hints in MCP's words.
+            running: ``effect``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``, ``retries`` and
+                ``retry_delay_s``, as in `tool`.
 
         Raises:
             ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its
@@ -251,17 +241,7 @@ class Tool(Generic[P, R]):
         """
         from .making import Options, of_model  # which makes Tools
 
-        options = Options(
-            name=name,
-            effect=effect,
-            timeout=timeout,
-            max_concurrency=max_concurrency,
-            conflict_key=conflict_key,
-            exclusive=exclusive,
-            retries=retries,
-            retry_delay_s=retry_delay_s,
-            coerce=coerce,
-        )
+        options = Options(name=name, coerce=coerce, **running)
         return of_model(model, fn, options, description=description, title=title, annotations=annotations)
 
     def check(self) -> list[str]:
