@@ -1,15 +1,16 @@
-"""What results and prompts hold beside text: data URLs, and the text that stands for it all."""
+"""What results and prompts hold beside text: data URLs, texts that stand for it, and blocks as an API wants them."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from ..content import Block, Media, Text
 
-__all__ = ["data_url", "decoded", "encoded", "read_data_url", "text_of"]
+__all__ = ["data_url", "decoded", "encoded", "read_data_url", "text_of", "written"]
 
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?:;[^,;]*)*?(?P<base64>;base64)?,", re.IGNORECASE)
 
@@ -52,3 +53,29 @@ def text_of(blocks: Iterable[Block]) -> str:
         if isinstance(block, (Text, Media))
     )
     return "\n".join(texts)
+
+
+def written(
+    blocks: Iterable[Block],
+    *,
+    own_wire: bool = True,
+    text: Callable[[str], dict[str, Any]],
+    media: Callable[[Media], dict[str, Any] | None],
+) -> list[dict[str, Any]]:
+    """Blocks as an API takes them. What it does not take is a placeholder; blank text is left out.
+
+    Args:
+        blocks: what is to be told.
+        own_wire: what stands in a block's `state` was read from this API, and goes back as it is.
+        text: the API's form of a text.
+        media: its form of a picture or file; None if it has none.
+    """
+    found: list[dict[str, Any]] = []
+    for block in blocks:
+        if own_wire and block.state is not None:
+            found.append(dict(block.state))
+        elif isinstance(block, Media):
+            found.append(media(block) or text(block.placeholder()))
+        elif isinstance(block, Text) and block.text.strip():
+            found.append(text(block.text))
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...content import Block, Media, Opaque, Text
-from ..media import decoded, encoded
+from ..media import decoded, encoded, written
 
 __all__ = ["native_blocks", "read_block", "read_blocks"]
 
@@ -28,28 +28,16 @@ def read_block(raw: dict[str, Any]) -> Block:
 
 
 def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
-    """Blocks as the API takes them. What it does not take is a placeholder; blank text is left out.
-
-    Args:
-        blocks: what is to be told.
-        own_wire: what stands in a block's `state` was read from this API, and goes back as it is.
-    """
-    found = (_native(block, own_wire=own_wire) for block in blocks)
-    return [block for block in found if block is not None]
+    """Blocks as the API takes them; see `written`."""
+    return written(blocks, own_wire=own_wire, text=_text, media=_media)
 
 
-def _native(block: Block, *, own_wire: bool) -> dict[str, Any] | None:
-    if own_wire and block.state is not None:
-        return dict(block.state)
-    if isinstance(block, Opaque):
-        return None
-    if isinstance(block, Text):
-        return {"type": "text", "text": block.text} if block.text.strip() else None
-    return (_image(block) if block.kind == "image" else _document(block)) or _told(block)
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
-def _told(media: Media) -> dict[str, Any]:
-    return {"type": "text", "text": media.placeholder()}
+def _media(media: Media) -> dict[str, Any] | None:
+    return _image(media) if media.kind == "image" else _document(media)
 
 
 def _image(media: Media) -> dict[str, Any] | None:

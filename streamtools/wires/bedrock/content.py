@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...content import Block, Media, Opaque, Text
-from ..media import decoded, encoded
+from ..media import decoded, encoded, written
 from ..reading import json_text
 
 __all__ = ["is_blank", "kind_of", "native_blocks", "read_block", "read_blocks"]
@@ -74,24 +74,8 @@ def read_block(raw: dict[str, Any]) -> Block:
 
 
 def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
-    """Blocks as the API takes them. What it does not take is a placeholder; blank text is left out.
-
-    Args:
-        blocks: what is to be told.
-        own_wire: what stands in a block's `state` was read from this API, and goes back as it is.
-    """
-    found = (_native(block, own_wire=own_wire) for block in blocks)
-    return [block for block in found if block is not None]
-
-
-def _native(block: Block, *, own_wire: bool) -> dict[str, Any] | None:
-    if own_wire and block.state is not None:
-        return dict(block.state)
-    if isinstance(block, Opaque):
-        return None
-    if isinstance(block, Text):
-        return {"text": block.text} if block.text.strip() else None
-    return _media(block) or {"text": block.placeholder()}
+    """Blocks as the API takes them; see `written`."""
+    return written(blocks, own_wire=own_wire, text=lambda text: {"text": text}, media=_media)
 
 
 def _media(media: Media) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from ...content import Block, Media, Opaque, Text
+from ..media import written
 
 __all__ = ["media_part", "native_parts", "read_block", "response_media"]
 
@@ -36,17 +37,8 @@ def _described(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def native_parts(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    """Parts as the API takes them. What it does not take is a placeholder; empty text is left out."""
-    found = (_native(block) for block in blocks)
-    return [part for part in found if part is not None]
-
-
-def _native(block: Block) -> dict[str, Any] | None:
-    if block.state is not None:
-        return dict(block.state)
-    if isinstance(block, Text):
-        return {"text": block.text} if block.text.strip() else None
-    return media_part(block) or {"text": block.placeholder()} if isinstance(block, Media) else None
+    """Parts as the API takes them; see `written`."""
+    return written(blocks, text=lambda text: {"text": text}, media=media_part)
 
 
 def media_part(media: Media) -> dict[str, Any] | None:
