@@ -231,11 +231,12 @@ async def test_the_limits_of_a_shared_dispatcher_hold_across_its_pipelines_and_t
 
 
 async def test_a_pipeline_that_is_left_gives_its_places_in_a_shared_dispatcher_to_the_others() -> None:
-    shared = Dispatcher(Limits(max_concurrency=1))
+    shared, inside = Dispatcher(Limits(max_concurrency=1)), anyio.Event()
 
     @tool(effect="pure", conflict_key="path")
     async def stay(path: str) -> str:
         """Stay."""
+        inside.set()
         await anyio.sleep_forever()
         return "never"
 
@@ -250,6 +251,7 @@ async def test_a_pipeline_that_is_left_gives_its_places_in_a_shared_dispatcher_t
             async for event in left:
                 if isinstance(event, ToolCallReady) and event.call_id == "c":
                     break
+            await inside.wait()
             assert (shared.running, shared.waiting) == (1, 2)
             async with pipeline(stream(chat(calls=[("z", "brief", "{}")])), tools=[brief], dispatcher=shared) as other:
                 await left.aclose()
