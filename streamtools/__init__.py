@@ -16,8 +16,10 @@ Without an event loop, `parse` reads a whole response, and `StreamDecoder` one t
 from __future__ import annotations
 
 from .decode import StreamDecoder, parse
+from .dispatch.suspended import Suspended
 from .errors import (
     LimitExceeded,
+    ModelRetry,
     ProviderError,
     RemoteProtocolError,
     StreamError,
@@ -27,7 +29,10 @@ from .errors import (
     TruncatedStream,
 )
 from .events import (
+    ApprovalRequested,
+    ApprovalResolved,
     Event,
+    Gap,
     Observation,
     ProviderItem,
     ReasoningDelta,
@@ -51,7 +56,7 @@ from .events import (
     Warning,
 )
 from .limits import Limits
-from .pipeline import Pipeline, pipeline
+from .pipeline import Pipeline, pipeline, resume
 from .tools import Tool, ToolContext, Toolset, tool
 from .trajectory import Trajectory
 from .turn import ToolCall, Turn, Usage
@@ -63,6 +68,8 @@ __all__ = [
     # wrap a stream
     "pipeline",
     "Pipeline",
+    "resume",
+    "Suspended",
     "Trajectory",
     "Limits",
     # or read one without an event loop
@@ -93,6 +100,8 @@ __all__ = [
     "ToolCallDelta",
     "ToolCallEnd",
     "ToolCallReady",
+    "ApprovalRequested",
+    "ApprovalResolved",
     "ToolStarted",
     "ToolProgress",
     "Observation",
@@ -100,6 +109,7 @@ __all__ = [
     "StepEnd",
     "Warning",
     "Unknown",
+    "Gap",
     # what is raised
     "StreamToolsError",
     "StreamError",
@@ -109,4 +119,5 @@ __all__ = [
     "LimitExceeded",
     "ToolDefinitionError",
     "ToolError",
+    "ModelRetry",
 ]

@@ -13,6 +13,8 @@ an event is emitted, so that effects are attributed by identity and not by when 
 from __future__ import annotations
 
 from .events import (
+    ApprovalRequested,
+    ApprovalResolved,
     CausedEvent,
     Observation,
     ReasoningEnd,
@@ -32,7 +34,16 @@ from .events import (
 
 __all__ = ["Causality"]
 
-_CallEvent = (ToolCallStart, ToolCallEnd, ToolCallReady, ToolStarted, ToolProgress, Observation)
+_CallEvent = (
+    ToolCallStart,
+    ToolCallEnd,
+    ToolCallReady,
+    ApprovalRequested,
+    ApprovalResolved,
+    ToolStarted,
+    ToolProgress,
+    Observation,
+)
 _set = object.__setattr__  # events are immutable to everybody else
 
 

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .events import (
+    ApprovalRequested,
+    ApprovalResolved,
     CausedEvent,
     Event,
     Observation,
@@ -42,6 +44,8 @@ BOUNDARIES: frozenset[type[Event]] = frozenset(
         ToolCallStart,
         ToolCallEnd,
         ToolCallReady,
+        ApprovalRequested,
+        ApprovalResolved,
         ToolStarted,
         Observation,
         StreamEnd,
@@ -61,7 +65,7 @@ class CursorPoint:
     seq: int
     """Of the event that announced it."""
     events: tuple[Event, ...] = field(repr=False)
-    """The call's own boundaries, in order: announced, ended, ready, started, observed."""
+    """The call's own boundaries, in order: announced, ended, ready, approved, started, observed."""
     before: tuple[Event, ...] = field(repr=False)
     """The run's boundaries before the call was announced, as far as they are kept."""
     after: tuple[Event, ...] = field(repr=False)

@@ -12,12 +12,15 @@ What concerns the stream is raised at ``async for`` (and kept as ``turn.error``)
     │  └─ ProviderError                   the provider said "error" in band: "provider_error"; Gemini and
     │                                     Bedrock also "malformed_function_call", "blocked"   .code .type
     ├─ LocalProtocolError (RuntimeError)  you called something out of order
+    ├─ ConsumerTooSlow                    a branch that disconnects was full   .size .seq
     ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
+    ├─ SuspendedError (ValueError)        this is no state of suspended calls that can be trusted
     ├─ SchemaError (ValueError)           a schema that was given is none, or more than it may be   .path
     ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
     └─ ToolError                          one call did not succeed; held by its Observation, never raised at you
        ├─ CallTruncated                   its arguments were cut
        ├─ CallSkipped                     it was complete, and did not run because of how the turn ended
+       │  └─ ApprovalPending              nobody has decided yet whether it may run
        ├─ CallCancelled                   it was cancelled
        ├─ CallDenied                      it may not run: not approved, or repeated too often
        ├─ InvalidArguments (ValueError)   .problems
@@ -36,10 +39,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "ApprovalPending",
     "CallCancelled",
     "CallDenied",
     "CallSkipped",
     "CallTruncated",
+    "ConsumerTooSlow",
     "ExportError",
     "InvalidArguments",
     "LimitExceeded",
@@ -50,6 +55,7 @@ __all__ = [
     "SchemaError",
     "StreamError",
     "StreamToolsError",
+    "SuspendedError",
     "ToolDefinitionError",
     "ToolError",
     "ToolFailed",
@@ -129,6 +135,20 @@ class LocalProtocolError(StreamToolsError, RuntimeError):
     """A method was called out of order, for example ``feed()`` after ``finish()``."""
 
 
+class ConsumerTooSlow(StreamToolsError):
+    """A branch has ended because its reader was too far behind (``when_full="disconnect"``). The stream goes on."""
+
+    def __init__(self, *, size: int, seq: int) -> None:
+        super().__init__(
+            f"the branch has ended before event {seq}: {size} events waited for its reader; take them sooner, or make "
+            'the branch with a greater size or when_full="drop_oldest"'
+        )
+        self.size = size
+        """How many events may wait."""
+        self.seq = seq
+        """`seq` of the first event that the branch does not have."""
+
+
 class ToolDefinitionError(StreamToolsError, TypeError):
     """This function cannot be described as a tool. Raised where the tool is defined."""
 
@@ -147,6 +167,13 @@ class SchemaError(StreamToolsError, ValueError):
         """JSON pointer of the place in the schema (``#/properties/city``)."""
 
 
+class SuspendedError(StreamToolsError, ValueError):
+    """A text is no state of suspended calls, or none that can be trusted: changed, signed with another key, too old."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"suspended calls: {message}")
+
+
 class ExportError(StreamToolsError, ValueError):
     """The target is unknown, or it cannot carry this tool."""
 
@@ -161,6 +188,10 @@ class CallTruncated(ToolError):
 
 class CallSkipped(ToolError):
     """The call was complete and did not run, because of how its turn ended."""
+
+
+class ApprovalPending(CallSkipped):
+    """The call needs an approval, and the block was left before anybody had decided. `Pipeline.suspended` keeps it."""
 
 
 class CallCancelled(ToolError):

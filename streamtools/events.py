@@ -4,13 +4,15 @@
       StreamStart
         (TextStart TextDelta* TextEnd | ReasoningStart ReasoningDelta* ReasoningEnd | RefusalDelta | ProviderItem)*
         ToolCallStart ToolCallDelta* ToolCallEnd [ToolCallReady]          each call; calls may interleave
+        [ApprovalRequested [ApprovalResolved]]                            before a call that needs one would start
         [ToolStarted ToolProgress* Observation]                           while the stream goes on (`effect="pure"`)
       StreamEnd
+      [ApprovalRequested [ApprovalResolved]]
       [ToolStarted ToolProgress* Observation]                             after it; one `Observation` for every call
     StepEnd
 
-`Warning` and `Unknown` may come anywhere. `ToolCallFragment` is what a wire saw of a call; the accumulate stage
-turns it into the `ToolCall...` events, so that a consumer never meets it.
+`Warning` and `Unknown` may come anywhere, and `Gap` in a branch that drops events. `ToolCallFragment` is what a wire
+saw of a call; the accumulate stage turns it into the `ToolCall...` events, so that a consumer never meets it.
 
 Every event has a `seq`, gap-free and increasing within its run, and the `step` it belongs to. Every event that is not
 a delta also has `causes` (the `seq` of the events that led to it) and `time` (monotonic seconds; stamped by the
@@ -31,10 +33,13 @@ if TYPE_CHECKING:
     from .turn import ToolCall, Usage
 
 __all__ = [
+    "ApprovalRequested",
+    "ApprovalResolved",
     "CallKind",
     "CausedEvent",
     "Event",
     "Finish",
+    "Gap",
     "Observation",
     "Outcome",
     "Preview",
@@ -119,6 +124,8 @@ class StepStart(CausedEvent):
 
     run_id: str
     """The run (trajectory) that the step belongs to."""
+    resumed: bool = False
+    """No model is asked: a step goes on whose calls waited for an approval."""
 
 
 @event
@@ -306,6 +313,34 @@ class ToolCallReady(CausedEvent):
         return self.call.call_id
 
 
+# -- approval ----------------------------------------------------------------------------------------------------
+
+
+@event
+class ApprovalRequested(CausedEvent):
+    """The call is complete and valid, and does not run before somebody has approved it: `Pipeline.approve`, `deny`."""
+
+    call_id: str
+    tool_name: str
+    arguments: Mapping[str, Any] = field(repr=False)
+    """The validated arguments by parameter name, defaults included: just what would run."""
+    fingerprint: str = field(kw_only=True)
+    """A hash of the tool's name and the arguments: whoever decides later, elsewhere, can say which ones were seen."""
+    index: int = field(default=0, kw_only=True)
+    """Position among the turn's calls, from 0."""
+
+
+@event
+class ApprovalResolved(CausedEvent):
+    """Somebody has decided. A call that was approved runs when its turn comes, a denied one is observed at once."""
+
+    call_id: str
+    tool_name: str
+    approved: bool
+    reason: str | None = None
+    """Why it was denied, as the model is told."""
+
+
 # -- running tools -----------------------------------------------------------------------------------------------
 
 
@@ -371,6 +406,8 @@ class Observation(CausedEvent):
     """Seconds that the tool ran; None if it never started."""
     attempts: int = field(default=0, kw_only=True)
     """How often it was started."""
+    recorded: bool = field(default=False, kw_only=True)
+    """The idempotency store knew how the call had ended before: nothing ran now."""
     still_running: bool = field(default=False, kw_only=True)
     """A sync tool that was given up goes on in its thread: Python cannot stop it."""
 
@@ -476,3 +513,17 @@ class Unknown(CausedEvent):
     """A chunk, block or event that this version does not recognise; never dropped silently."""
 
     raw: Any = field(repr=False)
+
+
+@event
+class Gap(Event):
+    """Events that a branch has dropped, because it was full, stood here (`Pipeline.branch`, ``"drop_oldest"``).
+
+    It is of this branch alone: neither observers nor other consumers see it. Its own `seq` is `to_seq`, so that the
+    last `seq` that was seen is how far the branch has come.
+    """
+
+    from_seq: int
+    """`seq` of the first event that was dropped."""
+    to_seq: int
+    """`seq` of the last one. Numbers between that are no event of this step belong to another step of the run."""

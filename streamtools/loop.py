@@ -11,26 +11,30 @@ holds for one holds here; the events of all steps come as one numbered run.
 Theory of operation. The steps live in one task group, which the block holds: a step is opened in it, read to its end,
 and closed, and no scope is entered or left while the consumer has the word. `messages` is made of what the steps have
 left behind, at any moment: also a step that was cut off in its middle gives a turn with one result for every call.
+A step whose calls wait for an approval pauses the run: its iteration ends, and goes on when they are decided. Leaving
+the block instead suspends them; another run begins with them, and puts their results where the history has them.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from anyio import create_task_group
 from anyio.abc import TaskGroup
 
+from .dispatch import Suspended, Verdict
 from .errors import LocalProtocolError
-from .events import Event
+from .events import ApprovalRequested, Event
 from .exports import Exports, export_all
+from .history import with_results
 from .opened import OpenPipeline
-from .pipeline import pipeline
+from .pipeline import Pipeline, pipeline, resume
 from .tools import Tool
 from .trajectory import Trajectory
-from .turn import Turn
+from .turn import ToolCall, Turn
 
 __all__ = ["CallModel", "RunOutcome", "TrajectoryRun", "trajectory"]
 
@@ -38,9 +42,13 @@ CallModel: TypeAlias = Callable[[list[Any], list[Any]], Any]
 """Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
 ``functionDeclarations``), returns the stream or an awaitable of it."""
 
-RunOutcome: TypeAlias = Literal["answered", "stopped", "max_steps", "error", "left"]
+RunOutcome: TypeAlias = Literal["answered", "stopped", "max_steps", "error", "suspended", "left"]
 """``answered``: the model called nothing more. ``stopped``: `stop` said so. ``max_steps``: it would have gone on.
-``error``: a stream failed, or a request, or `stop`. ``left``: the block was left or cancelled before its end."""
+``error``: a stream failed, or a request, or `stop`. ``suspended``: it was left while calls waited for an approval; see
+`TrajectoryRun.suspended`. ``left``: the block was left or cancelled before its end."""
+
+_RESUMED_STEP = {"suspended", "tools", "decisions", "trajectory", "observers"}
+_RESUMED_WITH = inspect.signature(resume).parameters.keys() - _RESUMED_STEP
 
 _CONTINUED = "pause"  # Anthropic's server tools: the same turn goes on when it is sent back
 
@@ -55,6 +63,8 @@ def trajectory(
     stop: Callable[[Turn], bool] | None = None,
     strict: bool | Literal["where_possible"] = False,
     run: Trajectory | None = None,
+    suspended: Suspended | None = None,
+    decisions: Mapping[str, Verdict] | None = None,
     **options: Any,
 ) -> TrajectoryRun:
     """Ask a model until it answers, running the calls that it makes on the way.
@@ -69,12 +79,15 @@ def trajectory(
         stop: is given each turn that made calls, results included; True ends the run before the model is asked again.
         strict: export the tools in their strict form.
         run: the run that the steps belong to, with its observers; by default a new one.
+        suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
+            a ``store=``; see `resume`.
+        decisions: what has been decided about them.
         options: for each step's `pipeline`: ``limits``, ``dispatch``, ``stages``, ``transforms``, ``dispatcher`` ...
 
     Raises:
         ExportError: the target is unknown, or cannot carry a tool.
         TypeError: an option is none of `pipeline`'s, or is the run's own.
-        ValueError: `max_steps` is less than 1.
+        ValueError: `max_steps` is less than 1, or a decision is about no suspended call.
     """
     if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps={max_steps!r}: must be an integer greater than 0")
@@ -83,6 +96,12 @@ def trajectory(
     known = inspect.signature(pipeline).parameters.keys() - {"stream", "tools", "trajectory", "observers"}
     if unknown := sorted(options.keys() - known):
         raise TypeError(f"trajectory has no option {unknown[0]!r}; the pipeline's are {', '.join(sorted(known))}")
+    if suspended is not None and options.get("store") is None:
+        raise TypeError("to resume suspended calls, pass store=: it keeps them from running twice")
+    if suspended is None and decisions:
+        raise ValueError("decisions are about suspended calls; pass suspended=, too")
+    if suspended is not None:  # better now than when they have run
+        with_results(list(messages), suspended.placeholders(), target)
     exports = tools if isinstance(tools, Exports) else export_all(tools, target, strict=strict)
     options.setdefault("wire", target)
     return TrajectoryRun(
@@ -92,8 +111,9 @@ def trajectory(
         target=target,
         max_steps=max_steps,
         stop=stop,
-        run=Trajectory() if run is None else run,
+        run=run or (Trajectory() if suspended is None else Trajectory.resumed(suspended)),
         options=options,
+        resuming=None if suspended is None else (suspended, decisions or {}),
     )
 
 
@@ -111,6 +131,7 @@ class TrajectoryRun:
         stop: Callable[[Turn], bool] | None,
         run: Trajectory,
         options: dict[str, Any],
+        resuming: tuple[Suspended, Mapping[str, Verdict]] | None,
     ) -> None:
         self.run = run
         """What the steps have in common: id, numbering, observers."""
@@ -125,6 +146,8 @@ class TrajectoryRun:
         self._max_steps = max_steps
         self._stop = stop
         self._options = options
+        self._resuming = resuming
+        self._left_suspended: Suspended | None = None
         self._group: TaskGroup | None = None
         self._entered = False
         self._events: OpenPipeline | None = None
@@ -143,8 +166,32 @@ class TrajectoryRun:
         A fresh list, sendable at any moment after the block, and between two steps within it. In the middle of a step
         its calls that run have the result that they were interrupted.
         """
-        turns = self.turns if self._events is None else (*self.turns, self._events.turn)
-        return [*self._begun_with, *(message for turn in turns for message in turn.messages(self._target))]
+        turns = list(self.turns if self._events is None else (*self.turns, self._events.turn))
+        begun_with = list(self._begun_with)
+        if self._resuming is not None and turns:
+            begun_with = with_results(begun_with, turns.pop(0).observations, self._target)
+        return [*begun_with, *(message for turn in turns for message in turn.messages(self._target))]
+
+    @property
+    def suspended(self) -> Suspended | None:
+        """The calls that wait for an approval, also after the block; see `Pipeline.suspended`. To go on with them, keep
+        `messages` beside them, and give both to another `trajectory`."""
+        return self._left_suspended if self._events is None else self._events.suspended
+
+    def approve(self, call: ApprovalRequested | ToolCall | str, *, fingerprint: str | None = None) -> bool:
+        """Let a call run that waits for an approval; see `Pipeline.approve`. Then iterate on."""
+        return self._step().approve(call, fingerprint=fingerprint)
+
+    def deny(
+        self, call: ApprovalRequested | ToolCall | str, reason: str | None = None, *, fingerprint: str | None = None
+    ) -> bool:
+        """Do not run a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
+        return self._step().deny(call, reason, fingerprint=fingerprint)
+
+    def _step(self) -> OpenPipeline:
+        if self._events is None:
+            raise LocalProtocolError("no step goes on; decide about a call after its ApprovalRequested")
+        return self._events
 
     async def __aenter__(self) -> TrajectoryRun:
         if self._entered:
@@ -158,7 +205,9 @@ class TrajectoryRun:
     ) -> bool | None:
         group, self._group = self._group, None
         assert group is not None, "entered"
-        if self._events is not None:
+        if self._events is not None and kind is None and self._events.resting:
+            await self._events.aclose()  # its turn is whole; what waits is suspended
+        elif self._events is not None:
             # Left in the middle. The error of the body is not shown to the group, which would wrap it.
             group.cancel_scope.cancel()
         try:
@@ -166,7 +215,7 @@ class TrajectoryRun:
         finally:
             self._keep()
             if self.outcome is None:
-                self.outcome = "left"
+                self.outcome = "left" if self.suspended is None else "suspended"
         return None
 
     def __aiter__(self) -> TrajectoryRun:
@@ -183,6 +232,8 @@ class TrajectoryRun:
             try:
                 return await self._events.__anext__()
             except StopAsyncIteration:
+                if self._events.resting:
+                    raise
                 self._keep()
             except Exception:
                 self.outcome = "error"
@@ -191,7 +242,8 @@ class TrajectoryRun:
         raise StopAsyncIteration
 
     async def finish(self) -> Turn:
-        """Let the run come to its end without looking at its events; returns the last turn.
+        """Let the run come to its end, or to calls that wait for an approval, without looking at its events; returns
+        the last turn.
 
         Raises:
             StreamError: a stream failed.
@@ -204,6 +256,8 @@ class TrajectoryRun:
 
     async def _begin(self, group: TaskGroup) -> OpenPipeline:
         try:
+            if self._resuming is not None and not self.turns:
+                return self._resume(*self._resuming).open(group)
             stream = self._call_model(self.messages, list(self._exports.payloads))
             if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
                 stream = await stream
@@ -212,6 +266,11 @@ class TrajectoryRun:
             self.outcome = "error"
             raise
         return block.open(group)
+
+    def _resume(self, suspended: Suspended, decisions: Mapping[str, Verdict]) -> Pipeline:
+        """The step that was left: its calls are decided, and the model is not asked."""
+        taken = {name: value for name, value in self._options.items() if name in _RESUMED_WITH}
+        return resume(suspended, tools=self._exports, decisions=decisions, trajectory=self.run, **taken)
 
     def _decide(self, turn: Turn) -> None:
         """Whether the model is asked again."""
@@ -233,4 +292,5 @@ class TrajectoryRun:
     def _keep(self) -> None:
         """The step is over: what it amounted to stays."""
         if self._events is not None:
+            self._left_suspended = self._events.suspended
             self.turns, self._events = (*self.turns, self._events.turn), None

@@ -15,12 +15,15 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken, current_token
 
+from .branch import Branch, WhenFull
+from .dispatch.suspended import Suspended
 from .errors import LocalProtocolError
-from .events import Event, Observation, StepEnd, ToolCallReady
+from .events import ApprovalRequested, Event, Observation, StepEnd, ToolCallReady
+from .outbox import call_soon
 from .turn import ToolCall, Turn
 
 if TYPE_CHECKING:
-    from .pipeline import Pipeline
+    from .block import Pipeline
 
 __all__ = ["Hosted", "OpenPipeline", "open_in"]
 
@@ -46,12 +49,7 @@ class Hosted:
 
     def close_soon(self) -> None:
         """Ask the host to leave, from any thread: garbage is collected wherever it pleases."""
-        loop: Any = self._token.native_token
-        call_soon = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
-        try:
-            call_soon(self.closing.set)
-        except RuntimeError:  # the event loop has ended, and the group before it
-            return
+        call_soon(self._token, self.closing.set)
 
 
 class OpenPipeline:
@@ -76,6 +74,16 @@ class OpenPipeline:
     def run_id(self) -> str:
         """The run that this step belongs to."""
         return self._pipeline.run_id
+
+    @property
+    def resting(self) -> bool:
+        """All is read, and what is left waits for somebody's word; see `Pipeline.resting`."""
+        return self._pipeline.resting
+
+    @property
+    def suspended(self) -> Suspended | None:
+        """The calls that wait for an approval; see `Pipeline.suspended`."""
+        return self._pipeline.suspended
 
     def __aiter__(self) -> OpenPipeline:
         return self
@@ -110,6 +118,20 @@ class OpenPipeline:
         """Run a ready call, with ``dispatch="manual"``; see `Pipeline.run`. The end of a loop then closes nothing."""
         await self._hosted.begun.wait()
         return await self._pipeline.run(call)
+
+    def approve(self, call: ApprovalRequested | ToolCall | str, *, fingerprint: str | None = None) -> bool:
+        """Let a call run that waits for an approval; see `Pipeline.approve`. The end of a loop then closes nothing."""
+        return self._pipeline.approve(call, fingerprint=fingerprint)
+
+    def deny(
+        self, call: ApprovalRequested | ToolCall | str, reason: str | None = None, *, fingerprint: str | None = None
+    ) -> bool:
+        """Do not run a call that waits for an approval; see `Pipeline.deny`."""
+        return self._pipeline.deny(call, reason, fingerprint=fingerprint)
+
+    def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
+        """One more consumer of the events from now on; see `Pipeline.branch`."""
+        return self._pipeline.branch(size=size, when_full=when_full)
 
     async def aclose(self) -> None:
         """Stop: no more events, calls cancelled, source closed. Idempotent; in any task.

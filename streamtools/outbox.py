@@ -2,18 +2,26 @@
 
 A memory object stream costs 6 to 21 µs per event, this 0.7: putting never waits (the pump asks for room once per
 chunk, a tool's event must not wait for anybody), and getting only waits when nothing is there.
+
+Further consumers have branches, queues of their own, which the step fills. The pump has one number to look at,
+`Outbox.full_at`, whoever it is that wants it to wait.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import EventLoopToken, checkpoint
 
 from .events import Event
 
-__all__ = ["Outbox"]
+if TYPE_CHECKING:
+    from .branch import BranchQueue
+
+__all__ = ["Outbox", "call_soon"]
 
 
 class Outbox:
@@ -26,6 +34,10 @@ class Outbox:
     def __init__(self, size: int) -> None:
         self.queue: deque[Event] = deque()
         self.size = size
+        self.full_at = size
+        """The length of `queue` at which the pump asks for room: `size`, or 0 for a branch that holds it up."""
+        self.branches: tuple[BranchQueue, ...] = ()
+        """The queues of further consumers."""
         self.closed = False
         self.resting = False
         """Nothing comes unless somebody runs a call: who waits for an event is told that there is none, for now."""
@@ -67,16 +79,29 @@ class Outbox:
         """
         self.close()
         self.queue.clear()
-        self.size = 0
+        self.full_at = 0
+
+    def hold(self) -> None:
+        """Let the pump ask for room before it reads on: a branch is full."""
+        self.full_at = 0
+
+    def fail_branches(self, error: BaseException | None) -> None:
+        """Have this error raised at each branch, after its last event."""
+        for branch in self.branches:
+            branch.error = error
 
     async def wait_for_room(self) -> None:
-        """Wait until the consumer has taken enough, or the outbox was closed."""
+        """Wait until the consumer has taken enough, and every branch that is waited for, or the outbox was closed."""
         if self.closed:
             await checkpoint()
         while len(self.queue) >= self.size and not self.closed:
             if self.room_awaited is None:
                 self.room_awaited = anyio.Event()
             await self.room_awaited.wait()
+        while self.full_at == 0 and not self.closed:
+            self.full_at = self.size  # before the waiting, in which a tool's event may fill a branch again
+            for branch in self.branches:
+                await branch.wait_for_room()
 
     def took_one(self) -> None:
         """An event was taken from `queue`: let the pump go on when half of the room is free."""
@@ -93,3 +118,13 @@ class Outbox:
                 self.awaited = anyio.Event()
             await self.awaited.wait()
         return True
+
+
+def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
+    """Call back in an event loop, from any thread: garbage is collected wherever it pleases. Not if it has ended."""
+    loop: Any = token.native_token
+    schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
+    try:
+        schedule(callback)
+    except RuntimeError:  # it has ended, and with it whoever would have been told
+        return

@@ -1,45 +1,29 @@
-"""Source → decoder → dispatch → consumer: the one place that owns tasks.
-
-Theory of operation. `Pipeline` is an async context manager and an async iterator, never an async generator that owns
-a task group: leaving such a generator corrupts the consumer's cancel scopes (PEP 789; reproduced on asyncio and trio).
-One pump task reads the source and drives the decoder; each call runs in a task of its own; every event, whoever made
-it, goes through the `Step`, which numbers it, tells the observers and puts it into the outbox. Leaving the block
-cancels what still runs, waits for it, and settles: each call has its observation, the source is closed, the step has
-its end.
-"""
+"""The two ways to make a `Pipeline`: around a stream, and of calls that waited for an approval."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextvars import copy_context
-from types import TracebackType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import anyio
-from anyio import CancelScope, create_task_group
-from anyio.abc import TaskGroup
-
+from .block import Pipeline
 from .decode import StreamDecoder
-from .dispatch import Calls, Dispatcher, DispatchPolicy
-from .errors import LocalProtocolError, TruncatedStream
-from .events import Event, Observation, StreamEnd, ToolCallReady, Warning
-from .idle import IdleWatch
+from .dispatch import Approver, Dispatcher, DispatchOptions, DispatchPolicy, Verdict
+from .dispatch.approval import decision
+from .dispatch.executor import Executor
+from .dispatch.options import OnToolError, executors_of
+from .dispatch.store import IdempotencyStore
+from .dispatch.suspended import Suspended
+from .events import ApprovalRequested
 from .limits import Limits
 from .observers import Observer
-from .opened import Hosted, OpenPipeline, open_in
-from .outbox import Outbox
-from .pump import Pump, Transform, unwrapped
+from .pump import Transform
+from .resumed import SuspendedDecoder, calls_of
 from .sources import open_source
 from .stages import DEFAULT, StageList
-from .step import Step
 from .tools import AnyTool, Toolset
 from .trajectory import Trajectory
-from .turn import ToolCall, Turn
 
-__all__ = ["Pipeline", "Transform", "pipeline"]
-
-_POLICIES = ("auto", "early", "turn_end", "manual")
+__all__ = ["Pipeline", "Transform", "pipeline", "resume"]
 
 
 def pipeline(
@@ -50,11 +34,15 @@ def pipeline(
     stages: StageList = DEFAULT,
     transforms: Sequence[Transform] = (),
     dispatch: DispatchPolicy = "auto",
+    approve: Approver | None = None,
+    executor: Executor | Mapping[str, Executor] | None = None,
+    store: IdempotencyStore | None = None,
     dispatcher: Dispatcher | None = None,
     limits: Limits = Limits(),
     observers: Iterable[Observer] | None = None,
     trajectory: Trajectory | None = None,
     on_source_error: Literal["cancel", "drain"] = "cancel",
+    on_tool_error: OnToolError = "continue",
 ) -> Pipeline:
     """Wrap a stream that you hold: typed events come out, and the tools that the model calls are run.
 
@@ -71,11 +59,18 @@ def pipeline(
         stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
         transforms: async generator functions that the events pass after the stages.
         dispatch: when calls start; by default as each tool's `effect` allows.
+        approve: is asked about each call that needs an approval, and says True, False, a text (why not), or None, so
+            that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
+        executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. It is
+            entered, and left, by you.
+        store: remembers ``once`` calls and approved ones, so that none of them runs twice, also after a crash.
         dispatcher: shared by pipelines whose calls are to be bounded together; by default each has its own.
         limits: bounds on everything.
         observers: see every event. By default spans, if OpenTelemetry is configured.
         trajectory: the run that this is a step of. It brings its own observers.
         on_source_error: what happens to calls that run when the stream fails: cancelled, or drained.
+        on_tool_error: what happens to the other calls when one fails, times out or is lost: they go on, or are
+            cancelled.
 
     Raises:
         TypeError: `stream` cannot be streamed from; the message says what to pass.
@@ -83,18 +78,120 @@ def pipeline(
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
     _check(stages, transforms, limits, trajectory, dispatcher)
+    if on_source_error not in ("cancel", "drain"):
+        raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
+    toolset = _toolset(tools)
+    options = DispatchOptions(
+        policy=dispatch,
+        approver=approve,
+        on_tool_error=on_tool_error,
+        executors=executors_of(executor, toolset),
+        store=store,
+    )
+    options.check()
+    run = Trajectory.of(trajectory, observers)
     return Pipeline(
-        stream,
-        tools=_toolset(tools),
-        wire=wire,
-        stages=stages,
+        open_source(stream, limits),
+        StreamDecoder(wire=wire, tools=toolset, stages=stages, limits=limits, id_salt=run.new_salt()),
+        tools=toolset,
         transforms=tuple(transforms),
-        dispatch=dispatch,
-        dispatcher=dispatcher,
+        options=options,
+        dispatcher=Dispatcher(limits) if dispatcher is None else dispatcher,
+        limits=limits,
+        trajectory=run,
+        drain=on_source_error == "drain",
+    )
+
+
+def resume(
+    suspended: Suspended,
+    *,
+    tools: Iterable[AnyTool] | Toolset,
+    store: IdempotencyStore,
+    decisions: Mapping[str, Verdict] | None = None,
+    approve: Approver | None = None,
+    executor: Executor | Mapping[str, Executor] | None = None,
+    stages: StageList = DEFAULT,
+    dispatcher: Dispatcher | None = None,
+    limits: Limits = Limits(),
+    observers: Iterable[Observer] | None = None,
+    trajectory: Trajectory | None = None,
+    on_tool_error: OnToolError = "continue",
+) -> Pipeline:
+    """Go on with calls that waited for an approval, perhaps in another process.
+
+        suspended = Suspended.from_json(text, key=SECRET)
+        async with resume(suspended, tools=tools, store=store, decisions={"call_1": True}) as events:
+            async for event in events:
+                ...
+        messages = with_results(messages, events.turn.observations, "openai.chat_completions")
+
+    The calls are validated again, and each needs an approval, whatever its tool says now. What is not decided stays
+    suspended: see `Pipeline.suspended`. The turn is not to be appended to the history, which has the calls already:
+    `streamtools.history.with_results` puts their results in.
+
+    Args:
+        suspended: the calls.
+        tools: what they call, as for the pipeline that they come from.
+        store: sees to it that a call runs once, though this be resumed twice. A `SqliteStore` does so over processes.
+        decisions: what has been decided, by `call_id`: True, False, or a text (why not).
+        approve: is asked about the others; see `pipeline`.
+        executor: see `pipeline`.
+        stages: see `pipeline`.
+        dispatcher: see `pipeline`.
+        limits: see `pipeline`.
+        observers: see `pipeline`.
+        trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
+        on_tool_error: see `pipeline`.
+
+    Raises:
+        TypeError: `suspended` is none.
+        ValueError: a decision is about none of its calls, or is none; or an option is not known.
+    """
+    if not isinstance(suspended, Suspended):
+        raise TypeError(f"resume takes a Suspended, say Suspended.from_json(text, key), not {type(suspended).__name__}")
+    if store is None:
+        raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
+    _check(stages, (), limits, trajectory, dispatcher)
+    toolset = _toolset(tools)
+    options = DispatchOptions(
+        approver=_decided(suspended, decisions or {}, approve),
+        on_tool_error=on_tool_error,
+        executors=executors_of(executor, toolset),
+        store=store,
+        resumed={call.call_id: call.key for call in suspended.calls},
+    )
+    options.check()
+    if trajectory is None:
+        trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
+    return Pipeline(
+        open_source(calls_of(suspended), limits),
+        SuspendedDecoder(suspended.wire, toolset, stages, limits),
+        tools=toolset,
+        transforms=(),
+        options=options,
+        dispatcher=Dispatcher(limits) if dispatcher is None else dispatcher,
         limits=limits,
         trajectory=Trajectory.of(trajectory, observers),
-        on_source_error=on_source_error,
+        drain=False,
     )
+
+
+def _decided(suspended: Suspended, decisions: Mapping[str, Verdict], approve: Approver | None) -> Approver | None:
+    """Who is asked: what was decided, then whoever else decides."""
+    known = {call.call_id for call in suspended.calls}
+    for call_id, verdict in decisions.items():
+        if call_id not in known:
+            raise ValueError(f"decisions: no call {call_id!r} is suspended; there are {', '.join(sorted(known))}")
+        decision(verdict)
+    if not decisions:
+        return approve
+
+    def decide(request: ApprovalRequested) -> Any:
+        verdict = decisions.get(request.call_id)
+        return approve(request) if verdict is None and approve is not None else verdict
+
+    return decide
 
 
 def _toolset(tools: Iterable[AnyTool] | Toolset) -> Toolset:
@@ -118,279 +215,3 @@ def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any, dispatche
         raise TypeError(f"trajectory is a streamtools.Trajectory(), not {type(trajectory).__name__}")
     if dispatcher is not None and not isinstance(dispatcher, Dispatcher):
         raise TypeError(f"dispatcher is a streamtools.dispatch.Dispatcher(), not {type(dispatcher).__name__}")
-
-
-class Pipeline:
-    """One stream and the calls in it; made by `pipeline`. Enter it with ``async with``, iterate inside the block.
-
-    A stream error is raised at ``async for``, after the last event; a tool's error is an event; an error in the body of
-    the block leaves it as it is. Leaving the block, however, cancels and awaits all that was started.
-    """
-
-    def __init__(
-        self,
-        stream: Any,
-        *,
-        tools: Toolset,
-        wire: str | None,
-        stages: StageList,
-        transforms: tuple[Transform, ...],
-        dispatch: DispatchPolicy,
-        dispatcher: Dispatcher | None,
-        limits: Limits,
-        trajectory: Trajectory,
-        on_source_error: Literal["cancel", "drain"],
-    ) -> None:
-        if dispatch not in _POLICIES:
-            raise ValueError(f"unknown dispatch {dispatch!r}; known: {', '.join(_POLICIES)}")
-        if on_source_error not in ("cancel", "drain"):
-            raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
-        salt = trajectory.new_salt()
-        decoder = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits, id_salt=salt)
-        self._decoder = decoder
-        self._outbox = Outbox(limits.event_buffer)
-        self._step = Step(trajectory, self._outbox)
-        self._pump = Pump(open_source(stream, limits), decoder, self._step, self._outbox, transforms, limits)
-        shared = Dispatcher(limits) if dispatcher is None else dispatcher
-        self._calls = Calls(shared, tools, limits, dispatch, self._step, self._start_call)
-        self._watch: IdleWatch | None = None
-        self._drain = on_source_error == "drain"
-        self._state: Literal["new", "opening", "open", "left"] = "new"
-        self._group: TaskGroup | None = None
-        self._pump_scope: CancelScope | None = None
-        self._pump_done = False
-        self._pump_awaited: anyio.Event | None = None  # made when somebody waits: a thousand streams have one each
-        self._context = copy_context()  # the caller's, for tools; a source may change its own
-        self._error: BaseException | None = None  # to be raised at `async for`, once
-        self._end: StreamEnd | None = None  # the one that was emitted
-
-    # -- for the consumer ----------------------------------------------------------------------------------------
-
-    @property
-    def turn(self) -> Turn:
-        """What the response amounts to so far; final after the last event, and after the block."""
-        return self._step.turn(self._decoder.wire)
-
-    @property
-    def run_id(self) -> str:
-        """The run that this step belongs to."""
-        return self._step.run_id
-
-    @property
-    def resting(self) -> bool:
-        """With ``dispatch="manual"``: all is read, and nothing more comes unless a call is `run`."""
-        return self._outbox.resting and not self._step.ended
-
-    def __aiter__(self) -> Pipeline:
-        self._check_open()
-        return self
-
-    async def __anext__(self) -> Event:
-        if self._state == "new":
-            self._check_open()
-        outbox = self._outbox
-        if outbox.queue or await outbox.wait():
-            event = outbox.queue.popleft()
-            if outbox.room_awaited is not None:
-                outbox.took_one()
-            return event
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        raise StopAsyncIteration
-
-    async def run(self, call: ToolCall | ToolCallReady | str) -> Observation:
-        """Run a ready call now, with ``dispatch="manual"``, and return its observation; a second time, the same one.
-
-        A loop over the pipeline ends when nothing runs any more; after a run there may be more, so loop again. Run
-        before its turn has ended well, a call may have a result for a turn that then fails. What was never run is
-        ``skipped``, as is all that waits when the turn ends in another way.
-
-        Raises:
-            LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
-        """
-        if self._state != "left":
-            self._check_open()
-        call_id = call if isinstance(call, str) else call.call_id
-        self._outbox.resting &= not self._calls.ask(call_id)
-        return await self._calls.observed(call_id)
-
-    async def aclose(self) -> None:
-        """Stop now, inside the block: no more events, calls cancelled, source closed. Idempotent."""
-        if self._state != "open":
-            return
-        assert self._pump_scope is not None, "set when the block was entered"
-        self._error = None
-        self._calls.stop()
-        self._pump_scope.cancel()
-        self._calls.cancel()
-        self._outbox.discard()
-        while self._pump_scope is not None and not self._pump_done:
-            self._pump_awaited = self._pump_awaited or anyio.Event()
-            await self._pump_awaited.wait()
-        await self._calls.wait_idle()
-        self._settle("abandoned")
-
-    def open(self, task_group: TaskGroup) -> OpenPipeline:
-        """Start in a task group of yours, where no block can be written: in a generator of a web framework's.
-
-            events = pipeline(stream, tools=[get_weather]).open(tasks)
-            try:
-                async for event in events:
-                    yield event
-            finally:
-                await events.aclose()
-
-        All that the block promises holds, but for its end: here that is `aclose`, or the end of the group, which waits
-        for what is still open. An error that is no stream error and no tool's ends the group.
-
-        Raises:
-            TypeError: this is no task group of anyio's or trio's.
-            LocalProtocolError: the group is not entered, or the pipeline was entered or opened before.
-        """
-        self._check_new()
-        events = open_in(task_group, self, self._host)
-        if self._state == "new":  # else the host has begun at once: asyncio's eager tasks do
-            self._state = "opening"
-        return events
-
-    # -- the block -----------------------------------------------------------------------------------------------
-
-    async def __aenter__(self) -> Pipeline:
-        self._check_new()
-        self._state = "open"
-        self._pump_scope, self._context = CancelScope(), copy_context()
-        self._step.listen([StreamEnd], self._stream_ended)
-        self._step.listen(Calls.listens_to, self._calls.on_event)
-        self._step.begin()
-        self._group = create_task_group()
-        await self._group.__aenter__()
-        self._group.start_soon(self._run)
-        if self._pump.idle_timeout_s < math.inf:
-            self._watch = IdleWatch.current()
-            self._watch.add(self, self._group, self._pump)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._group is not None, "set when the block was entered"
-        self._state = "left"
-        broken = self._group.cancel_scope.cancel_called  # a task died of what nobody had foreseen
-        self._calls.stop()
-        if self._watch is not None:
-            self._watch.remove(self._pump)
-            self._watch.leave(self)
-        self._group.cancel_scope.cancel()  # before the outbox is closed: what waits for room must not go on
-        self._outbox.discard()
-        try:
-            # The body's own exception is not given to the group, which would wrap it; it leaves the block as it is.
-            await self._group.__aexit__(None, None, None)
-        except BaseExceptionGroup as group:
-            fatal = group if broken else group.split(Exception)[1]
-            if fatal is not None:
-                raise unwrapped(fatal) from None
-            # The consumer has left: what a source made of its cancellation is told, not raised into other code.
-            self._step.emit(Warning("source_close_failed", type(unwrapped(group)).__name__))
-        finally:
-            cancelled = kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
-            self._settle("cancelled" if cancelled else self._outcome() if self._outbox.resting else "abandoned")
-
-    def _check_new(self) -> None:
-        if self._state != "new":
-            raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
-
-    def _check_open(self) -> None:
-        if self._state == "open":
-            return
-        if self._state == "opening":
-            raise TypeError("the pipeline was opened; iterate what `open` returned")
-        verb = "was left" if self._state == "left" else "was not entered"
-        raise TypeError(
-            f"the pipeline's block {verb}; write:  async with pipeline(stream, tools=[...]) as events:  "
-            "async for event in events: ..."
-        )
-
-    # -- tasks ---------------------------------------------------------------------------------------------------
-
-    async def _host(self, hosted: Hosted) -> None:
-        """Enter the block, and leave it when the handle says so; the one task of `open`."""
-        self._state = "new"
-        try:
-            async with self:
-                hosted.begun.set()
-                try:
-                    await hosted.closing.wait()
-                except BaseException:
-                    hosted.lost = True
-                    raise
-        finally:
-            hosted.begun.set()
-            hosted.left.set()
-
-    async def _run(self) -> None:
-        """Read the source to its end, let the calls finish, end the step."""
-        assert self._pump_scope is not None, "set when the block was entered"
-        try:
-            with self._pump_scope:
-                await self._pump.run()
-                if self._watch is not None:
-                    self._watch.remove(self._pump)
-                if self._end is None and self._pump.raised is None and self._pump.end is not None:
-                    # A transform kept it to itself.
-                    self._step.emit(self._pump.end)
-                if self._failed() and not self._drain:
-                    self._calls.cancel()
-                await self._calls.wait_idle()
-                while self._calls.to_run and not self._failed():
-                    self._outbox.rest()
-                    await self._calls.wait_asked()
-                    await self._calls.wait_idle()
-                self._settle(self._outcome())
-                if not self._outbox.closed:
-                    self._error = self._pump.raised or (self._end.error if self._end else None)
-        except Exception as error:  # a group of what was raised on the way out of a cancellation, after `aclose`
-            self._step.emit(Warning("source_close_failed", type(error).__name__))
-        finally:
-            self._outbox.close()
-            self._pump_done = True
-            if self._pump_awaited is not None:
-                self._pump_awaited.set()
-
-    def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        assert self._group is not None, "calls start inside the block"
-        self._pump.must_pause = True
-        self._context.copy().run(self._group.start_soon, run)
-
-    # -- the end -------------------------------------------------------------------------------------------------
-
-    def _stream_ended(self, event: Event) -> None:
-        assert isinstance(event, StreamEnd), "that is what it listens to"
-        self._end = event
-
-    def _failed(self) -> bool:
-        return self._pump.raised is not None or (self._end is not None and self._end.error is not None)
-
-    def _outcome(self) -> Literal["complete", "truncated", "error", "abandoned"]:
-        end = self._end
-        if end is not None and isinstance(end.error, TruncatedStream):
-            return "truncated"
-        if self._failed():
-            return "error"
-        return "complete" if end is not None and end.complete else "abandoned"
-
-    def _settle(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
-        """Say what is left to say: no task runs any more. Idempotent."""
-        if self._step.ended:
-            return
-        self._calls.stop()
-        error = self._pump.stream_error()
-        if self._end is None:
-            try:
-                self._step.emit_all(self._decoder.finish(error, abandoned=error is None))
-            except Exception as raised:  # a stage of the user's
-                self._step.emit(Warning("stage_failed", type(raised).__name__))
-        if self._end is None:
-            self._step.emit(StreamEnd(error=error))
-        self._calls.settle()
-        self._step.end(outcome)

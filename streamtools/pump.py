@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import anyio
 from anyio import CancelScope, current_effective_deadline
 from anyio.lowlevel import checkpoint
 
 from .body import SLICE_BYTES, slices
-from .decode import StreamDecoder
 from .errors import StreamError, TruncatedStream
 from .events import Event, StreamEnd, Warning
 from .limits import Limits
@@ -20,11 +19,38 @@ from .outbox import Outbox
 from .sources import Source
 from .step import Step
 
-__all__ = ["Pump", "Transform", "unwrapped"]
+__all__ = ["Decoder", "Pump", "Transform", "unwrapped"]
 
 
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
+
+
+class Decoder(Protocol):
+    """What makes events of a source's items; `streamtools.decode.StreamDecoder` is one."""
+
+    @property
+    def done(self) -> bool:
+        """Nothing that follows changes the turn."""
+        ...
+
+    @property
+    def received(self) -> int:
+        """How much has come so far."""
+        ...
+
+    @property
+    def wire(self) -> str | None:
+        """Over which wire it comes; None so far."""
+        ...
+
+    def feed(self, item: bytes | Mapping[str, Any], /) -> list[Event]:
+        """Take the next item; return events."""
+        ...
+
+    def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
+        """The source is over; return the last events."""
+        ...
 
 
 class Pump:
@@ -42,7 +68,7 @@ class Pump:
     def __init__(
         self,
         source: Source,
-        decoder: StreamDecoder,
+        decoder: Decoder,
         step: Step,
         outbox: Outbox,
         transforms: tuple[Transform, ...],
@@ -134,7 +160,7 @@ class Pump:
                 if not isinstance(event, Event):
                     raise TypeError(f"a transform yields events, not {type(event).__name__}")
                 self._step.emit(event)
-                if self.must_pause or len(self._outbox.queue) >= self._outbox.size:
+                if self.must_pause or len(self._outbox.queue) >= self._outbox.full_at:
                     await self._pause()
 
     async def _batches(self) -> AsyncGenerator[list[Event], None]:
@@ -149,7 +175,7 @@ class Pump:
             async for item in await self._source.items():
                 if direct and type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
                     step.emit_all(decoder.feed(item))
-                    if self.must_pause or len(queue) >= outbox.size:
+                    if self.must_pause or len(queue) >= outbox.full_at:
                         await self._pause()
                 else:
                     for part in self._parts(item):
@@ -158,7 +184,7 @@ class Pump:
                             yield events
                             continue
                         step.emit_all(events)
-                        if self.must_pause or len(queue) >= outbox.size:
+                        if self.must_pause or len(queue) >= outbox.full_at:
                             await self._pause()
                 if decoder.done:
                     break

@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Literal
 
+from .branch import Branch, BranchQueue, WhenFull
 from .causality import Causality
 from .events import (
     CausedEvent,
@@ -60,15 +61,31 @@ class Step:
         self._plain_text = False  # nobody but the turn and the consumer wants text deltas
         self._turn: Turn | None = None  # the final one, once it was asked for
 
+    @property
+    def behind(self) -> int:
+        """How many events the consumer has not taken yet."""
+        return len(self._outbox.queue)
+
     def listen(self, kinds: Iterable[type[Event]], callback: Callback) -> None:
         """Call back for each event of these types, after the observers. What raises here is not caught."""
         self._listeners.append((frozenset(kinds), callback))
 
-    def begin(self) -> None:
+    def branch(self, size: int | None, when_full: WhenFull) -> Branch:
+        """A queue for one more consumer, into which every event goes from now on; of the outbox's size by default."""
+        outbox = self._outbox
+        queue = BranchQueue(outbox.size if size is None else size, when_full, outbox.hold, self._leave)
+        if self.ended:
+            queue.close()
+        else:
+            outbox.branches = (*outbox.branches, queue)
+            self._reroute()
+        return Branch(queue)
+
+    def begin(self, *, resumed: bool = False) -> None:
         """Begin: the step gets its number, and its `StepStart`."""
         self.number, self._causality = self._trajectory.begin_step()
         self._observers = list(self._trajectory.observers)
-        self.emit(StepStart(self.run_id))
+        self.emit(StepStart(self.run_id, resumed))
 
     def end(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
         """End: the last event. Idempotent."""
@@ -141,7 +158,7 @@ class Step:
         return managers
 
     def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
-        callbacks: list[Callback] = []
+        callbacks: list[Callback] = [branch.put for branch in self._outbox.branches]  # before who may emit in turn
         for observer in tuple(self._observers):
             try:
                 wanted = observer.event_types
@@ -155,6 +172,14 @@ class Step:
             self._plain_text = not route
         return route
 
+    def _reroute(self) -> None:
+        self._routes.clear()
+        self._plain_text = False
+
+    def _leave(self, queue: BranchQueue) -> None:
+        self._outbox.branches = tuple(known for known in self._outbox.branches if known is not queue)
+        self._reroute()
+
     def _fails(self, observer: Observer, error: Exception) -> None:
         self._failures.append((observer, error))
         self._drop_failed()
@@ -165,8 +190,7 @@ class Step:
         for observer, error in failures:
             if any(known is observer for known in self._observers):
                 self._observers = [known for known in self._observers if known is not observer]
-                self._routes.clear()
-                self._plain_text = False
+                self._reroute()
                 if not self.ended:
                     self.emit(Warning("observer_failed", f"{type(observer).__name__} raised {type(error).__name__}"))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from .causality import Causality
 from .dispatch.counts import RunCounts
+from .dispatch.suspended import Suspended
 from .observers import Observer
 from .telemetry import default_observers
 
@@ -49,6 +50,13 @@ class Trajectory:
         if observers is not None:
             raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
         return trajectory
+
+    @classmethod
+    def resumed(cls, suspended: Suspended, *, observers: Iterable[Observer] | None = None) -> Trajectory:
+        """The run that calls were suspended in, at the same step: its numbering goes on."""
+        run = cls(observers=observers, run_id=suspended.run_id)
+        run.steps, run.next_seq = suspended.step, suspended.seq
+        return run
 
     def new_salt(self) -> str:
         """A text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""

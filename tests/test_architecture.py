@@ -20,14 +20,29 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "streamtools"
 
 LAYERS = (
-    ("errors", "limits", "content", "events", "turn", "observers", "surrogates"),
+    ("errors", "limits", "content", "events", "turn", "observers", "surrogates", "printable"),
     ("framing", "wires", "stages", "tools"),
     ("body",),
     ("exports", "history", "decode"),
     ("interop", "modes"),
     ("dispatch", "telemetry"),
     ("mcp",),
-    ("sources", "outbox", "causality", "cursor", "trajectory", "step", "idle", "pump", "opened", "pipeline", "loop"),
+    (
+        "sources",
+        "branch",
+        "outbox",
+        "causality",
+        "cursor",
+        "trajectory",
+        "step",
+        "idle",
+        "pump",
+        "resumed",
+        "opened",
+        "block",
+        "pipeline",
+        "loop",
+    ),
     ("integrations",),
     (PACKAGE,),  # the root: the public names
     ("testing", "testing_executors", "demo", "cli", "__main__"),
@@ -190,7 +205,7 @@ def only_telemetry_imports_opentelemetry(module: Module) -> Iterator[str]:
 
 
 OPENS_GROUPS = {
-    "streamtools.pipeline": "the tasks of a stream",
+    "streamtools.block": "the tasks of a stream",
     "streamtools.loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.testing_executors.bench": "checks that run calls side by side",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",
@@ -377,7 +392,7 @@ BROKEN = [
     (is_sans_io_below_the_line, "streamtools.stages.finalize", "def f():\n    import logging"),
     (is_sans_io_below_the_line, "streamtools.tools.tool", "async def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.turn", "x = [y async for y in z]"),
-    (only_telemetry_imports_opentelemetry, "streamtools.pipeline", "from opentelemetry import trace"),
+    (only_telemetry_imports_opentelemetry, "streamtools.block", "from opentelemetry import trace"),
     (only_telemetry_imports_opentelemetry, "streamtools.cli", "def f():\n    import opentelemetry.sdk.trace"),
     (
         only_telemetry_imports_opentelemetry,
@@ -409,7 +424,7 @@ BROKEN = [
     ),
     (
         nothing_yields_inside_a_scope,
-        "streamtools.pipeline",
+        "streamtools.block",
         "async def f():\n    async with create_task_group() as g:\n        x = yield",
     ),
     (begins_as_modules_do, "streamtools.sources", "from __future__ import annotations\n__all__ = ['f']"),
@@ -421,7 +436,7 @@ BROKEN = [
 KEPT = [
     (has_a_layer, "streamtools.tools.text", ""),
     (has_a_layer, "streamtools", ""),
-    (imports_go_down_only, "streamtools.pipeline", "from .events import Event\nimport anyio"),
+    (imports_go_down_only, "streamtools.block", "from .events import Event\nimport anyio"),
     (
         imports_go_down_only,
         "streamtools.turn",
@@ -434,7 +449,7 @@ KEPT = [
         "streamtools.wires.anthropic",
         "from ..framing import sse\nfrom ..events import Event",
     ),
-    (is_sans_io_below_the_line, "streamtools.pipeline", "import anyio, time\nasync def f(): ..."),
+    (is_sans_io_below_the_line, "streamtools.block", "import anyio, time\nasync def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.tools.context", "async def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.events", "from timeit import default_timer as _\ntime = 0.0"),
     (only_telemetry_imports_opentelemetry, "streamtools.telemetry.spans", "from opentelemetry import trace"),
@@ -443,7 +458,7 @@ KEPT = [
         "streamtools.telemetry.setup",
         "from opentelemetry.sdk import trace",
     ),
-    (only_the_pipeline_opens_task_groups, "streamtools.pipeline", "g = anyio.create_task_group()"),
+    (only_the_pipeline_opens_task_groups, "streamtools.block", "g = anyio.create_task_group()"),
     (
         only_the_pipeline_opens_task_groups,
         "streamtools.dispatch.local",

@@ -13,15 +13,16 @@ from streamtools import events
 
 NAMES = """
     __version__
-    pipeline Pipeline parse StreamDecoder
+    pipeline Pipeline resume Suspended parse StreamDecoder
     tool Tool ToolContext Toolset
     Trajectory Limits
     Turn ToolCall Usage
     Event StepStart StreamStart TextStart TextDelta TextEnd ReasoningStart ReasoningDelta ReasoningEnd RefusalDelta
-    ProviderItem ToolCallStart ToolCallDelta ToolCallEnd ToolCallReady ToolStarted ToolProgress Observation
-    StreamEnd StepEnd Warning Unknown
+    ProviderItem ToolCallStart ToolCallDelta ToolCallEnd ToolCallReady
+    ApprovalRequested ApprovalResolved ToolStarted ToolProgress Observation
+    StreamEnd StepEnd Warning Unknown Gap
     StreamToolsError StreamError RemoteProtocolError TruncatedStream LimitExceeded ProviderError
-    ToolDefinitionError ToolError
+    ToolDefinitionError ToolError ModelRetry
 """
 PUBLIC = NAMES.split()
 

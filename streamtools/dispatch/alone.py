@@ -22,13 +22,14 @@ from ..turn import ToolCall
 from .calls import Calls
 from .counts import RunCounts
 from .dispatcher import Dispatcher
+from .options import DispatchOptions
 
 __all__ = ["run", "run_json"]
 
 
 async def run(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Any:
     """The tool's value; see `Tool.run`."""
-    seen = await run_json(tool, arguments, call_id=None, limits=Limits())
+    seen = await run_json(tool, arguments, call_id=None, limits=Limits(), approved=False)
     error = seen.error
     if error is None:
         return seen.value
@@ -37,16 +38,23 @@ async def run(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Any:
 
 
 async def run_json(
-    tool: Tool[..., Any], arguments: Mapping[str, Any] | str | bytes, *, call_id: str | None, limits: Limits
+    tool: Tool[..., Any],
+    arguments: Mapping[str, Any] | str | bytes,
+    *,
+    call_id: str | None,
+    limits: Limits,
+    approved: bool,
 ) -> Observation:
     """The call's record; see `Tool.run_json`."""
     tools = Toolset([tool])
     host = _Host()
-    calls = Calls(Dispatcher(limits), tools, limits, "early", host, host.waiting.append, watch=False)
+    options = DispatchOptions(policy="early", approver=(lambda _: True) if approved else None)
+    calls = Calls(Dispatcher(limits), tools, limits, options, host, host.waiting.append, watched=False)
     for event in _events(tool, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
         calls.on_event(event)
     for start in host.waiting:
-        await start()
+        await start()  # which may add another one
+    calls.settle()
     assert host.observation is not None, "a call that was announced is observed"
     return host.observation
 
@@ -81,6 +89,7 @@ class _Host:
         self.run_id = f"run_{uuid.uuid4().hex}"
         self.number = 0
         self.ended = False
+        self.behind = 0
         self.counts = RunCounts()
         self.waiting: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self.observation: Observation | None = None

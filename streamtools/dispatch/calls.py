@@ -3,25 +3,25 @@
 Theory of operation. A call is announced (`ToolCallStart`), ends (`ToolCallEnd`), and is ready (`ToolCallReady`) or not.
 What is not ready is observed at once. What is ready takes its place in the dispatcher's order, and is released by its
 tool's effect: ``pure`` and ``idempotent`` calls at once, while the stream goes on; ``once`` calls when the turn has
-ended well. A turn that ended in any other way starts nothing more. Whatever happens, each call gets exactly one
-`Observation`: `_observe` is the only place that makes one, and it does so once per call; `settle`, called last,
-observes what is left. A call that will never run gives up its place at once, the youngest first, so that none of its
-siblings starts instead.
+ended well. A turn that ended in any other way starts nothing more. A call that needs an approval is asked about when it
+would be released, and takes its place when it was approved, so that no other call waits for a person. Whatever happens,
+each call gets exactly one `Observation`: `_observe` is the only place that makes one, and it does so once per call;
+`settle`, called last, observes what is left. A call that will never run gives up its place at once, the youngest first,
+so that none of its siblings starts instead.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Literal, TypeAlias
 
 import anyio
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 
-from ..errors import CallCancelled, CallSkipped, CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
+from ..errors import CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
 from ..events import (
+    ApprovalRequested,
+    ApprovalResolved,
     Event,
     Observation,
     StreamEnd,
@@ -32,25 +32,22 @@ from ..events import (
 )
 from ..limits import Limits
 from ..tools import Tool, Toolset
-from ..turn import WELL_ENDED, ToolCall
+from ..turn import ToolCall
+from . import approval
+from .approval import Approver, Decision
 from .content import error_content
 from .dispatcher import Dispatcher
+from .endings import ended_well, left_over, skipped, undecided
+from .host import Host
+from .options import DispatchOptions
 from .record import Ended, Record
 from .refusals import repeated, try_again, unknown_tool
-from .running import Host, failure, run
-from .scheduler import Job
+from .running import Runner
+from .tasks import CallTasks, Start
 
-__all__ = ["Calls", "DispatchPolicy"]
+__all__ = ["Calls"]
 
-DispatchPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual"]
-"""When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
-exist for a turn that then fails. ``turn_end``: none before the turn has ended well. ``manual``: none by itself; see
-`Pipeline.run`."""
-
-_LOOKS = 4  # at what should stop, within the grace
-
-Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
-"""Runs a coroutine function in a task of its own."""
+_RAN_AND_FAILED = ("failed", "timed_out", "unknown")
 
 
 class Calls:
@@ -60,10 +57,10 @@ class Calls:
         dispatcher: says when a call's turn has come.
         tools: what may be called.
         limits: times and sizes.
-        policy: when calls start.
+        options: when calls start, who approves them, where they run.
         host: the step.
         start: runs a call in a task of its own.
-        watch: in one more such task, which ends only when it is cancelled, look for calls that do not stop.
+        watched: in one more such task, which ends only when it is cancelled, look for calls that do not stop.
     """
 
     listens_to = (ToolCallStart, ToolCallEnd, ToolCallReady, StreamEnd)
@@ -73,32 +70,30 @@ class Calls:
         dispatcher: Dispatcher,
         tools: Toolset,
         limits: Limits,
-        policy: DispatchPolicy,
+        options: DispatchOptions,
         host: Host,
         start: Start,
         *,
-        watch: bool = True,
+        watched: bool = True,
     ) -> None:
-        self._dispatcher = dispatcher
         self._tools = tools
         self._limits = limits
-        self._policy = policy
+        self._options = options
+        self._by_hand = options.policy == "manual"
         self._host = host
+        runner, grace_s = Runner(host, tools, limits, dispatcher, options), limits.cancel_grace if watched else None
+        self._tasks = CallTasks(dispatcher, runner, start, self._observe, grace_s, host.emit)
         self._start = start
         self._records: dict[str, Record] = {}
-        self._open = 0  # calls that were released and have not ended
-        self._idle: anyio.Event | None = None
         self._end: StreamEnd | None = None
-        self._stopped = False
-        self._asked: anyio.Event | None = None
-        self._watched = not watch
+        self._stopped: str | None = None  # why nothing more starts
+        self._told: anyio.Event | None = None
 
     def on_event(self, event: Event) -> None:
         """Take an event that has been emitted."""
         if isinstance(event, ToolCallStart):
             if event.kind != "server":
-                call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
-                self._records.setdefault(event.call_id, Record(call))  # a transform may say it twice
+                self._announced(event)
         elif isinstance(event, ToolCallEnd):
             self._ended(event)
         elif isinstance(event, ToolCallReady):
@@ -106,37 +101,48 @@ class Calls:
         elif isinstance(event, StreamEnd):
             self._stream_ended(event)
 
-    def stop(self) -> None:
+    def stop(self, reason: str = "the stream was left") -> None:
         """Start nothing more: what waits for its turn to run is cancelled."""
-        self._stopped = True
-        self._give_up()
+        self._stopped = self._stopped or reason
+        self._tasks.give_up(None, held=True)
         self._note_cancelled()
 
-    def cancel(self) -> None:
+    def cancel(self, reason: str | None = None) -> None:
         """Cancel every call that runs or waits for its turn to run; each is observed as it stops."""
-        self._give_up()
+        self._tasks.give_up(reason, held=self._stopped is not None)
         self._note_cancelled()
         for record in self._records.values():
             if record.scope is not None:
                 record.scope.cancel()
 
+    def _note_cancelled(self) -> None:
+        for record in self._records.values():
+            if record.scope is not None:
+                record.cancelled_at = min(record.cancelled_at, anyio.current_time())
+
     async def wait_idle(self) -> None:
-        """Wait until no call runs, or waits for its turn to run."""
-        while self._open:
-            if self._idle is None or self._idle.is_set():
-                self._idle = anyio.Event()
-            await self._idle.wait()
+        """Wait until no call runs, or waits for its turn to run, and no approver is asked."""
+        await self._tasks.wait_idle()
 
     def settle(self) -> None:
         """Observe every call that has no observation yet. Called last, when no task is left."""
         self.stop()
         for record in self._records.values():
-            if record.held:
+            if record.waits_for_approval and ended_well(self._end):
+                self._observe(record, undecided())
+            elif record.held or record.waits_for_approval:
                 self._skip(record)
             else:
-                self._observe(record, _left(record))
+                self._observe(record, left_over(record))
 
     # -- what becomes of a call --
+
+    def _announced(self, event: ToolCallStart) -> None:
+        if event.call_id not in self._records:  # a transform may say it twice
+            call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
+            key = self._options.resumed.get(event.call_id)
+            own = f"{self._host.run_id}:{self._host.number}:{event.call_id}"
+            self._records[event.call_id] = Record(call, own if key is None else key)
 
     def _ended(self, event: ToolCallEnd) -> None:
         call = event.call
@@ -161,57 +167,115 @@ class Calls:
             record.held = self._end is None
             if not record.held:
                 self._skip(record)
-            return
-        if self._policy == "manual":
+        elif self._by_hand:
             record.held = True
-            return
-        if not self._place(record, record.tool):
-            return
-        if self._may_start() or not self._held_by_effect(record.tool):
-            self._release(record)
-        else:
-            record.held = True
+        elif self._accept(record):
+            if self._may_start() or not self._held_by_effect(record.tool):
+                self._go(record)
+            else:
+                record.held = True
 
     def _stream_ended(self, event: StreamEnd) -> None:
         self._end = event
-        held = [record for record in self._records.values() if record.held and not record.observed]
-        if self._may_start():
-            for record in held if self._policy != "manual" else ():
-                self._release(record)
-        else:
-            for record in held:
-                self._skip(record)
+        for record in [record for record in self._records.values() if not record.observed]:
+            if not self._may_start():
+                if record.held or record.waits_for_approval:
+                    self._skip(record)
+            elif record.held and not self._by_hand:
+                self._go(record)
 
     def _may_start(self) -> bool:
         """The turn has ended, and ended well."""
-        return not self._stopped and self._end is not None and _ended_well(self._end)
+        return self._stopped is None and ended_well(self._end)
 
     def _held_by_effect(self, tool: Tool) -> bool:
-        return self._policy == "turn_end" or (self._policy == "auto" and tool.effect == "once")
+        policy = self._options.policy
+        return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
 
     def _skip(self, record: Record) -> None:
-        end = self._end
-        if self._policy == "manual" and (end is None or _ended_well(end)):
-            reason = "nobody ran it (dispatch='manual')"
-        elif end is None or self._stopped:
-            reason = "the stream was left"
-        elif end.error is not None:
-            reason = f"the turn ended with an error ({end.error.kind})"
+        self._observe(record, skipped(self._end, self._stopped, by_hand=self._by_hand))
+
+    # -- approval --
+
+    @property
+    def undecided(self) -> list[Record]:
+        """The calls that wait for an approval, or did when the block was left, in a turn that has ended well."""
+        if not ended_well(self._end):
+            return []
+        return [record for record in self._records.values() if record.undecided]
+
+    def decide(self, call_id: str, decision: Decision, fingerprint: str | None) -> bool:
+        """Take somebody's word about a call; False if it changes nothing, since it has been decided or is over.
+
+        Raises:
+            LocalProtocolError: nobody was asked about it, or about these arguments.
+        """
+        record = self._records.get(call_id)
+        if record is None:
+            raise LocalProtocolError("no such call in this turn; pass an ApprovalRequested, or its call_id")
+        if record.approval in ("none", "needed"):
+            raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
+        if fingerprint is not None and fingerprint != record.fingerprint:
+            raise LocalProtocolError("the call has other arguments than those that were decided about")
+        if not record.waits_for_approval or self._stopped is not None:
+            return False
+        self._resolve(record, decision)
+        self._tell()
+        return True
+
+    def _request(self, record: Record) -> None:
+        record.approval, event = "asked", approval.request(record)
+        self._host.emit(event)
+        if self._options.approver is not None:
+            self._tasks.opened()
+            record.scope = CancelScope()
+            self._start(partial(self._ask, record, record.scope, event, self._options.approver))
+
+    async def _ask(self, record: Record, scope: CancelScope, event: ApprovalRequested, approver: Approver) -> None:
+        """The task of one question; its scope is no longer the record's when somebody else has decided."""
+        decision = None
+        try:
+            with scope:
+                await checkpoint()
+                decision = await approval.ask(approver, event)
+        finally:
+            if record.scope is scope:
+                record.scope = None
+            if decision is not None and record.waits_for_approval and self._stopped is None:
+                self._resolve(record, decision)
+            self._tasks.closed()
+
+    def _resolve(self, record: Record, decision: Decision) -> None:
+        assert record.tool is not None, "only a ready call is asked about"
+        record.approval = "approved" if decision.approved else "denied"
+        scope, record.scope = record.scope, None
+        if scope is not None:
+            scope.cancel()  # of an approver that goes on thinking
+        name = record.tool.name
+        self._host.emit(ApprovalResolved(record.call.call_id, name, decision.approved, decision.reason))
+        if decision.approved:
+            self._go(record)
         else:
-            reason = f"the turn ended by {end.finish or 'nothing that says so'}"
-        self._observe(record, Ended("skipped", CallSkipped(f"the call was not run: {reason}")))
+            self._observe(record, approval.denied(decision))
 
     # -- by hand --
 
     @property
-    def to_run(self) -> bool:
-        """There are calls that start only if somebody asks for them."""
-        return self._policy == "manual" and not self._stopped and any(record.held for record in self._records.values())
+    def to_tell(self) -> bool:
+        """There are calls that start only if somebody asks for them, or approves them."""
+        if self._stopped is not None:
+            return False
+        records = self._records.values()
+        return any((record.held and self._by_hand) or record.waits_for_approval for record in records)
 
-    async def wait_asked(self) -> None:
-        """Wait until somebody asks for a call."""
-        self._asked = anyio.Event()
-        await self._asked.wait()
+    async def wait_told(self) -> None:
+        """Wait until somebody asks for a call, or decides about one."""
+        self._told = anyio.Event()
+        await self._told.wait()
+
+    def _tell(self) -> None:
+        if self._told is not None:
+            self._told.set()
 
     def ask(self, call_id: str) -> bool:
         """Let a held call run; False if nothing changes, since it has its observation or runs already.
@@ -219,19 +283,18 @@ class Calls:
         Raises:
             LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
         """
-        if self._policy != "manual":
+        if not self._by_hand:
             raise LocalProtocolError("calls start by themselves; to run them by hand, pass dispatch='manual'")
         record = self._records.get(call_id)
         if record is None:
             raise LocalProtocolError("no such call in this turn; pass the call of a ToolCallReady, or its call_id")
-        if record.observed or record.job is not None:
+        if record.observed or record.job is not None or record.waits_for_approval:
             return False
         if not record.held or record.tool is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallReady")
-        if self._place(record, record.tool):
-            self._release(record)
-        if self._asked is not None:
-            self._asked.set()
+        if self._accept(record):
+            self._go(record)
+        self._tell()
         return True
 
     async def observed(self, call_id: str) -> Observation:
@@ -242,117 +305,32 @@ class Calls:
             await record.done.wait()
         return record.seen
 
-    # -- its place, and its task --
+    # -- whether it may run --
 
-    def _place(self, record: Record, tool: Tool) -> bool:
-        """Give the call its place in the order. A key that cannot be had is the call's failure: it might conflict."""
+    def _accept(self, record: Record) -> bool:
+        """Look at what may refuse a ready call. One that is gated takes its place later, any other one now."""
         refused = repeated(record.call, self._host.counts, self._limits)
         if refused is not None:
             self._observe(record, refused)
             return False
         try:
-            key = record.conflict_key()
-            hash(key)
-        except Exception as error:
-            failed = ToolFailed(f"not run: the conflict_key of {tool.name} raised {type(error).__name__}")
-            failed.__cause__ = error
-            self._observe(record, Ended("failed", failed))
+            gated = record.call.call_id in self._options.resumed or approval.is_gated(record)
+        except ToolFailed as error:
+            self._observe(record, Ended("failed", error))
             return False
-        job = Job(
-            tool=tool.name,
-            owner=self,
-            key=key,
-            shared=tool.effect == "pure",
-            exclusive=tool.exclusive,
-            tool_limit=tool.max_concurrency,
-        )
-        self._dispatcher.add(job, partial(self._launch, record))
-        record.job = job
-        return True
+        if gated:
+            record.approval = "needed"
+        return gated or self._tasks.place(record)
 
-    def _release(self, record: Record) -> None:
-        assert record.job is not None, "what is released has its place"
+    def _go(self, record: Record) -> None:
+        """As far as its turn is concerned, it may run."""
+        assert record.tool is not None, "only a ready call may run"
         record.held = False
-        self._open += 1
-        self._dispatcher.release(record.job)
-
-    def _launch(self, record: Record) -> None:
-        record.scope = CancelScope()
-        self._start(partial(self._run, record))
-        if not self._watched:
-            self._watched = True
-            self._start(self._watch)
-
-    def _give_up(self) -> None:
-        """Leave the order with all that has not started, the youngest first."""
-        jobs = [(record.job, record) for record in self._records.values() if record.job is not None]
-        for job, record in sorted(jobs, key=lambda pair: pair[0].number, reverse=True):
-            if job.state == "waiting":
-                self._dispatcher.finish(job)
-                self._observe(record, Ended("cancelled", CallCancelled("the call was cancelled before it started")))
-                self._closed()
-            elif job.state == "held" and self._stopped:
-                self._dispatcher.finish(job)
-
-    def _closed(self) -> None:
-        self._open -= 1
-        if self._idle is not None and not self._open:
-            self._idle.set()
-
-    async def _run(self, record: Record) -> None:
-        """The task of one call."""
-        assert record.scope is not None, "made when it was launched"
-        assert record.job is not None, "what is launched has its place"
-        assert record.tool is not None, "what is launched is ready"
-        held = self._end is not None and self._held_by_effect(record.tool)
-        causes = (self._end.seq,) if self._end is not None and held else ()
-        try:
-            with record.scope:
-                if anyio.current_effective_deadline() == -math.inf:  # cancelled meanwhile: it does not start
-                    await checkpoint()
-                self._observe(record, await run(record, self._host, self._limits, self._dispatcher.threads, causes))
-        except Exception as error:  # what a tool's own task group made of its cancellation
-            self._observe(record, failure(record, error))
-        finally:
-            record.scope = None
-            # Also reached when the call was cancelled; a call that has its observation keeps it.
-            if record.timed_out is not None:
-                self._observe(record, Ended("timed_out", record.timed_out))
-            self._observe(record, Ended("cancelled", CallCancelled("the call was cancelled")))
-            self._closed()
-            self._dispatcher.finish(record.job)
-
-    def _note_cancelled(self) -> None:
-        for record in self._records.values():
-            if record.scope is not None:
-                record.cancelled_at = min(record.cancelled_at, anyio.current_time())
-
-    async def _watch(self) -> None:
-        """Look for calls that do not stop when they should, until the block is left and beyond, as long as any runs.
-        They cannot be stopped, but told of."""
-        pause_s = self._limits.cancel_grace / _LOOKS
-        try:
-            while True:
-                await anyio.sleep(pause_s)
-                self._look()
-        finally:
-            with CancelScope(shield=True):
-                while self._open:
-                    with anyio.move_on_after(pause_s):
-                        await self.wait_idle()
-                    self._look()
-
-    def _look(self) -> None:
-        latest = anyio.current_time() - self._limits.cancel_grace
-        for record in self._records.values():
-            if record.scope is not None and min(record.due, record.cancelled_at) <= latest:
-                self._unresponsive(record)
-
-    def _unresponsive(self, record: Record) -> None:
-        if not record.unresponsive:
-            record.unresponsive = True
-            since = f"goes on {self._limits.cancel_grace:g} s after it was to stop"
-            self._host.emit(Warning("tool_unresponsive", f"{record.call.name}, call {record.call.call_id}: {since}"))
+        if record.approval == "needed":
+            self._request(record)
+        elif record.job is not None or self._tasks.place(record):
+            held = record.approval == "none" and self._held_by_effect(record.tool)
+            self._tasks.release(record, (self._end.seq,) if held and self._end is not None else ())
 
     # -- the last word --
 
@@ -364,25 +342,25 @@ class Calls:
         if error is not None and ended.content is None:
             content = error_content(error, self._limits.max_result_bytes)
             content += try_again(error, record.call.name, self._host.counts, self._limits)
+        if record.progress_dropped:
+            text = f"{record.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
+            self._host.emit(Warning("progress_dropped", f"{record.call.name}, call {record.call.call_id}: {text}"))
+        if record.waits_for_approval and record.scope is not None:
+            record.scope.cancel()  # of an approver who is still asked
         still_running = record.thread.give_up() if record.thread is not None else False
         causes = (self._end.seq,) if ended.outcome == "skipped" and self._end is not None else ()
         seen: Observation = record.observation(ended, content, still_running=still_running, causes=causes)
         record.seen, record.held = seen, False
         if record.done is not None:
             record.done.set()
-        if record.job is not None and record.job.state == "held":
-            self._dispatcher.finish(record.job)
+        self._tasks.drop(record)
         self._host.emit(seen)
+        if self._options.on_tool_error == "cancel" and ended.outcome in _RAN_AND_FAILED and self._stopped is None:
+            self._cancel_siblings("another call of its turn failed")
 
-
-def _ended_well(end: StreamEnd) -> bool:
-    return end.complete and end.error is None and end.finish in WELL_ENDED
-
-
-def _left(record: Record) -> Ended:
-    """What becomes of a call that nothing has become of when all is over."""
-    if record.bound is not None:
-        return Ended("cancelled", CallCancelled("the call was cancelled before it started"))
-    if record.call.status == "ready":
-        return Ended("skipped", CallSkipped("the call was not run: it was held back on its way"))
-    return Ended("truncated", CallTruncated("the stream was left before the call's end"))
+    def _cancel_siblings(self, reason: str) -> None:
+        self._stopped = reason
+        self.cancel(reason)
+        for record in self._records.values():
+            if record.waits_for_approval:
+                self._skip(record)

@@ -6,17 +6,18 @@ import math
 import time
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 from anyio import CancelScope
 
 from ..content import ToolResult
-from ..errors import ToolError, ToolTimeout
+from ..errors import ApprovalPending, ToolError, ToolTimeout
 from ..events import Observation, Outcome
 from ..tools import Bound, Tool
 from ..turn import ToolCall
 from .scheduler import Job
+from .store import call_fingerprint
 from .threads import ThreadCall
 
 __all__ = ["Ended", "Record"]
@@ -34,20 +35,26 @@ class Ended:
     result: ToolResult | None = None
     again: bool = False
     """Another attempt may help."""
+    recorded: bool = False
+    """It ended so in an earlier attempt, which a store remembers."""
 
 
 class Record:
     """What is known of one call, from its announcement to its observation."""
 
     __slots__ = (
+        "approval",
         "attempts",
         "bound",
         "call",
         "cancelled_at",
+        "causes",
         "done",
         "due",
         "held",
         "job",
+        "key",
+        "progress_dropped",
         "scope",
         "seen",
         "started_at",
@@ -57,16 +64,20 @@ class Record:
         "unresponsive",
     )
 
-    def __init__(self, call: ToolCall) -> None:
+    def __init__(self, call: ToolCall, key: str) -> None:
         self.call = call
+        self.key = key  # its idempotency key
         self.tool: Tool | None = None
         self.bound: Bound | None = None
         self.held = False  # ready, and waiting for the end of the turn or for who runs it
+        self.approval: Literal["none", "needed", "asked", "approved", "denied"] = "none"
         self.job: Job | None = None  # there once it has its place in the order
         self.seen: Observation | None = None
         self.done: anyio.Event | None = None  # made by who waits for the observation
         self.scope: CancelScope | None = None  # there while its task exists
+        self.causes: tuple[int, ...] = ()  # what let it start, if that was no event of its own
         self.attempts = 0
+        self.progress_dropped = 0  # reports that the consumer was too far behind for
         self.due = math.inf  # the loop's time at which its attempt times out
         self.cancelled_at = math.inf  # the loop's time
         self.unresponsive = False  # and that was told
@@ -78,6 +89,23 @@ class Record:
     def observed(self) -> bool:
         """It has its observation."""
         return self.seen is not None
+
+    @property
+    def waits_for_approval(self) -> bool:
+        """Somebody was asked about it, and nobody has decided."""
+        return self.approval == "asked" and self.seen is None
+
+    @property
+    def undecided(self) -> bool:
+        """The same; or its block was left meanwhile."""
+        left = self.seen is not None and isinstance(self.seen.error, ApprovalPending)
+        return self.approval == "asked" and (self.seen is None or left)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the tool's name and the arguments as the model gave them."""
+        assert self.tool is not None, "only a ready call is asked"
+        return call_fingerprint(self.tool.name, self.call.arguments or {})
 
     def conflict_key(self) -> Hashable | None:
         """What the call works on. It raises what the tool's own function does, or where an argument is not there."""
@@ -119,6 +147,7 @@ class Record:
             observation_type="error" if ended.error is not None else type(ended.value).__name__,
             duration=None if started is None else time.monotonic() - started,
             attempts=self.attempts,
+            recorded=ended.recorded,
             still_running=still_running,
             causes=causes,
         )

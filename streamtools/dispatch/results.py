@@ -2,7 +2,7 @@
 
 In: a value that JSON can say, or a `ToolResult`. Out: bytes; and from them the value as plain JSON, or an equal
 `ToolResult`. What JSON has no word for comes back as what JSON makes of it: a model or dataclass as a dict, bytes as
-base64 text, a tuple as a list.
+base64 text, a tuple as a list. A text comes back as a model would read it: half a surrogate pair is a question mark.
 """
 
 from __future__ import annotations
@@ -31,14 +31,23 @@ def encode_result(value: Any) -> bytes:
     """
     if isinstance(value, ToolResult):
         said: dict[str, Any] = {
-            "blocks": [[_NAMES[type(block)], asdict(block)] for block in value.blocks],
+            "blocks": [[_NAMES[type(block)], _fields(block)] for block in value.blocks],
             "value": value.value,
             "is_error": value.is_error,
             "native": value.native,
             "display": value.display,
         }
         return _json({"result": said}, value)
-    return _json({"value": value}, value)
+    return _json({"value": _sayable(value) if isinstance(value, str) else value}, value)
+
+
+def _fields(block: Block) -> dict[str, Any]:
+    fields = asdict(block)
+    return {**fields, "text": _sayable(block.text)} if isinstance(block, Text) else fields
+
+
+def _sayable(text: str) -> str:
+    return text if text.isascii() else str.encode(text, "utf-8", "replace").decode()
 
 
 def decode_result(data: bytes) -> Any:

@@ -112,10 +112,11 @@ class SqliteStore:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield self._connection
+            self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # SQLite has ended it itself after some errors, as of a full disk
+                self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
 
     def _make_table(self, connection: sqlite3.Connection) -> None:
         with closing(connection.execute("PRAGMA user_version")) as cursor:

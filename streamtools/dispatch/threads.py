@@ -34,6 +34,8 @@ class ThreadCall:
     def __init__(self, late: Callable[[], None] | None = None) -> None:
         self.abandoned = False
         """Nobody waits for it any more; its result and its progress go nowhere."""
+        self.begun = False
+        """The tool's code may have run. Once it was given up, it does not begin any more."""
         self._late = late
         self._running = False
 
@@ -49,7 +51,7 @@ class ThreadCall:
         with _lock:
             if self.abandoned:  # given up before the thread came to it
                 return ()
-            self._running = True
+            self._running = self.begun = True
         try:
             return (function(),)
         finally:

@@ -32,6 +32,7 @@ import orjson
 
 from ..errors import LimitExceeded, LocalProtocolError, RemoteProtocolError, StreamError, TruncatedStream
 from ..limits import Limits
+from .pieces import MANY, fold
 from .sse import Frame
 
 __all__ = ["AWSEventStreamDecoder", "read_headers"]
@@ -92,6 +93,8 @@ class AWSEventStreamDecoder:
         if self._pending:
             self._pending.append(chunk)
             self._pending_size += len(chunk)
+            if len(self._pending) > MANY:
+                fold(self._pending)
             if self._pending_size < self._needed:
                 return []
             chunk = b"".join(self._pending)

@@ -15,6 +15,7 @@ import re
 
 from ..errors import LimitExceeded, LocalProtocolError, RemoteProtocolError, StreamError
 from ..limits import Limits
+from .pieces import MANY, fold
 from .sse import Frame
 
 __all__ = ["JSONArrayDecoder"]
@@ -80,6 +81,8 @@ class JSONArrayDecoder:
                 self._size = 0
             else:
                 self._value.append(chunk[begin:at])
+                if len(self._value) > MANY:
+                    fold(self._value)
         return payloads
 
     def finish(self) -> list[Frame]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..errors import LimitExceeded, LocalProtocolError
 from ..limits import Limits
+from .pieces import MANY, fold
 from .sse import Frame
 
 __all__ = ["NDJSONDecoder"]
@@ -64,6 +65,8 @@ class NDJSONDecoder:
                 self._too_large(self._size)
             else:
                 self._line.append(rest)
+                if len(self._line) > MANY:
+                    fold(self._line)
         return payloads
 
     def finish(self) -> list[Frame]:

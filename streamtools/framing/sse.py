@@ -7,7 +7,8 @@ line dispatches; a block without data dispatches nothing; what is pending at the
 
 Theory of operation: a chunk is cut at its line ends. The last piece, the beginning of a line that is still to come,
 waits in a list that is joined once, when its line ends, so that a line costs time linear in its length however many
-chunks it comes in. A CR at the end of a chunk ends its line at once; a LF that follows in the next chunk is skipped.
+chunks it comes in; many small pieces are folded into one, for the room's sake. A CR at the end of a chunk ends its
+line at once; a LF that follows in the next chunk is skipped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 from ..errors import LimitExceeded, LocalProtocolError
 from ..limits import Limits
+from .pieces import MANY, fold
 
 __all__ = ["Frame", "SSEDecoder"]
 
@@ -140,6 +142,10 @@ class SSEDecoder:
                 self._line.clear()
                 self._line_size = 0
             self._take(lines, out, named=named)
+            if len(self._data) > MANY:
+                fold(self._data, b"\n")
+            elif len(self._bare) > MANY:
+                fold(self._bare, b"\n")
         if rest and self._error is None:
             self._grow_line(rest)
         pending = self._line or self._data or self._event or self._bare or self._skip_lf or self._error
@@ -161,6 +167,8 @@ class SSEDecoder:
             self._too_large("a line of the event stream", self._line_size)
         else:
             self._line.append(piece)
+            if len(self._line) > MANY:
+                fold(self._line)
 
     def _take(self, lines: list[bytes], out: list[Any], *, named: bool) -> None:
         """Interpret whole lines; to `out` go frames, or, unless `named`, the mere data of all but error events."""

@@ -4,6 +4,7 @@
     lint(messages, target)            what the provider would refuse, in its own words
     repair(messages, target)          the same history, such that it is taken; the same object if it is already
     convert(messages, source, target) a history of one provider as one of another
+    with_results(messages, observations, target)  the same history, in which calls came to something else
 
 All of it is sans-IO and deterministic. The messages are the provider's own, as dicts or as objects of its SDK.
 """
@@ -14,6 +15,7 @@ from ..wires.rules import Violation
 from .convert import Converted, convert
 from .lint import lint
 from .repair import repair
+from .results import with_results
 from .turns import history_form, messages
 
-__all__ = ["Converted", "Violation", "convert", "history_form", "lint", "messages", "repair"]
+__all__ = ["Converted", "Violation", "convert", "history_form", "lint", "messages", "repair", "with_results"]

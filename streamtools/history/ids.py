@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
 
 from ..wires import Answer, find
+from ..wires.saying import CallNames
 
-__all__ = ["renamed", "valid_ids", "with_valid_ids"]
+__all__ = ["renamed", "stand_ins", "valid_ids", "with_valid_ids"]
 
 
 def with_valid_ids(answer: Answer, target: str) -> Answer:
@@ -57,3 +58,22 @@ def valid_ids(ids: Iterable[str], target: str, *, keep: Collection[str] = ()) ->
                 taken.add(name)
             attempt += 1
     return found
+
+
+def stand_ins(call_id: str, target: str, known: Container[str]) -> list[str]:
+    """Those of the `known` ids of a history that may stand there for a turn's `call_id`: itself, what `valid_ids` puts
+    in its place, and what it puts there for an id that stood there before.
+
+    Where a name was taken, the next attempt's was: so the last of the names that are there is the id's own.
+    """
+    rule, names = find(target).call_ids, CallNames()
+    found = [call_id] if call_id in known else []
+    is_first = True
+    while True:
+        as_read, attempt = names.name(call_id), 0
+        while (name := rule.replacement(as_read, attempt)) in known:
+            found.append(name)
+            attempt += 1
+        if not (is_first or attempt):
+            return found
+        is_first = False

@@ -15,7 +15,7 @@ from ..wires import WIRES, Answer, render
 from ..wires.answer import Result
 from .ids import with_valid_ids
 
-__all__ = ["history_form", "messages", "object_of"]
+__all__ = ["history_form", "messages", "object_of", "result_of"]
 
 _DEFAULT_LIMITS = Limits()
 
@@ -50,14 +50,15 @@ def messages(turn: Turn, target: str | None = None) -> list[dict[str, Any]]:
         parts=turn.parts,
         calls={call.call_id: call for call in turn.calls},
         arguments={call.call_id: history_form(call) for call in turn.calls},
-        results=tuple(_result(call, observed.get(call.call_id), wire) for call in ours),
+        results=tuple(result_of(call, observed.get(call.call_id), wire) for call in ours),
         finish=turn.finish,
         own_wire=wire == turn.wire,
     )
     return render(wire, with_valid_ids(answer, wire))
 
 
-def _result(call: ToolCall, seen: Observation | None, wire: str) -> Result:
+def result_of(call: ToolCall, seen: Observation | None, wire: str) -> Result:
+    """What the model will read of a call on a wire, as its observation has it; of one without, that it did not run."""
     given = seen.result if seen else None
     return Result(
         call_id=call.call_id,

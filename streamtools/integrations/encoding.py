@@ -14,6 +14,7 @@ import orjson
 from ..errors import StreamError
 from ..events import (
     Event,
+    Gap,
     Observation,
     RefusalDelta,
     StepEnd,
@@ -39,6 +40,7 @@ _TOLD: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
     ToolCallStart: ("tool_call_start", ("call_id", "name")),
     ToolStarted: ("tool_started", ("call_id", "tool_name")),
     Observation: ("observation", ("call_id", "tool_name", "outcome")),
+    Gap: ("gap", ("from_seq", "to_seq")),
     StreamEnd: ("stream_end", ("finish", "complete")),
     StepEnd: ("step_end", ("outcome",)),
 }

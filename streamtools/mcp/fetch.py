@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 
 from ..errors import SchemaError
 from ..limits import Limits
-from ..tools import Effect, Tool
+from ..tools import Effect, NeedsApproval, Tool
 from ..tools.jsonschema import Validator
 from ..tools.jsonschema import compile as compile_schema
 from ..tools.problems import dotted
@@ -24,10 +24,13 @@ from .names import checked_prefix, namespaced
 from .peer import Peer
 from .pins import Pins
 
-__all__ = ["EffectOf", "FetchedTools", "fetch_tools"]
+__all__ = ["ApprovalOf", "EffectOf", "FetchedTools", "fetch_tools"]
 
 EffectOf: TypeAlias = Effect | Callable[[ToolDefinition], Effect]
 """One effect for all tools of a server, or what tells it of each."""
+
+ApprovalOf: TypeAlias = bool | Callable[[ToolDefinition], NeedsApproval]
+"""Which tools of a server wait for an approval: all, none, or what tells it of each."""
 
 
 class FetchedTools(Sequence[Tool[..., Any]]):
@@ -82,6 +85,7 @@ async def fetch_tools(
     cache: SchemaCache | None = None,
     pins: Pins | None = None,
     effect: EffectOf = "once",
+    needs_approval: ApprovalOf = False,
     trust_hints: bool = False,
     call_timeout: float | None = None,
     list_timeout: float = 30.0,
@@ -109,6 +113,8 @@ async def fetch_tools(
         cache: asked first; without one, the server is asked each time.
         pins: what has been approved of the server before; what differs is refused.
         effect: what a second run of the same call does, for all tools or by tool.
+        needs_approval: which of the tools are not called before somebody has approved it: all, none, or what a function
+            of the tool's definition says.
         trust_hints: you trust this server: ``readOnlyHint`` makes a tool ``pure``, ``idempotentHint`` ``idempotent``,
             whatever `effect` says.
         call_timeout: seconds that one call may take; None leaves it to ``Limits(tool_timeout=...)``.
@@ -127,6 +133,7 @@ async def fetch_tools(
         server=server,
         prefix=checked_prefix(prefix),
         effect=effect,
+        needs_approval=needs_approval,
         trust_hints=trust_hints,
         call_timeout=call_timeout,
         limits=limits,
@@ -157,6 +164,7 @@ class _Maker:
     server: str
     prefix: str
     effect: EffectOf
+    needs_approval: ApprovalOf
     trust_hints: bool
     call_timeout: float | None
     limits: Limits
@@ -200,6 +208,7 @@ class _Maker:
             description=definition.description,
             owner=self.server,
             effect=self._effect(definition),
+            needs_approval=self._needs_approval(definition),
             timeout=self.call_timeout,
             takes="mapping",
             schema_source="protocol_fetch",
@@ -216,6 +225,9 @@ class _Maker:
         if self.trust_hints and definition.annotations.get("idempotentHint"):
             return "idempotent"
         return self.effect(definition) if callable(self.effect) else self.effect
+
+    def _needs_approval(self, definition: ToolDefinition) -> NeedsApproval:
+        return self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
 
 
 def _problems(validator: Validator, value: Any) -> list[str]:

@@ -3,7 +3,8 @@
     Tracing(logger=logging.getLogger("myapp.tools"))
 
 A record's message is a line for people; what programs join by are its attributes (``extra``): `FIELDS`. Arguments and
-results are not in it.
+results are not in it. A call id, a tool's name and a run's id are somebody else's words: line breaks, control
+characters and what cannot be seen are escaped in them, so that a formatter may show them all.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from ..events import Observation
+from ..printable import one_line
 
 __all__ = ["FIELDS", "log_call"]
 
 FIELDS = ("trace_id", "span_id", "run_id", "step", "seq", "call_id", "tool_name", "outcome")
 """The attributes of each record; ids as OpenTelemetry writes them, 32 and 16 hexadecimal digits."""
+
+_MAX_CHARS = 256  # of an id or a name; a run's id has no limit of its own
 
 
 def log_call(logger: logging.Logger, observation: Observation, run_id: str, span: Span) -> None:
@@ -33,11 +37,11 @@ def log_call(logger: logging.Logger, observation: Observation, run_id: str, span
     values = (
         trace.format_trace_id(context.trace_id),
         trace.format_span_id(context.span_id),
-        run_id,
+        one_line(run_id, _MAX_CHARS),
         observation.step,
         observation.seq,
-        observation.call_id,
-        observation.tool_name,
+        one_line(observation.call_id, _MAX_CHARS),
+        one_line(observation.tool_name, _MAX_CHARS),
         observation.outcome,
     )
     with trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
@@ -45,8 +49,8 @@ def log_call(logger: logging.Logger, observation: Observation, run_id: str, span
         logger.log(
             level,
             "tool call %s of %s: %s",
-            ascii(observation.call_id),
-            ascii(observation.tool_name),
+            ascii(observation.call_id[:_MAX_CHARS]),
+            ascii(observation.tool_name[:_MAX_CHARS]),
             observation.outcome,
             extra=dict(zip(FIELDS, values, strict=True)),
         )

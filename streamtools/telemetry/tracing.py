@@ -179,7 +179,7 @@ class Tracing:
 
     def _chat(self, step: OpenStep) -> Span | None:
         """The chat span; made now if it is not there yet, without the model's name if nothing came."""
-        if step.chat is None and self._wanted["chat"]:
+        if step.chat is None and self._wanted["chat"] and not step.start.resumed:
             start, stream = step.start, step.stream
             step.chat = step.open_chat = self._tracer.start_span(
                 self._named(self._names.chat_span, stream.model if stream else None),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from .audit import validate_tool_class
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
 from .context import ToolContext
-from .definition import Bound, Effect, Tool, validate_tool_call
+from .definition import Bound, Effect, NeedsApproval, Tool, validate_tool_call
 from .exported import Exported
 from .fingerprint import Grammar
 from .methods import tools_of
@@ -25,6 +25,7 @@ __all__ = [
     "Bound",
     "Coerce",
     "Effect",
+    "NeedsApproval",
     "Exported",
     "Grammar",
     "SchemaSource",

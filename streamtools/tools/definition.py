@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..events import Observation
     from .foreign import Check, Takes
 
-__all__ = ["Bound", "Call", "ConflictKey", "Effect", "Tool", "validate_tool_call"]
+__all__ = ["Bound", "Call", "ConflictKey", "Effect", "NeedsApproval", "Tool", "validate_tool_call"]
 
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
@@ -34,11 +34,15 @@ retried, follows from it."""
 ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
 """What a call works on: the name of an argument, or a function of the validated arguments by name."""
 
+NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
+"""Whether a call waits for an approval: always, never, or what a function of the validated arguments by name says."""
+
 
 class RunOptions(TypedDict, total=False):
     """How the calls of a tool are run; each is told of at `tool`."""
 
     effect: Effect
+    needs_approval: NeedsApproval
     timeout: float | None
     max_concurrency: int | None
     conflict_key: ConflictKey | None
@@ -77,6 +81,8 @@ class Tool(Generic[P, R]):
     """What the model reads about it: the prose of the docstring."""
     effect: Effect = "once"
     """What a second run of the same call does."""
+    needs_approval: NeedsApproval = False
+    """Whether a call waits until somebody has approved it; see `tool`."""
     timeout: float | None = None
     """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
     max_concurrency: int | None = None
@@ -184,8 +190,8 @@ class Tool(Generic[P, R]):
             coerce: ``lax`` decodes a string that holds the JSON text of an array or object where the schema wants one
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
-            running: ``effect``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``, ``retries`` and
-                ``retry_delay_s``, as in `tool`.
+            running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
+                ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             SchemaError: the schema is none, refers to another document, or exceeds a limit.
@@ -232,8 +238,8 @@ class Tool(Generic[P, R]):
             coerce: see `tool`.
             title: a name for people.
             annotations: hints in MCP's words.
-            running: ``effect``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``, ``retries`` and
-                ``retry_delay_s``, as in `tool`.
+            running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
+                ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its
@@ -282,6 +288,7 @@ class Tool(Generic[P, R]):
 
         Raises:
             InvalidArguments: they do not fit.
+            ApprovalPending: the call needs an approval; see `run_json`.
             ToolError: it timed out, or reported an error of its own wording.
             Exception: what the tool raised; or why its value cannot be written as JSON, for a model to read.
         """
@@ -290,7 +297,12 @@ class Tool(Generic[P, R]):
         return run(self, arguments)
 
     def run_json(
-        self, arguments: Mapping[str, Any] | str | bytes, *, call_id: str | None = None, limits: Limits = Limits()
+        self,
+        arguments: Mapping[str, Any] | str | bytes,
+        *,
+        call_id: str | None = None,
+        limits: Limits = Limits(),
+        approved: bool = False,
     ) -> Coroutine[Any, Any, Observation]:
         """Run one call as a pipeline would, and return its record (await it): outcome, value, what the model reads.
 
@@ -301,10 +313,11 @@ class Tool(Generic[P, R]):
                 ``{"input": text}``.
             call_id: the call's identity; made up by default.
             limits: times, sizes and threads.
+            approved: the call has the approval that its tool may need; without one such a call is ``skipped``.
         """
         from ..dispatch.alone import run_json  # the layer above: here for `tool.run_json(...)`
 
-        return run_json(self, arguments, call_id=call_id, limits=limits)
+        return run_json(self, arguments, call_id=call_id, limits=limits, approved=approved)
 
     def to(self, target: str, *, strict: bool = False) -> Any:
         """The tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its own).

@@ -25,7 +25,7 @@ from .callables import (
     refuse,
     returned_by,
 )
-from .definition import ConflictKey, Effect, Tool
+from .definition import ConflictKey, Effect, NeedsApproval, Tool
 from .docstrings import Docstring, parse_docstring
 from .enforce import Enforced
 from .fingerprint import Grammar
@@ -47,6 +47,7 @@ class Options:
 
     name: str | None = None
     effect: Effect = "once"
+    needs_approval: NeedsApproval = False
     timeout: float | None = None
     max_concurrency: int | None = None
     conflict_key: ConflictKey | None = None
@@ -85,6 +86,9 @@ class Options:
             raise refuse(tool, f"max_concurrency {what}, not {self.max_concurrency!r}")
         if not isinstance(self.exclusive, bool):
             raise refuse(tool, f"exclusive must be True or False, not {self.exclusive!r}")
+        gate = self.needs_approval
+        if not isinstance(gate, bool) and (not callable(gate) or inspect.iscoroutinefunction(gate)):
+            raise refuse(tool, "needs_approval must be True, False, or a plain function of the arguments by name")
         key = self.conflict_key
         if key is not None and not isinstance(key, str) and (not callable(key) or inspect.iscoroutinefunction(key)):
             raise refuse(tool, "conflict_key must be an argument's name, or a plain function of the arguments by name")
@@ -236,6 +240,7 @@ def _made(function: Callable[..., Any], options: Options, binder: Binder, **said
     _check_conflict_key(options.conflict_key, binder, said["name"])
     return Tool(
         effect=options.effect,
+        needs_approval=options.needs_approval,
         timeout=options.timeout,
         max_concurrency=options.max_concurrency,
         conflict_key=options.conflict_key,

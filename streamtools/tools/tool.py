@@ -9,7 +9,7 @@ from typing_extensions import ParamSpec, TypeVar
 
 from .binder import Coerce
 from .callables import refuse
-from .definition import ConflictKey, Effect, Tool
+from .definition import ConflictKey, Effect, NeedsApproval, Tool
 from .fingerprint import Grammar
 from .making import Options, of_function
 from .methods import ToolMethod, is_method_in_class_body
@@ -36,6 +36,7 @@ def tool(
     *,
     name: str | None = None,
     effect: Effect = "once",
+    needs_approval: NeedsApproval = False,
     timeout: float | None = None,
     max_concurrency: int | None = None,
     conflict_key: ConflictKey | None = None,
@@ -55,6 +56,7 @@ def tool(
     *,
     name: str | None = None,
     effect: Effect = "once",
+    needs_approval: NeedsApproval = False,
     timeout: float | None = None,
     max_concurrency: int | None = None,
     conflict_key: ConflictKey | None = None,
@@ -75,6 +77,7 @@ def tool(
     *,
     name: str | None = None,
     effect: Effect = "once",
+    needs_approval: NeedsApproval = False,
     timeout: float | None = None,
     max_concurrency: int | None = None,
     conflict_key: ConflictKey | None = None,
@@ -111,6 +114,8 @@ def tool(
             generator function, whose values are progress up to its `streamtools.content.Result`.
         name: the tool's name; by default the function's.
         effect: what a second run of the same call does: ``pure``, ``idempotent`` or ``once``.
+        needs_approval: True, and no call runs before somebody has approved it (`Pipeline.approve`); or a plain function
+            of the validated arguments by name that says so for one call. If that function raises, the call fails.
         timeout: seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``.
         max_concurrency: how many calls of this tool may run at once; more wait.
         conflict_key: what a call works on: the name of an argument, or a function of the validated arguments by name.
@@ -137,6 +142,7 @@ def tool(
     options = Options(
         name=name,
         effect=effect,
+        needs_approval=needs_approval,
         timeout=timeout,
         max_concurrency=max_concurrency,
         conflict_key=conflict_key,

@@ -25,7 +25,8 @@ from ..events import (
     Warning,
 )
 from ..limits import Limits
-from ..surrogates import SurrogateJoiner, well_formed, well_formed_tree
+from ..printable import one_line
+from ..surrogates import SurrogateJoiner, well_formed_tree
 from ..turn import Usage
 from .reading import deeper_than, read_count, read_text, weight
 
@@ -143,7 +144,7 @@ class WireDecoder(ABC):
         """Report a tolerated deviation, once; and no more than so many different ones."""
         if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned |= {(code, detail)}
-            self._out.append(Warning(code, well_formed(detail)))
+            self._out.append(Warning(code, one_line(detail)))
 
     # -- for the wires --
 

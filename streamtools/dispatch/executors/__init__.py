@@ -16,11 +16,11 @@ idempotency store before it. `streamtools.testing.check_executor` holds any exec
 
 from __future__ import annotations
 
+from ..executor import Executor, Invocation
+from ..once import Answer, run_once
 from ..store import Claimed, IdempotencyStore, MemoryStore, Recorded, Unknown, call_fingerprint
 from ..store_sqlite import SqliteStore
-from .executor import Executor, Invocation
 from .local import InProcessExecutor, ThreadExecutor
-from .once import Answer, run_once
 from .process import ProcessExecutor
 
 __all__ = [

@@ -14,9 +14,9 @@ from anyio.lowlevel import checkpoint_if_cancelled, current_token
 from ...errors import ToolDefinitionError, ToolNotStarted
 from ...telemetry.carried import carried
 from ...tools import AnyTool, Tool, Toolset
+from ..executor import Emit, Invocation, context_of
 from ..store import checked_bound
 from ..threads import ThreadCall, abandoned_threads
-from .executor import Emit, Invocation, context_of
 from .runs import Run, Runs, awaitable, bind, guarded
 
 __all__ = ["InProcessExecutor", "ThreadExecutor"]

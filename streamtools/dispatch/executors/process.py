@@ -28,10 +28,10 @@ from pydantic_core import from_json
 
 from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown
 from ...tools import AnyTool, Tool
+from ..executor import Emit, Invocation
 from ..results import decode_error, decode_result
 from ..store import checked_bound
 from .channel import CALL, FAILED, HEADER, REFUSED, REPORT, RESULT, STARTED, frame
-from .executor import Emit, Invocation
 from .reference import reference_of
 from .runs import Run, Runs, bind
 

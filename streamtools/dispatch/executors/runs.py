@@ -20,9 +20,9 @@ from ...errors import (
     ToolTimeout,
 )
 from ...tools import Bound, Tool, ToolContext
+from ..executor import Invocation
 from ..generators import last_word
 from ..results import encode_error
-from .executor import Invocation
 
 __all__ = ["Run", "Runs", "awaitable", "bind", "failure", "guarded"]
 
@@ -140,7 +140,8 @@ async def guarded(tool: str, body: Awaitable[Any]) -> Any:
 
 
 def failure(tool: str, error: BaseException) -> ToolError:
-    """What to raise for what a tool's code has raised. That a call did not start is not for its tool to say."""
-    if isinstance(error, ToolError) and not isinstance(error, ToolNotStarted):
+    """What to raise for what a tool's code has raised. That its call has not begun, or was out of time, is not for a
+    tool to say."""
+    if isinstance(error, ToolError) and not isinstance(error, (ToolNotStarted, ToolTimeout)):
         return error
     return ToolFailed(encode_error(tool, error)["text"])

@@ -24,9 +24,9 @@ from pydantic_core import from_json, to_json
 from ...errors import InvalidArguments, StreamToolsError, ToolFailed
 from ...telemetry.carried import carried
 from ...tools import Bound, Tool, ToolContext
+from ..executor import Invocation, context_of
 from ..results import encode_error, encode_result
 from .channel import FAILED, REFUSED, REPORT, RESULT, STARTED, frame, read_frame
-from .executor import Invocation, context_of
 from .reference import resolved
 from .runs import awaitable, failure
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
-from ...tools import Effect, ToolContext
+from ..tools import Effect, ToolContext
 
 __all__ = ["Emit", "Executor", "Invocation", "context_of"]
 

@@ -1,0 +1,254 @@
+"""Another consumer of a pipeline, with a queue of its own and a rule for when that is full.
+
+    async with pipeline(stream, tools=[...]) as events:
+        screen = events.branch(size=64, when_full="drop_oldest")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(show, screen)
+            async for event in events:
+                ...
+
+Theory of operation. A branch is no task: it is one more queue that each event is put into where it is emitted, as the
+first of those that the event is routed to, so that a branch sees events in the order of their `seq`. Putting never
+waits. What ``"wait"`` promises is kept by the pump, which asks every queue for room before it reads on. What the other
+rules let go is decided when an event comes: a queue is full if it holds `size` events and its reader is not just about
+to take them. A reader that waits is therefore never behind, however many events one chunk brings; the pump lets it run
+before the next chunk. Who drops a branch, in whatever thread the garbage is collected, lets go of the pump.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Literal, TypeAlias
+
+from anyio.lowlevel import checkpoint, current_token
+
+from .errors import ConsumerTooSlow
+from .events import (
+    Event,
+    Gap,
+    ProviderItem,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    RefusalDelta,
+    StepEnd,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallDelta,
+    ToolProgress,
+    Unknown,
+    Warning,
+)
+from .outbox import Outbox, call_soon
+
+__all__ = ["Branch", "BranchQueue", "WhenFull"]
+
+WhenFull: TypeAlias = Literal["wait", "drop_oldest", "disconnect"]
+"""What happens when a branch is full: the source is not read on; the oldest events go, and a `Gap` says so; or the
+branch ends, with `ConsumerTooSlow`."""
+
+_MAY_GO = frozenset(
+    {
+        ProviderItem,
+        ReasoningDelta,
+        ReasoningEnd,
+        ReasoningStart,
+        RefusalDelta,
+        TextDelta,
+        TextEnd,
+        TextStart,
+        ToolCallDelta,
+        ToolProgress,
+        Unknown,
+        Warning,
+    }
+)
+"""What ``"drop_oldest"`` drops. Of the rest there is a bounded number in a step (`Limits.max_tool_calls`), and the turn
+holds it anyway."""
+
+
+class Branch:
+    """The events of a pipeline once more, from the making of the branch on; made by `Pipeline.branch`.
+
+    Iterate it in a task of its own: as with any queue, who reads one consumer to its end before the other may wait for
+    ever. It ends after `StepEnd`, also when the pipeline is left in the middle: the closing events come here, too. A
+    stream error is raised here as it is at the pipeline, once, after the last event: the same exception object.
+
+    A branch that is made with ``when_full="wait"`` and no longer read stops the pipeline. Give it up with `aclose` or
+    by ``async with branch:``. One that nothing refers to any more gives itself up.
+    """
+
+    def __init__(self, queue: BranchQueue) -> None:
+        self._queue = queue
+
+    @property
+    def waiting(self) -> int:
+        """Events that wait to be read."""
+        return self._queue.waiting
+
+    @property
+    def dropped(self) -> int:
+        """Events that were dropped because the branch was full; each stands in a `Gap`."""
+        return self._queue.dropped
+
+    def __aiter__(self) -> Branch:
+        return self
+
+    async def __anext__(self) -> Event:
+        queue = self._queue
+        if await queue.wait():
+            return queue.take()
+        if queue.error is not None:
+            error, queue.error = queue.error, None
+            raise error
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Give the branch up: what waits is dropped, and nobody waits for it. Idempotent; in any task.
+
+        Whoever iterates it comes to its end.
+        """
+        self._queue.discard()
+
+    async def __aenter__(self) -> Branch:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        self._queue.discard_soon()
+
+
+class BranchQueue:
+    """The events on their way to a branch. The step puts them in; it does not know the `Branch`, which may be dropped.
+
+    Args:
+        size: how many events may wait.
+        when_full: what happens to more.
+        hold: tells the pump to ask for room before it reads on.
+        leave: tells the step that no more events are wanted.
+    """
+
+    def __init__(
+        self, size: int, when_full: WhenFull, hold: Callable[[], None], leave: Callable[[BranchQueue], None]
+    ) -> None:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"size={size!r}: must be an integer greater than 0")
+        if when_full not in _OVERFLOW:
+            raise ValueError(f"unknown when_full {when_full!r}; known: {', '.join(_OVERFLOW)}")
+        self.error: BaseException | None = None
+        """To be raised after the last event."""
+        self.dropped = 0
+        """How many events were dropped."""
+        self._settled: deque[Event] = deque()  # the oldest: what is kept, with gaps between; never dropped any more
+        self._box = Outbox(size)  # the rest
+        self._lossless = when_full == "wait"
+        self._overflow = _OVERFLOW[when_full]
+        self._reading = 0  # how many wait for an event, or were woken and have not run yet
+        self._hold = hold
+        self._leave = leave
+        self._token = current_token()
+
+    @property
+    def waiting(self) -> int:
+        """Events that wait to be taken."""
+        return len(self._settled) + len(self._box.queue)
+
+    # -- for the step and the pump ---------------------------------------------------------------------------------
+
+    def put(self, event: Event) -> None:
+        """Add an event, and let go what the rule says if there is no room; never waits."""
+        box = self._box
+        if len(box.queue) >= box.size and not self._reading:
+            self._overflow(self, event)
+        box.put(event)
+        if self._holds():
+            self._hold()
+        if type(event) is StepEnd:
+            box.close()
+
+    async def wait_for_room(self) -> None:
+        """Wait while this branch holds up the pump: by its rule, or because its reader is about to run."""
+        while self._holds():
+            await (self._box.wait_for_room() if self._lossless else checkpoint())
+
+    def close(self) -> None:
+        """Nothing more will come; what is here can still be had."""
+        self._box.close()
+
+    def discard(self) -> None:
+        """Nobody wants the events any more. Wakes the reader and the pump."""
+        self.error = None
+        self._settled.clear()
+        self._box.discard()
+        self._leave(self)
+
+    def discard_soon(self) -> None:
+        """`discard` in the event loop; from any thread, and in the middle of anything."""
+        if not self._box.closed:
+            call_soon(self._token, self.discard)
+
+    def _holds(self) -> bool:
+        """Whether the pump is to wait."""
+        box = self._box
+        return len(box.queue) >= box.size and (self._lossless or self._reading > 0)
+
+    def _grow(self, _: Event) -> None:
+        """Take it all the same: the pump waits after this chunk, and a tool's event waits for nobody."""
+
+    def _drop_oldest(self, _: Event) -> None:
+        """Make room for one. More than one goes if many came at once while the reader was about to run."""
+        while len(self._box.queue) >= self._box.size:
+            self._drop(self._box.queue.popleft())
+
+    def _drop(self, event: Event) -> None:
+        """What may go goes into a gap; what may not moves to where it is not looked at again."""
+        if type(event) not in _MAY_GO:
+            self._settled.append(event)
+            return
+        self.dropped += 1
+        last = self._settled[-1] if self._settled else None
+        if type(last) is Gap:
+            # Also where the numbers between are another pipeline's of the same run: else each would begin a new gap.
+            last.to_seq = last.seq = event.seq  # type: ignore[misc]  # nobody has seen it yet
+        else:
+            self._settled.append(Gap(event.seq, event.seq, seq=event.seq, step=event.step))
+
+    def _disconnect(self, event: Event) -> None:
+        """End here, before this event."""
+        self.error = ConsumerTooSlow(size=self._box.size, seq=event.seq)
+        self.close()
+        self._leave(self)
+
+    # -- for the reader --------------------------------------------------------------------------------------------
+
+    async def wait(self) -> bool:
+        """Wait for an event; False when there will be none."""
+        if self._settled or self._box.queue:
+            return True
+        self._reading += 1
+        try:
+            return await self._box.wait()
+        finally:
+            self._reading -= 1
+
+    def take(self) -> Event:
+        """The oldest event; there is one."""
+        if self._settled:
+            return self._settled.popleft()
+        event = self._box.queue.popleft()
+        self._box.took_one()
+        return event
+
+
+_OVERFLOW: Mapping[WhenFull, Callable[[BranchQueue, Event], None]] = {
+    "wait": BranchQueue._grow,
+    "drop_oldest": BranchQueue._drop_oldest,
+    "disconnect": BranchQueue._disconnect,
+}

@@ -1,0 +1,109 @@
+"""Calls that wait for somebody's word: who needs one, who is asked, and what was said.
+
+What is decided here is decided closed: a predicate that raises fails its call, an approver that raises denies it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import anyio
+
+from ..errors import CallDenied, ToolFailed
+from ..events import ApprovalRequested
+from .record import Ended, Record
+
+__all__ = ["Approver", "Decision", "Verdict", "ask", "decision", "denied", "is_gated", "request"]
+
+Verdict: TypeAlias = bool | str | None
+"""True: it may run. False, or a text that the model is told as the reason: it may not. None: somebody else decides."""
+
+Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict]"]
+"""Decides about one call, at once or when it is awaited. If it raises, the call is denied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was said about a call."""
+
+    approved: bool
+    reason: str | None = None
+    """Why not, for the model to read."""
+    error: BaseException | None = None
+    """What the approver raised."""
+
+
+def is_gated(record: Record) -> bool:
+    """Whether the call waits for an approval.
+
+    Raises:
+        ToolFailed: the tool's own predicate does not say.
+    """
+    assert record.tool is not None, "only a ready call is asked"
+    assert record.bound is not None, "only a ready call is asked"
+    gate = record.tool.needs_approval
+    if isinstance(gate, bool):
+        return gate
+    try:
+        said = gate(record.bound.by_name)
+    except Exception as error:
+        raise ToolFailed(f"not run: the needs_approval of {record.tool.name} raised {type(error).__name__}") from error
+    if not isinstance(said, bool):
+        kind = type(said).__name__
+        raise ToolFailed(f"not run: the needs_approval of {record.tool.name} returned {kind}, not True or False")
+    return said
+
+
+def request(record: Record) -> ApprovalRequested:
+    """The event that asks for a word about a call."""
+    assert record.tool is not None, "only a ready call is asked about"
+    assert record.bound is not None, "only a ready call is asked about"
+    return ApprovalRequested(
+        record.call.call_id,
+        record.tool.name,
+        record.bound.by_name,
+        fingerprint=record.fingerprint,
+        index=record.call.index,
+    )
+
+
+def decision(verdict: Any) -> Decision | None:
+    """What an answer means; None: nothing is decided.
+
+    Raises:
+        TypeError: it is no answer.
+    """
+    if verdict is None or isinstance(verdict, bool):
+        return None if verdict is None else Decision(verdict)
+    if isinstance(verdict, str):
+        return Decision(False, verdict)
+    raise TypeError(f"an approval is True, False, a text (why not) or None, not {type(verdict).__name__}")
+
+
+async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
+    """What the approver says. Only a cancellation that was asked for comes out of it."""
+    try:
+        verdict = approver(event)
+        return decision(await verdict if inspect.isawaitable(verdict) else verdict)
+    except Exception as error:
+        return _failed(error)
+    except anyio.get_cancelled_exc_class() as error:
+        if anyio.current_effective_deadline() == -math.inf:
+            raise
+        return _failed(error)  # of a task that the approver awaited
+
+
+def _failed(error: BaseException) -> Decision:
+    return Decision(False, f"asking for its approval failed ({type(error).__name__})", error)
+
+
+def denied(decision: Decision) -> Ended:
+    """How a call ends that was not approved."""
+    why = f": {decision.reason}" if decision.reason else ""
+    error = CallDenied(f"not run: the call was not approved{why}")
+    error.__cause__ = decision.error
+    return Ended("denied", error)

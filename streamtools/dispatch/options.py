@@ -1,0 +1,78 @@
+"""What a pipeline says about how its calls are dispatched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, get_args
+
+from ..tools import Toolset
+from .approval import Approver
+from .executor import Executor
+from .store import IdempotencyStore
+
+__all__ = ["DispatchOptions", "DispatchPolicy", "executors_of"]
+
+DispatchPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual"]
+"""When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
+exist for a turn that then fails. ``turn_end``: none before the turn has ended well. ``manual``: none by itself; see
+`Pipeline.run`."""
+
+OnToolError: TypeAlias = Literal["continue", "cancel"]
+
+
+def _none() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchOptions:
+    """When calls start, who has to approve them, where they run, and what is kept of them."""
+
+    policy: DispatchPolicy = "auto"
+    approver: Approver | None = None
+    """Is asked about calls that need an approval."""
+    on_tool_error: OnToolError = "continue"
+    """``cancel``: when one call fails, its siblings are cancelled."""
+    executors: Mapping[str, Executor] = field(default_factory=_none)
+    """Where the calls of a tool run, by its name; the others run here."""
+    store: IdempotencyStore | None = None
+    """Keeps ``once`` calls and approved ones from running twice."""
+    resumed: Mapping[str, str] = field(default_factory=_none)
+    """The idempotency keys of calls that were suspended, by id. They need an approval, whatever their tools say."""
+
+    def check(self) -> None:
+        """Refuse what is no option.
+
+        Raises:
+            ValueError: an option is not known.
+            TypeError: an option is of another kind.
+        """
+        if self.policy not in get_args(DispatchPolicy):
+            raise ValueError(f"unknown dispatch {self.policy!r}; known: {', '.join(get_args(DispatchPolicy))}")
+        if self.on_tool_error not in get_args(OnToolError):
+            raise ValueError(f"unknown on_tool_error {self.on_tool_error!r}; known: continue, cancel")
+        if self.approver is not None and not callable(self.approver):
+            raise TypeError(f"approve is a function of an ApprovalRequested, not {type(self.approver).__name__}")
+        if self.store is not None and not hasattr(self.store, "claim"):
+            raise TypeError(f"store is an IdempotencyStore, say MemoryStore(), not {type(self.store).__name__}")
+
+
+def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset) -> Mapping[str, Executor]:
+    """Executors by tool.
+
+    Raises:
+        TypeError: what was given is no executor.
+        ValueError: one is given for a tool that is not there.
+    """
+    if given is None:
+        return _none()
+    names = {tool.name for tool in tools.values() if tool is not None}
+    executors = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    for name, executor in executors.items():
+        if name not in names:
+            raise ValueError(f"executor: there is no tool {name!r}; there are {', '.join(sorted(names)) or 'none'}")
+        if not hasattr(executor, "run"):
+            raise TypeError(f"executor: {type(executor).__name__} is no Executor; enter one and pass it, or a mapping")
+    return executors

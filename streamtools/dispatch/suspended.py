@@ -1,0 +1,165 @@
+"""Calls that wait for an approval over a restart: as JSON that nobody can change unseen.
+
+    text = events.suspended.to_json(key=SECRET)           keep it, or give it to a browser
+    suspended = Suspended.from_json(text, key=SECRET)     in any process that has the key
+
+Whoever has the text can read the arguments: it is signed (HMAC-SHA256 over all that it says), not encrypted. The
+signature proves that these calls, with these arguments, were suspended by somebody who has the key; who may approve
+them is for the application to say. That a call does not run twice when the text is used twice is the store's job.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+from ..errors import SuspendedError
+from ..events import Observation
+from .endings import undecided
+from .record import Record
+
+__all__ = ["Suspended", "SuspendedCall"]
+
+VERSION = 1
+PURPOSE = b"streamtools suspended calls 1\n"  # so that the key's signatures of other things are none of these
+MIN_KEY_BYTES = 16
+MAX_CHARS = 64 << 20  # eight times the arguments of a turn (`Limits.max_total_argument_bytes`), escaped as JSON
+WEEK_S = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspendedCall:
+    """A call that waits for an approval."""
+
+    call_id: str
+    tool_name: str
+    """The tool as the model called it."""
+    arguments_text: str = field(repr=False)
+    """The arguments as the model gave them, JSON or a freeform tool's text; validated again before anything runs."""
+    kind: Literal["function", "custom"] = "function"
+    fingerprint: str
+    """A hash of tool and arguments, the same as that of the `ApprovalRequested`."""
+    key: str
+    """The call's idempotency key."""
+    index: int = 0
+    """Its position among the calls of its turn, from 0."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments, parsed; a fresh copy."""
+        if self.kind == "custom":
+            return {"input": self.arguments_text}
+        parsed: dict[str, Any] = json.loads(self.arguments_text)
+        return parsed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspended:
+    """The calls of one step that wait for an approval; from `Pipeline.suspended`. Pass it to `resume`."""
+
+    calls: tuple[SuspendedCall, ...]
+    run_id: str
+    step: int
+    seq: int
+    """Where the numbering of the run's events goes on."""
+    wire: str | None
+    """Over which wire the calls came."""
+
+    @classmethod
+    def of(cls, records: Iterable[Record], *, run_id: str, step: int, seq: int, wire: str | None) -> Suspended:
+        """What these calls amount to; `Pipeline.suspended` calls this."""
+        calls = tuple(_suspended(record) for record in records)
+        return cls(calls=calls, run_id=run_id, step=step, seq=seq, wire=wire)
+
+    def placeholders(self) -> list[Observation]:
+        """What a history says of the calls as long as nobody has decided."""
+        ended = undecided()
+        return [
+            Observation(
+                call_id=call.call_id,
+                tool_name=call.tool_name,
+                outcome=ended.outcome,
+                error=ended.error,
+                model_content=f"Error: {ended.error}",
+                index=call.index,
+            )
+            for call in self.calls
+        ]
+
+    def to_json(self, key: bytes | str) -> str:
+        """As JSON, signed. A history goes beside it: `Turn.messages` has a result that says so for each of the calls.
+
+        Args:
+            key: a secret of at least 16 bytes, the same in every process that resumes.
+
+        Raises:
+            ValueError: the key is too short.
+        """
+        said = {"version": VERSION, "issued_at": int(time.time()), **asdict(self)}
+        return json.dumps({**said, "signature": _signature(said, key)})
+
+    @classmethod
+    def from_json(cls, text: str | bytes, key: bytes | str, *, max_age_s: float | None = WEEK_S) -> Self:
+        """What `to_json` wrote, if that is what this is.
+
+        Args:
+            text: from anywhere; nothing in it is believed before the signature is.
+            key: the secret.
+            max_age_s: how old it may be; None: any age. What was right to do last month may not be so today.
+
+        Raises:
+            SuspendedError: it is something else, was changed, was signed with another key, or is too old.
+            ValueError: the key is too short.
+        """
+        said = _parsed(text)
+        signature = said.pop("signature", None)
+        if not isinstance(signature, str) or not hmac.compare_digest(
+            signature.encode("utf-8", "replace"), _signature(said, key).encode()
+        ):
+            raise SuspendedError("the signature does not fit: it was changed, or signed with another key")
+        if said.pop("version", None) != VERSION:
+            raise SuspendedError(f"it is of another version than {VERSION}, which this streamtools reads")
+        age = time.time() - said.pop("issued_at")
+        if max_age_s is not None and age > max_age_s:
+            raise SuspendedError(f"it is {age:.0f} s old (max_age_s={max_age_s:g})")
+        calls = tuple(SuspendedCall(**call) for call in said.pop("calls"))
+        return cls(calls=calls, **said)
+
+
+def _suspended(record: Record) -> SuspendedCall:
+    call = record.call
+    assert call.arguments is not None, "only a ready call waits for an approval"
+    custom = call.kind == "custom"
+    return SuspendedCall(
+        call_id=call.call_id,
+        tool_name=call.name,
+        arguments_text=call.arguments["input"] if custom else json.dumps(call.arguments),
+        kind="custom" if custom else "function",
+        fingerprint=record.fingerprint,
+        key=record.key,
+        index=call.index,
+    )
+
+
+def _parsed(text: str | bytes) -> dict[str, Any]:
+    if len(text) > MAX_CHARS:
+        raise SuspendedError(f"it is larger than {MAX_CHARS} characters")
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        raise SuspendedError("it is no JSON") from None
+    if not isinstance(said, dict):
+        raise SuspendedError("it is no JSON object")
+    return said
+
+
+def _signature(said: Mapping[str, Any], key: bytes | str) -> str:
+    secret = key.encode() if isinstance(key, str) else key
+    if not isinstance(secret, bytes) or len(secret) < MIN_KEY_BYTES:
+        raise ValueError(f"key is a secret of at least {MIN_KEY_BYTES} bytes, say secrets.token_bytes(32)")
+    canonical = json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+    return hmac.new(secret, PURPOSE + canonical, "sha256").hexdigest()

@@ -1,0 +1,154 @@
+"""Other results in a history: what calls came to after it was written.
+
+Theory of operation. A result is written as for a turn, by the wire's `render`, and stands where the one before stood: a
+message that is all its own, or a block in a message of several. Nothing else is written. What a wire takes only in a
+message behind all results (`Behind`) stands there for all calls of an answer: that message is taken apart by call and
+put together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from ..events import Observation
+from ..wires.saying import id_as_read
+from .draft import Draft, Site, is_same
+from .finding import Observed, observed_calls
+from .native import Messages, refuse_another_wires, wire_named
+from .native_results import Message, ResultWriter
+from .pairing import Exchange, pair
+
+__all__ = ["with_results"]
+
+
+def with_results(messages: list[Any], observations: Iterable[Observation], target: str) -> list[Any]:
+    """The same history, in which each of these calls has this observation as its result; the same list if that
+    changes nothing.
+
+    For calls that are done, or denied, after their turn was written: until then their results are others, say those of
+    calls that wait for an approval. The outcome is what ``turn.messages(target)`` would have been with these
+    observations from the beginning: results stay in their places, a call without one gets it where `repair` would put
+    it, and all other messages stay the same objects.
+
+    An observation's call is the latest that has its id, or the id that stands for it because `target` does not take it.
+    A call that has none there (not every Gemini model gives one) is found by its tool and its place among the turn's
+    calls: all observations of such calls have to be of one turn.
+
+    Args:
+        messages: native messages of `target`, dicts or an SDK's objects. They are not changed.
+        observations: what became of the calls, one of each at most.
+        target: the wire, one of `streamtools.wires.WIRES`.
+
+    Raises:
+        ValueError: an observation's call is not in the history, or two observations are of one call.
+        ExportError: no such wire; or nothing here is of it, and something is of another. It is a ValueError, too.
+        TypeError: it is no list of messages.
+    """
+    read = Messages(messages, wire_named(target))
+    wanted = list(observations)
+    if not wanted:
+        return messages
+    refuse_another_wires(read)
+    draft = Draft(read)
+    for exchange, observed in observed_calls(wanted, pair(read.entries, read.wire.rules), read.wire).items():
+        _Answered(read, draft, exchange, observed).put()
+    after = draft.messages()
+    unchanged = len(after) == len(messages) and all(a is b for a, b in zip(after, messages, strict=True))
+    return messages if unchanged else after
+
+
+class _Answered:
+    """One answer of the model, some of whose calls get other results."""
+
+    def __init__(self, read: Messages, draft: Draft, exchange: Exchange, observed: Observed) -> None:
+        self._plain = read.plain
+        self._list_name = read.wire.rules.list_name
+        self._draft = draft
+        self._calls = exchange.calls
+        self._writer = ResultWriter(exchange, read.wire)
+        calls = (call for call in exchange.calls if call.call_id in observed)
+        self._written = {call.call_id: self._writer.write(call, observed[call.call_id]) for call in calls}
+        self._sites = {call_id: draft.site(given.result) for call_id, given in exchange.given.items()}
+        self._check_sites()
+        assert exchange.said.origin is not None, "it was read from messages"
+        self._end = exchange.said.origin[1]
+        """The place behind the answer."""
+
+    def _check_sites(self) -> None:
+        """Refuse results of another API version than their calls are of (Cohere's): they stand in another shape."""
+        list_field = self._writer.list_field
+        for call_id, (place, _) in self._sites.items():
+            is_list = list_field is not None and isinstance(self._plain[place].get(list_field), list)
+            if not is_list and (list_field is not None or self._draft.count(place) > 1):
+                what = f"the result of {id_as_read(call_id)!r} in another shape than its call's"
+                raise ValueError(f"{self._list_name}[{place}] holds {what}")
+
+    def put(self) -> None:
+        """Put the results of these calls into the draft."""
+        missing = {call_id: None for call_id in self._written if call_id not in self._sites}  # in call order
+        for call_id in self._written.keys() - missing.keys():
+            self._draft.spot(self._sites[call_id], self._writer.list_field).instead = self._native(call_id)
+        if missing:
+            self._insert(missing)
+        self._put_behind(has_inserted=bool(missing))
+
+    def _native(self, call_id: str) -> Any:
+        """A result as it stands at a site: a message, or a block of one."""
+        message, list_field = self._written[call_id].message, self._writer.list_field
+        return message if list_field is None else message[list_field][0]
+
+    def _insert(self, missing: Collection[str]) -> None:
+        """Put results where none stood: behind that of the call before, or ahead of that of the call after."""
+        list_field, here = self._writer.list_field, self._here()
+        standing = [here[call.call_id] for call in self._calls if call.call_id in here]
+        if not standing:
+            messages = [self._written[call_id].message for call_id in missing]
+            self._draft.add(self._end, messages if list_field is None else [_as_one(messages, list_field)])
+            return
+        into = self._draft.spot(standing[0], list_field).before
+        for call in self._calls:
+            if call.call_id in here:
+                into = self._draft.spot(here[call.call_id], list_field).after
+            elif call.call_id in missing:
+                into.append(self._native(call.call_id))
+
+    def _here(self) -> dict[str, Site]:
+        """The sites of results that stand directly behind the answer, by call."""
+        places = {site.place for site in self._sites.values()}
+        end = self._end
+        while end in places:
+            end += 1
+        return {call_id: site for call_id, site in self._sites.items() if self._end <= site.place < end}
+
+    def _put_behind(self, *, has_inserted: bool) -> None:
+        """Put what stands behind all results, if the wire wants anything there."""
+        behind = self._writer.behind()
+        if behind is None:
+            return
+        at = max((site.place for site in self._sites.values()), default=self._end - 1) + 1
+        last = at + len(behind.front)
+        standing = behind.content(self._plain[at : last + 1])
+        of_calls, rest = behind.split(standing or ())
+        of_calls |= {call_id: written.behind for call_id, written in self._written.items()}
+        content = [part for call in self._calls for part in of_calls.get(call.call_id, ())] + rest
+        after = at if standing is None else last + 1
+        between = behind.front if behind.has_role(_at(self._plain, after)) else []  # results, and then the user
+        if content and standing is None:
+            self._draft.add(at, [*behind.front, behind.holding(content)])
+        elif content and not is_same(content, standing):
+            self._draft.put(last, [behind.holding(content, self._plain[last])])
+        elif standing is None and has_inserted and not content:
+            self._draft.add(at, between)
+        elif not content:
+            for place in range(at + len(between), last + 1) if standing is not None else ():
+                self._draft.put(place, [])
+
+
+def _at(messages: Sequence[Any], place: int) -> Any:
+    return messages[place] if place < len(messages) else None
+
+
+def _as_one(messages: Sequence[Message], list_field: str) -> Message:
+    """Messages of results as the one that holds all of these."""
+    return {**messages[0], list_field: [block for message in messages for block in message[list_field]]}

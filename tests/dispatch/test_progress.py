@@ -1,0 +1,124 @@
+"""Reports of running tools: at once, never to the model, and bounded when nobody takes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+from streams import anthropic, stream
+
+from streamtools import Limits, Observation, ToolContext, ToolProgress, ToolStarted, Warning, pipeline, tool
+from streamtools.content import Result
+
+pytestmark = pytest.mark.anyio
+
+MANY, ROOM = 5_000, 100
+
+
+@tool(effect="pure")
+async def reports(ctx: ToolContext) -> str:
+    """Report much, and wait for nobody."""
+    for n in range(MANY):
+        ctx.progress(n)
+    return "done"
+
+
+@tool(effect="pure")
+def reports_from_a_thread(ctx: ToolContext) -> str:
+    """Report much from a thread."""
+    for n in range(MANY):
+        ctx.progress(n)
+    return "done"
+
+
+@tool(effect="pure")
+async def yields() -> AsyncIterator[int | Result]:
+    """Yield much."""
+    for n in range(MANY):
+        yield n
+    yield Result("done")
+
+
+@pytest.mark.parametrize("chosen", [reports, reports_from_a_thread, yields], ids=lambda chosen: chosen.name)
+async def test_a_consumer_that_takes_nothing_neither_blocks_a_tool_nor_lets_its_reports_pile_up(chosen: Any) -> None:
+    body = anthropic(calls=[("a", chosen.name, "{}")])
+    with anyio.fail_after(20):
+        async with pipeline(stream(body), tools=[chosen], limits=Limits(max_waiting_progress=ROOM)) as events:
+            while not events.turn.observations:  # the tool ends although nobody takes an event
+                await anyio.lowlevel.checkpoint()
+            seen = [event async for event in events]
+    kept = [event.value for event in seen if isinstance(event, ToolProgress)]
+    (warning,) = [event for event in seen if isinstance(event, Warning)]
+    assert kept == list(range(len(kept)))  # the first ones
+    assert 0 < len(kept) <= ROOM
+    assert warning.code == "progress_dropped"
+    assert f"{MANY - len(kept)} reports" in warning.detail
+    assert [o.value for o in events.turn.observations] == ["done"]
+    assert [event.seq for event in seen] == list(range(len(seen)))  # no number is missing
+
+
+async def test_a_consumer_that_keeps_up_gets_every_report() -> None:
+    @tool(effect="pure")
+    async def patient() -> AsyncIterator[int | Result]:
+        """Let the consumer have a look now and then."""
+        for n in range(400):
+            yield n
+        yield Result("done")
+
+    with anyio.fail_after(10):
+        body = anthropic(calls=[("a", "patient", "{}")])
+        async with pipeline(stream(body), tools=[patient], limits=Limits(max_waiting_progress=ROOM)) as events:
+            kept = [event.value async for event in events if isinstance(event, ToolProgress)]
+    assert kept == list(range(400))
+
+
+async def test_the_reports_of_one_call_are_not_held_up_by_another_call() -> None:
+    entered, release = anyio.Event(), anyio.Event()
+
+    @tool(effect="pure")
+    async def stuck() -> str:
+        """Be stuck."""
+        entered.set()
+        await release.wait()
+        return "free"
+
+    @tool(effect="pure")
+    async def lively(ctx: ToolContext) -> str:
+        """Report."""
+        await entered.wait()
+        ctx.progress("here")
+        await release.wait()
+        return "done"
+
+    with anyio.fail_after(5):
+        body = anthropic(calls=[("a", "stuck", "{}"), ("b", "lively", "{}")])
+        async with pipeline(stream(body), tools=[stuck, lively]) as events:
+            async for event in events:
+                if isinstance(event, ToolProgress):
+                    assert (event.call_id, event.value) == ("b", "here")
+                    release.set()
+    assert [o.outcome for o in events.turn.observations] == ["ok", "ok"]
+    assert "here" not in str(events.turn.messages())
+
+
+async def test_a_report_after_the_calls_end_goes_nowhere() -> None:
+    kept: list[ToolContext] = []
+
+    @tool(effect="pure")
+    async def leaks(ctx: ToolContext) -> str:
+        """Keep the context."""
+        kept.append(ctx)
+        return "done"
+
+    async with pipeline(stream(anthropic(calls=[("a", "leaks", "{}")])), tools=[leaks]) as events:
+        seen: list[Any] = []
+        async for event in events:
+            seen.append(event)
+            if isinstance(event, Observation):
+                kept[0].progress("late")
+                assert kept[0].cancelled
+    assert [type(event) for event in seen if isinstance(event, (ToolStarted, ToolProgress))] == [ToolStarted]

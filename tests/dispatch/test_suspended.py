@@ -1,0 +1,356 @@
+"""Calls that waited for an approval when their block was left: kept as signed text, decided later, run once."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from streams import anthropic, chat, stream
+
+from streamtools import (
+    ApprovalRequested,
+    Observation,
+    Pipeline,
+    StepStart,
+    Suspended,
+    ToolContext,
+    ToolStarted,
+    Trajectory,
+    pipeline,
+    resume,
+    tool,
+)
+from streamtools.dispatch import MemoryStore, SqliteStore
+from streamtools.errors import SuspendedError
+from streamtools.exports import export_all
+from streamtools.history import lint, with_results
+
+pytestmark = pytest.mark.anyio
+
+KEY = b"0123456789abcdef0123456789abcdef"
+
+ran: list[str] = []
+keys: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    ran.clear()
+    keys.clear()
+
+
+@tool(needs_approval=True)
+async def pay(to: str, ctx: ToolContext, amount: int = 1) -> str:
+    """Pay."""
+    ran.append(f"{to} {amount}")
+    keys.append(ctx.idempotency_key)
+    await anyio.lowlevel.checkpoint()
+    return f"paid {to}"
+
+
+@tool(effect="pure")
+async def look(at: str) -> str:
+    """Look."""
+    return f"seen {at}"
+
+
+CALLS = [
+    ("a", "pay", '{"to": "x", "amount": 5}'),
+    ("l", "look", '{"at": "z"}'),
+    ("b", "pay", '{"to": "y"}'),
+    ("c", "pay", '{"to": "z"}'),
+]
+TOOLS = [pay, look]
+
+
+async def left(body: list[bytes] | None = None, **options: Any) -> Pipeline:
+    """A pipeline that was left while three calls waited."""
+    options.setdefault("tools", TOOLS)
+    async with pipeline(stream(anthropic(["Hi"], CALLS) if body is None else body), **options) as events:
+        _ = [event async for event in events]
+    return events
+
+
+async def suspended_text(key: bytes | str = KEY) -> str:
+    suspended = (await left(trajectory=Trajectory(run_id="run", observers=()))).suspended
+    assert suspended is not None
+    return suspended.to_json(key)
+
+
+async def resumed(text: str, store: Any = None, **options: Any) -> Pipeline:
+    """Resumed in what stands for another process: nothing but the text is shared."""
+    options.setdefault("tools", TOOLS)
+    with anyio.fail_after(5):
+        async with resume(Suspended.from_json(text, KEY), store=store or MemoryStore(), **options) as events:
+            _ = [event async for event in events]
+    return events
+
+
+def outcomes(events: Pipeline) -> dict[str, str]:
+    return {o.call_id: o.outcome for o in events.turn.observations}
+
+
+# -- the text --
+
+
+async def test_a_suspended_call_says_what_it_would_do_and_is_the_same_after_a_round_trip() -> None:
+    text = await suspended_text()
+    suspended = Suspended.from_json(text, KEY)
+    assert [(call.call_id, call.tool_name, call.arguments, call.index) for call in suspended.calls] == [
+        ("a", "pay", {"to": "x", "amount": 5}, 0),
+        ("b", "pay", {"to": "y"}, 2),
+        ("c", "pay", {"to": "z"}, 3),
+    ]
+    assert (suspended.run_id, suspended.step, suspended.wire) == ("run", 0, "anthropic.messages")
+    assert Suspended.from_json(suspended.to_json(KEY).encode(), KEY.decode()) == suspended
+    assert '"x"' not in repr(suspended)
+    assert isinstance(json.loads(text), dict)
+
+
+def _changed(path: list[Any], value: Any) -> Any:
+    def change(said: dict[str, Any]) -> str:
+        target: Any = said
+        for name in path[:-1]:
+            target = target[name]
+        target[path[-1]] = value
+        return json.dumps(said)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _changed(["calls", 0, "arguments_text"], '{"to": "me", "amount": 999}'),
+        _changed(["calls", 0, "call_id"], "z"),
+        _changed(["calls", 0, "tool_name"], "look"),
+        _changed(["calls", 0, "key"], "another"),
+        _changed(["run_id"], "another"),
+        _changed(["issued_at"], 9_999_999_999),
+        _changed(["version"], 2),
+        _changed(["extra"], 1),
+        _changed(["signature"], "0" * 64),
+        _changed(["signature"], None),
+        _changed(["signature"], "\ud800"),
+        lambda said: json.dumps({**said, "calls": said["calls"][:1]}),
+        lambda said: json.dumps({name: value for name, value in said.items() if name != "signature"}),
+        lambda said: json.dumps([said]),
+        lambda said: json.dumps(said)[:-1],
+        lambda said: "[" * 100_000,
+        lambda said: "",
+    ],
+)
+async def test_a_state_that_was_changed_is_refused(change: Any) -> None:
+    text = change(json.loads(await suspended_text()))
+    with pytest.raises(SuspendedError, match="suspended calls: "):
+        Suspended.from_json(text, KEY)
+
+
+async def test_a_state_that_was_signed_with_another_key_is_refused() -> None:
+    text = await suspended_text()
+    with pytest.raises(SuspendedError, match="changed, or signed with another key"):
+        Suspended.from_json(text, b"another key of some length")
+
+
+async def test_a_state_that_is_too_old_is_refused_and_says_how_old_it_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = await suspended_text()
+    issued_at = json.loads(text)["issued_at"]
+    monkeypatch.setattr("time.time", lambda: issued_at + 8 * 24 * 3600.0)
+    with pytest.raises(SuspendedError, match=r"is 691200 s old \(max_age_s=604800\)"):
+        Suspended.from_json(text, KEY)
+    assert Suspended.from_json(text, KEY, max_age_s=None)
+
+
+@pytest.mark.parametrize("key", [b"short", "", b"", 7])
+async def test_a_key_that_is_none_is_refused(key: Any) -> None:
+    text = await suspended_text()
+    with pytest.raises(ValueError, match="key is a secret of at least 16 bytes"):
+        Suspended.from_json(text, key)
+    with pytest.raises(ValueError, match="key is a secret of at least 16 bytes"):
+        Suspended.from_json(text, KEY).to_json(key)
+
+
+def test_a_state_that_is_too_large_is_not_even_read() -> None:
+    with pytest.raises(SuspendedError, match="larger than"):
+        Suspended.from_json(" " * (65 << 20), KEY)
+
+
+# -- resuming --
+
+
+async def test_decisions_are_taken_and_what_is_not_decided_stays_suspended() -> None:
+    text = await suspended_text()
+    events = await resumed(text, decisions={"a": True, "b": "too much"})
+    assert (ran, outcomes(events)) == (["x 5"], {"b": "denied", "a": "ok", "c": "skipped"})
+    rest = events.suspended
+    assert rest is not None
+    assert [(call.call_id, call.index) for call in rest.calls] == [("c", 3)]
+    again = await resumed(rest.to_json(KEY), decisions={"c": True})
+    assert (ran, outcomes(again), again.suspended) == (["x 5", "z 1"], {"c": "ok"}, None)
+
+
+async def test_resumed_calls_are_decided_one_by_one_as_well() -> None:
+    suspended = Suspended.from_json(await suspended_text(), KEY)
+    with anyio.fail_after(5):
+        async with resume(suspended, tools=TOOLS, store=MemoryStore()) as events:
+            async for event in events:
+                if isinstance(event, ApprovalRequested):
+                    assert (
+                        event.fingerprint == {call.call_id: call.fingerprint for call in suspended.calls}[event.call_id]
+                    )
+                    assert events.approve(event) if event.call_id != "b" else events.deny(event)
+    assert (sorted(ran), outcomes(events)["b"]) == (["x 5", "z 1"], "denied")
+
+
+async def test_what_was_not_decided_beforehand_is_for_the_approver() -> None:
+    asked: list[str] = []
+
+    def approve(request: ApprovalRequested) -> bool:
+        asked.append(request.call_id)
+        return False
+
+    events = await resumed(await suspended_text(), decisions={"a": True}, approve=approve)
+    assert (sorted(asked), ran) == (["b", "c"], ["x 5"])  # side by side, in whatever order
+    assert outcomes(events) == {"a": "ok", "b": "denied", "c": "denied"}
+
+
+async def test_the_run_goes_on_with_its_id_its_step_its_numbers_and_the_calls_keys() -> None:
+    first = await left(trajectory=Trajectory(run_id="run", observers=()))
+    suspended = first.suspended
+    assert suspended is not None
+    with anyio.fail_after(5):
+        async with resume(suspended, tools=TOOLS, store=MemoryStore(), decisions={"a": True}) as events:
+            seen = [event async for event in events]
+    assert isinstance(seen[0], StepStart)
+    assert (seen[0].run_id, seen[0].resumed, seen[0].step) == ("run", True, 0)
+    assert [event.seq for event in seen] == list(range(suspended.seq, suspended.seq + len(seen)))
+    assert keys == ["run:0:a"]
+
+
+async def test_a_call_that_is_resumed_twice_runs_once_and_has_the_same_result() -> None:
+    text, store = await suspended_text(), MemoryStore()
+    first = await resumed(text, store, decisions={"a": True})
+    second = await resumed(text, store, decisions={"a": True, "b": True})
+    assert ran == ["x 5", "y 1"]
+    (a, b) = [o for o in second.turn.observations if o.outcome == "ok"]
+    assert (a.value, a.recorded, a.attempts, b.recorded) == ("paid x", True, 0, False)
+    assert first.turn.observations[0].model_content == a.model_content
+
+
+async def test_a_call_that_was_approved_before_it_was_suspended_does_not_run_again(tmp_path: Any) -> None:
+    """The state was kept too early: meanwhile the first process had an approval as well."""
+    with closing(SqliteStore(tmp_path / "calls.db")) as store:
+        with anyio.fail_after(5):
+            async with pipeline(stream(anthropic(calls=CALLS)), tools=TOOLS, store=store) as events:
+                _ = [event async for event in events]
+                assert events.suspended is not None
+                text = events.suspended.to_json(KEY)
+                events.approve("a")
+                _ = [event async for event in events]
+        later = await resumed(text, store, decisions={"a": True})
+    assert ran == ["x 5"]
+    assert outcomes(later)["a"] == "ok"
+
+
+async def test_resumed_calls_need_an_approval_whatever_their_tools_say_now() -> None:
+    free = tool(name="pay")(pay.fn)
+    events = await resumed(await suspended_text(), tools=[free])
+    assert (ran, set(outcomes(events).values())) == ([], {"skipped"})
+
+
+async def test_resumed_calls_are_validated_again() -> None:
+    @tool(name="pay", needs_approval=True)
+    async def stricter(to: int) -> str:
+        """Pay by number."""
+        ran.append("paid")
+        return "paid"
+
+    text = await suspended_text()
+    events = await resumed(text, tools=[stricter], decisions={"a": True, "b": True, "c": True})
+    assert (ran, set(outcomes(events).values())) == ([], {"invalid"})
+    gone = await resumed(text, tools=[look], decisions={"a": True})
+    assert set(outcomes(gone).values()) == {"unknown_tool"}
+
+
+async def test_what_an_export_has_rewritten_is_turned_back_when_it_is_resumed() -> None:
+    @tool(needs_approval=True)
+    async def book(seats: dict[str, int]) -> str:
+        """Book."""
+        ran.append(repr(seats))
+        return "booked"
+
+    exports = export_all([book], "openai.chat_completions", strict=True)
+    arguments = json.dumps({"seats": [{"key": "A", "value": 2}]})
+    events = await left(chat(calls=[("a", "book", arguments)]), tools=exports)
+    suspended = events.suspended
+    assert suspended is not None
+    _ = await resumed(suspended.to_json(KEY), tools=exports, decisions={"a": True})
+    assert ran == ["{'A': 2}"]
+
+
+async def test_a_freeform_call_is_resumed_with_its_text() -> None:
+    @tool(kind="custom", needs_approval=True)
+    async def patch(text: str) -> str:
+        """Patch."""
+        ran.append(text)
+        return "patched"
+
+    item = {"type": "custom_tool_call", "id": "i", "call_id": "a", "name": "patch", "input": 'say "hi"\n'}
+    response = {"id": "r", "object": "response", "status": "completed", "output": [item]}
+    body = [{"type": "response.completed", "response": response}]
+    async with pipeline(stream(body), tools=[patch], wire="openai.responses") as events:
+        _ = [event async for event in events]
+    assert events.suspended is not None
+    _ = await resumed(events.suspended.to_json(KEY), tools=[patch], decisions={"a": True})
+    assert ran == ['say "hi"\n']
+
+
+async def test_the_history_gets_the_results_where_the_calls_are() -> None:
+    events = await left()
+    messages = [{"role": "user", "content": "Pay."}, *events.turn.messages()]
+    assert lint(messages, "anthropic.messages") == []
+    assert json.dumps(messages).count("waits for an approval") == 3
+    assert events.suspended is not None
+    later = await resumed(events.suspended.to_json(KEY), decisions={"a": True, "b": "no", "c": True})
+    after = with_results(messages, later.turn.observations, "anthropic.messages")
+    assert lint(after, "anthropic.messages") == []
+    assert "waits for an approval" not in json.dumps(after)
+    blocks = after[-1]["content"]
+    assert [block["tool_use_id"] for block in blocks] == ["a", "l", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "told"),
+    [
+        ({"decisions": {"q": True}}, ValueError, "decisions: no call 'q' is suspended; there are a, b, c"),
+        ({"decisions": {"a": 1}}, TypeError, "an approval is True, False, a text"),
+        ({"store": None}, TypeError, "resume needs a store, say SqliteStore"),
+    ],
+)
+async def test_misuse_is_refused_before_anything_runs(options: dict[str, Any], error: Any, told: str) -> None:
+    suspended = Suspended.from_json(await suspended_text(), KEY)
+    given = {"store": MemoryStore(), **options}
+    with pytest.raises(error, match=told):
+        resume(suspended, tools=TOOLS, **given)
+
+
+def test_only_what_was_read_is_resumed() -> None:
+    with pytest.raises(TypeError, match="resume takes a Suspended"):
+        resume("{}", tools=TOOLS, store=MemoryStore())  # type: ignore[arg-type]
+
+
+async def test_leaving_a_resumed_block_suspends_its_calls_again() -> None:
+    suspended = Suspended.from_json(await suspended_text(), KEY)
+    async with resume(suspended, tools=TOOLS, store=MemoryStore()) as events:
+        async for event in events:
+            if isinstance(event, ToolStarted):
+                pytest.fail("nobody has decided")
+    assert events.suspended is not None
+    assert events.suspended.calls == suspended.calls
+    assert [o.outcome for o in events.turn.observations if isinstance(o, Observation)] == ["skipped"] * 3
