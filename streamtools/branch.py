@@ -1,11 +1,9 @@
 """Another consumer of a pipeline, with a queue of its own and a rule for when that is full.
 
-    async with pipeline(stream, tools=[...]) as events:
-        screen = events.branch(size=64, when_full="drop_oldest")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(show, screen)
-            async for event in events:
-                ...
+    async with anyio.create_task_group() as tasks, pipeline(stream, tools=[...]) as events:
+        tasks.start_soon(show, events.branch(size=64, when_full="drop_oldest"))
+        async for event in events:
+            ...
 
 Theory of operation. A branch is no task: it is one more queue that each event is put into where it is emitted, as the
 first of those that the event is routed to, so that a branch sees events in the order of their `seq`. Putting never
@@ -70,12 +68,17 @@ _MAY_GO = frozenset(
 holds it anyway."""
 
 
+_TURNS = 2
+"""Rounds of the event loop that the pump waits when a branch fills up, so that its reader runs if it can: it may not
+have begun yet. In one round trio runs tasks in any order; after two, whoever could run has run."""
+
+
 class Branch:
     """The events of a pipeline once more, from the making of the branch on; made by `Pipeline.branch`.
 
-    Iterate it in a task of its own: as with any queue, who reads one consumer to its end before the other may wait for
-    ever. It ends after `StepEnd`, also when the pipeline is left in the middle: the closing events come here, too. A
-    stream error is raised here as it is at the pipeline, once, after the last event: the same exception object.
+    Iterate it in a task of its own, in a group around the pipeline: who reads one consumer to its end before the other
+    may wait for ever. It ends after `StepEnd`, also when the pipeline is left in the middle: the closing events come
+    here, too. A stream error is raised here as it is at the pipeline, once, after the last event: the same object.
 
     A branch that is made with ``when_full="wait"`` and no longer read stops the pipeline. Give it up with `aclose` or
     by ``async with branch:``. One that nothing refers to any more gives itself up.
@@ -151,6 +154,7 @@ class BranchQueue:
         self._lossless = when_full == "wait"
         self._overflow = _OVERFLOW[when_full]
         self._reading = 0  # how many wait for an event, or were woken and have not run yet
+        self._turns = 0  # of the event loop, which the pump still gives to the reader
         self._hold = hold
         self._leave = leave
         self._token = current_token()
@@ -165,18 +169,24 @@ class BranchQueue:
     def put(self, event: Event) -> None:
         """Add an event, and let go what the rule says if there is no room; never waits."""
         box = self._box
-        if len(box.queue) >= box.size and not self._reading:
+        if full := len(box.queue) >= box.size and not self._reading:
             self._overflow(self, event)
         box.put(event)
+        if not full and len(box.queue) == box.size:
+            self._turns = _TURNS
         if self._holds():
             self._hold()
         if type(event) is StepEnd:
             box.close()
 
     async def wait_for_room(self) -> None:
-        """Wait while this branch holds up the pump: by its rule, or because its reader is about to run."""
+        """Wait while this branch holds up the pump: by its rule, or because its reader is to have its turn."""
         while self._holds():
-            await (self._box.wait_for_room() if self._lossless else checkpoint())
+            if self._lossless:
+                await self._box.wait_for_room()
+            else:
+                self._turns -= 1
+                await checkpoint()
 
     def close(self) -> None:
         """Nothing more will come; what is here can still be had."""
@@ -197,7 +207,7 @@ class BranchQueue:
     def _holds(self) -> bool:
         """Whether the pump is to wait."""
         box = self._box
-        return len(box.queue) >= box.size and (self._lossless or self._reading > 0)
+        return len(box.queue) >= box.size and (self._lossless or self._reading > 0 or self._turns > 0)
 
     def _grow(self, _: Event) -> None:
         """Take it all the same: the pump waits after this chunk, and a tool's event waits for nobody."""

@@ -108,7 +108,7 @@ class ToolResult:
     """
 
     blocks: tuple[Block, ...]
-    value: Any
+    value: Any = field(repr=False)
     is_error: bool
     native: Mapping[str, Any] = field(repr=False)
     display: Any = field(repr=False)

@@ -38,6 +38,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .printable import one_line
+
 __all__ = [
     "ApprovalPending",
     "CallCancelled",
@@ -67,6 +69,9 @@ __all__ = [
 ]
 
 
+_NAMES_TOLD = 30  # of the tools there are, when a model calls another one
+
+
 class StreamToolsError(Exception):
     """Base of everything that streamtools raises on purpose."""
 
@@ -80,7 +85,8 @@ class StreamError(StreamToolsError):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-        """What happened, for people. A provider's own words stay as it sent them."""
+        """What happened, for people. A provider's own words stay as it sent them; ``str()`` shows them escaped, and
+        cut."""
 
 
 class RemoteProtocolError(StreamError):
@@ -126,9 +132,10 @@ class ProviderError(StreamError):
         """The provider's error type (``"overloaded_error"``)."""
 
     def __str__(self) -> str:
-        words = [str(word) for word in (self.code, self.type) if word is not None]
-        told = ", ".join(word for word in words if word and word not in self.message)
-        return f"{self.message} ({told})" if told else self.message
+        message = one_line(self.message, 2000)
+        words = [one_line(str(word), 200) for word in (self.code, self.type) if word is not None]
+        told = ", ".join(word for word in words if word and word not in message)
+        return f"{message} ({told})" if told else message
 
 
 class LocalProtocolError(StreamToolsError, RuntimeError):
@@ -215,7 +222,9 @@ class UnknownTool(ToolError):
     """The model called a tool that was not given."""
 
     def __init__(self, name: str | None, *, available: Sequence[str] = (), closest: str | None = None) -> None:
-        names = ", ".join(available) if available else "none"
+        shown = [one_line(known, 100) for known in available[:_NAMES_TOLD]]
+        more = f", and {len(available) - len(shown)} more" if len(available) > len(shown) else ""
+        names = ", ".join(shown) + more if shown else "none"
         meant = "" if closest is None else f"; did you mean {closest!r}?"
         called = "a call without a name" if not name else f"unknown tool {name!r}"
         super().__init__(f"{called}; available tools: {names}{meant}")

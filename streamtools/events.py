@@ -27,6 +27,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform
 
+from .printable import one_line
+
 if TYPE_CHECKING:
     from .content import ToolResult
     from .errors import StreamError, ToolError
@@ -446,7 +448,7 @@ class Observation(CausedEvent):
             lines.append(("error", _safely(str, self.error)))
         if self.still_running:
             lines.append(("still running", "yes, in a thread that was given up"))
-        return "\n".join(f"{label}: {text}" for label, text in lines)
+        return "\n".join(f"{label}: {one_line(text)}" for label, text in lines)
 
 
 _SIZED = (str, bytes, list, tuple, dict, set, frozenset)

@@ -6,6 +6,7 @@ group of one of the pipelines; when that is left, another one takes it over.
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import anyio
@@ -35,6 +36,7 @@ class IdleWatch:
         self._watched: set[Watched] = set()
         self._runs = False
         self._changed = anyio.Event()
+        self._shortest_s = math.inf  # the idle timeout that says when the next look is due
 
     @staticmethod
     def current() -> IdleWatch:
@@ -49,10 +51,10 @@ class IdleWatch:
         """Look at `watched` until it is removed, in a task of this group or another."""
         self._groups[owner] = group
         self._watched.add(watched)
-        if self._runs:
-            self._changed.set()
-        else:
+        if not self._runs:
             self._start()
+        elif watched.idle_timeout_s < self._shortest_s:  # else the look that is due comes early enough for it, too
+            self._changed.set()
 
     def remove(self, watched: Watched) -> None:
         """It is no longer to be looked at."""
@@ -75,8 +77,8 @@ class IdleWatch:
                 for watched in tuple(self._watched):
                     watched.look(now)
                 self._changed = anyio.Event()
-                shortest_s = min((watched.idle_timeout_s for watched in self._watched), default=0.0)
-                with anyio.move_on_after(shortest_s / _LOOKS):
+                self._shortest_s = min((watched.idle_timeout_s for watched in self._watched), default=0.0)
+                with anyio.move_on_after(self._shortest_s / _LOOKS):
                     await self._changed.wait()
         except BaseException:  # the block that it lived in is being left
             self._groups.pop(owner, None)

@@ -81,8 +81,9 @@ class Limits:
     max_threads: int = 8
     """Threads that run sync tools at once in one pipeline; more wait."""
     max_abandoned_threads: int = 8
-    """Threads of the process still busy with a sync tool that was given up; past it sync tools are refused. Threads
-    that wait for a sync stream which was given up are counted apart, and bounded alike."""
+    """Threads of the process still busy with a sync tool that was given up; from that number on no sync tool is
+    started. Those that run then may be given up, too: `max_threads` more at most. Threads that wait for a sync stream
+    which was given up are counted apart, and bounded alike."""
     tool_timeout: float | None = 120.0
     """Seconds a tool may run, its own ``timeout`` aside. None: no limit."""
     cancel_grace: float = 5.0

@@ -27,7 +27,7 @@ from anyio.abc import TaskGroup
 
 from .dispatch import Suspended, Verdict
 from .errors import LocalProtocolError
-from .events import ApprovalRequested, Event
+from .events import ApprovalRequested, Event, Observation, ToolCallReady
 from .exports import Exports, export_all
 from .history import with_results
 from .opened import OpenPipeline
@@ -148,6 +148,7 @@ class TrajectoryRun:
         self._options = options
         self._resuming = resuming
         self._left_suspended: Suspended | None = None
+        self._asked = 0  # how often the model was
         self._group: TaskGroup | None = None
         self._entered = False
         self._events: OpenPipeline | None = None
@@ -187,6 +188,10 @@ class TrajectoryRun:
     ) -> bool:
         """Do not run a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
         return self._step().deny(call, reason, fingerprint=fingerprint)
+
+    async def run_call(self, call: ToolCall | ToolCallReady | str) -> Observation:
+        """Run a ready call, with ``dispatch="manual"``; see `Pipeline.run`. Then iterate on."""
+        return await self._step().run(call)
 
     def _step(self) -> OpenPipeline:
         if self._events is None:
@@ -258,6 +263,7 @@ class TrajectoryRun:
         try:
             if self._resuming is not None and not self.turns:
                 return self._resume(*self._resuming).open(group)
+            self._asked += 1
             stream = self._call_model(self.messages, list(self._exports.payloads))
             if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
                 stream = await stream
@@ -279,7 +285,7 @@ class TrajectoryRun:
             self.outcome = "answered"
         elif self._stopped_by(turn):
             self.outcome = "stopped"
-        elif len(self.turns) >= self._max_steps:
+        elif self._asked >= self._max_steps:
             self.outcome = "max_steps"
 
     def _stopped_by(self, turn: Turn) -> bool:

@@ -212,6 +212,7 @@ class Pump:
         if self.must_pause:  # a call that may start now does start now, however fast the source is
             self.must_pause = False
             await checkpoint()
+            await checkpoint()  # on trio, which runs in any order what may run, its turn comes in the round after
         await self._outbox.wait_for_room()
         self._pausing = False
 

@@ -7,7 +7,7 @@ rules (sizes, timeouts, threads, what the model is told) are the same. It runs i
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -99,6 +99,6 @@ class _Host:
         if isinstance(event, Observation):
             self.observation = event
 
-    def around_tool(self, call_id: str) -> Iterable[AbstractContextManager[object]]:
+    def around_tool(self, call_id: str) -> Sequence[AbstractContextManager[object]]:
         """Nothing: there are no observers."""
         return ()

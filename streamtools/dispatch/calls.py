@@ -177,12 +177,17 @@ class Calls:
 
     def _stream_ended(self, event: StreamEnd) -> None:
         self._end = event
-        for record in [record for record in self._records.values() if not record.observed]:
-            if not self._may_start():
-                if record.held or record.waits_for_approval:
-                    self._skip(record)
-            elif record.held and not self._by_hand:
-                self._go(record)
+        left = [record for record in self._records.values() if not record.observed]
+        if self._may_start():
+            for record in left:
+                if record.held and not self._by_hand:
+                    self._go(record)
+            return
+        for record in reversed(left):  # so that none takes the place of an older one
+            self._tasks.drop(record)
+        for record in left:
+            if record.held or record.waits_for_approval or record.waits_to_start:
+                self._skip(record)
 
     def _may_start(self) -> bool:
         """The turn has ended, and ended well."""
@@ -344,9 +349,9 @@ class Calls:
             content += try_again(error, record.call.name, self._host.counts, self._limits)
         if record.progress_dropped:
             text = f"{record.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
-            self._host.emit(Warning("progress_dropped", f"{record.call.name}, call {record.call.call_id}: {text}"))
-        if record.waits_for_approval and record.scope is not None:
-            record.scope.cancel()  # of an approver who is still asked
+            self._host.emit(Warning("progress_dropped", f"{record.label}: {text}"))
+        if record.scope is not None and (record.waits_for_approval or record.waits_to_start):
+            record.scope.cancel()  # of an approver who is still asked, or of a task that has not begun
         still_running = record.thread.give_up() if record.thread is not None else False
         causes = (self._end.seq,) if ended.outcome == "skipped" and self._end is not None else ()
         seen: Observation = record.observation(ended, content, still_running=still_running, causes=causes)

@@ -8,9 +8,19 @@ from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 __all__ = ["RunCounts"]
 
 _KEPT = 10_000  # different calls that are remembered, the latest; 16 bytes each
+
+
+def _written(value: Any) -> bytes:
+    """One text for one value. orjson takes a tenth of the time, and refuses integers beyond 64 bits."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 class RunCounts:
@@ -23,8 +33,7 @@ class RunCounts:
     def call(self, tool: str, arguments: Mapping[str, Any] | None) -> int:
         """Count a call; returns how often it has been made, this time included. The order of the arguments and the way
         they were written do not matter. Linear in the size of the arguments, of which a hash is kept."""
-        text = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"))
-        identity = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        identity = hashlib.blake2b(_written([tool, arguments]), digest_size=16).digest()
         times = self._calls.pop(identity, 0) + 1
         self._calls[identity] = times
         if len(self._calls) > _KEPT:

@@ -7,7 +7,7 @@ from ..events import StreamEnd
 from ..turn import WELL_ENDED
 from .record import Ended, Record
 
-__all__ = ["before_it_started", "ended_well", "left_over", "skipped", "undecided"]
+__all__ = ["before_it_started", "cancelled", "ended_well", "left_over", "skipped", "undecided"]
 
 
 def ended_well(end: StreamEnd | None) -> bool:
@@ -43,6 +43,13 @@ def before_it_started(reason: str | None) -> Ended:
     """A call that was cancelled while it waited for its turn to run."""
     why = f": {reason}" if reason else ""
     return Ended("cancelled", CallCancelled(f"the call was cancelled before it started{why}"))
+
+
+def cancelled(record: Record) -> Ended:
+    """A call whose task was cancelled."""
+    if not record.attempts:
+        return before_it_started(None)
+    return Ended("cancelled", CallCancelled("the call was cancelled; it may have had its effect, or part of it"))
 
 
 def left_over(record: Record) -> Ended:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -44,6 +44,6 @@ class Host(Protocol):
         """Number an event and pass it to everybody. Never waits."""
         ...
 
-    def around_tool(self, call_id: str) -> Iterable[AbstractContextManager[object]]:
+    def around_tool(self, call_id: str) -> Sequence[AbstractContextManager[object]]:
         """What observers want held while a tool's body runs."""
         ...

@@ -14,6 +14,7 @@ from anyio import CancelScope
 from ..content import ToolResult
 from ..errors import ApprovalPending, ToolError, ToolTimeout
 from ..events import Observation, Outcome
+from ..printable import one_line
 from ..tools import Bound, Tool
 from ..turn import ToolCall
 from .scheduler import Job
@@ -55,6 +56,7 @@ class Record:
         "job",
         "key",
         "progress_dropped",
+        "released",
         "scope",
         "seen",
         "started_at",
@@ -75,6 +77,7 @@ class Record:
         self.seen: Observation | None = None
         self.done: anyio.Event | None = None  # made by who waits for the observation
         self.scope: CancelScope | None = None  # there while its task exists
+        self.released = False  # it may run as far as its turn is concerned
         self.causes: tuple[int, ...] = ()  # what let it start, if that was no event of its own
         self.attempts = 0
         self.progress_dropped = 0  # reports that the consumer was too far behind for
@@ -91,9 +94,19 @@ class Record:
         return self.seen is not None
 
     @property
+    def label(self) -> str:
+        """The call in a sentence: its tool, and its id, which may be anything."""
+        return f"{self.tool.name if self.tool else one_line(self.call.name)}, call {one_line(self.call.call_id)}"
+
+    @property
     def waits_for_approval(self) -> bool:
         """Somebody was asked about it, and nobody has decided."""
         return self.approval == "asked" and self.seen is None
+
+    @property
+    def waits_to_start(self) -> bool:
+        """It was released, and its tool has not begun."""
+        return self.released and not self.attempts and self.seen is None
 
     @property
     def undecided(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 
-from ..errors import CallDenied, ModelRetry, ToolError, UnknownTool
+from ..errors import CallDenied, CallTruncated, ModelRetry, ToolError, UnknownTool
 from ..limits import Limits
 from ..turn import ToolCall
 from .counts import RunCounts
@@ -35,7 +35,9 @@ def repeated(call: ToolCall, counts: RunCounts, limits: Limits) -> Ended | None:
 
 
 def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) -> str:
-    """What a `ModelRetry` adds to its own words."""
+    """What is added to an error's own words: what the model had better do."""
+    if isinstance(error, CallTruncated):
+        return "\nThe call was not run. Make it again, with smaller arguments if they were cut for their length."
     if not isinstance(error, ModelRetry):
         return ""
     if counts.model_retry(tool) <= limits.max_model_retries:

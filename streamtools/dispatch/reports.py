@@ -76,7 +76,7 @@ def late_warning(record: Record, tool: Tool[..., Any], host: Host) -> Callable[[
 
     def tell() -> None:
         if not host.ended:
-            host.emit(Warning("late_result", f"{tool.name}, call {record.call.call_id}: ended after it was given up"))
+            host.emit(Warning("late_result", f"{record.label}: ended after it was given up"))
 
     def late() -> None:
         try:

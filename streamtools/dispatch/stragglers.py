@@ -51,5 +51,5 @@ def _look(records: Iterable[Record], emit: Callable[[Event], None], grace_s: flo
         late = record.scope is not None and min(record.due, record.cancelled_at) <= latest
         if late and not record.unresponsive:
             record.unresponsive = True
-            text = f"{record.call.name}, call {record.call.call_id}: goes on {grace_s:g} s after it was to stop"
+            text = f"{record.label}: goes on {grace_s:g} s after it was to stop"
             emit(Warning("tool_unresponsive", text))

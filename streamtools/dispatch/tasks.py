@@ -11,10 +11,10 @@ import anyio
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 
-from ..errors import CallCancelled, ToolFailed
+from ..errors import ToolFailed
 from ..events import Event
 from .dispatcher import Dispatcher
-from .endings import before_it_started
+from .endings import before_it_started, cancelled
 from .record import Ended, Record
 from .running import Runner, failure
 from .scheduler import Job
@@ -111,14 +111,18 @@ class CallTasks:
             causes: what lets it start, if that was no event of its own.
         """
         assert record.job is not None, "it has its place"
-        record.causes = causes
+        record.causes, record.released = causes, True
         self.opened()
         self._dispatcher.release(record.job)
 
     def drop(self, record: Record) -> None:
-        """The call will not run: it gives up a place that it holds."""
-        if record.job is not None and record.job.state == "held":
-            self._dispatcher.finish(record.job)
+        """The call will not run: it gives up the place where it waits. One that has a task gives it up at its end."""
+        if record.job is None or record.job.state not in ("held", "waiting"):
+            return
+        was_released = record.job.state == "waiting"
+        self._dispatcher.finish(record.job)
+        if was_released:
+            self.closed()
 
     def give_up(self, reason: str | None, *, held: bool) -> None:
         """Leave the order with all that was released and has not started, the youngest first.
@@ -132,9 +136,7 @@ class CallTasks:
             if job is None or job.state not in ("waiting", "held"):
                 continue
             if job.state == "waiting":
-                self._dispatcher.finish(job)
-                self._observe(record, before_it_started(reason))
-                self.closed()
+                self._observe(record, before_it_started(reason))  # and so it is dropped
             elif held:
                 self._dispatcher.finish(job)
 
@@ -167,6 +169,6 @@ class CallTasks:
             # Also reached when the call was cancelled; a call that has its observation keeps it.
             if record.timed_out is not None:
                 self._observe(record, Ended("timed_out", record.timed_out))
-            self._observe(record, Ended("cancelled", CallCancelled("the call was cancelled")))
+            self._observe(record, cancelled(record))
             self.closed()
             self._dispatcher.finish(record.job)

@@ -21,7 +21,7 @@ from ..wires.saying import id_as_read
 from .ids import stand_ins
 from .pairing import Exchange, Paired
 
-__all__ = ["Observed", "observed_calls"]
+__all__ = ["Observed", "observed_calls", "shown"]
 
 Observed = Mapping[str, Observation]
 """Observations by the name of their call, as it was read (`ToolCall.call_id` in an `Exchange`)."""
@@ -55,7 +55,7 @@ def observed_calls(observations: Iterable[Observation], paired: Paired, wire: Wi
         elif _MADE_UP.fullmatch(observation.call_id):
             nameless.append(observation)
         else:
-            raise ValueError(f"no call {_shown(observation)} is in the history: its result has no place there")
+            raise ValueError(f"no call {shown(observation.call_id)} is in the history: its result has no place there")
     if nameless:
         exchange, asked = calls.without_ids(nameless)
         for call, observation in zip(asked, nameless, strict=True):
@@ -68,7 +68,7 @@ def _add(
 ) -> None:
     observed = found.setdefault(exchange, {})
     if call.call_id in observed:
-        raise ValueError(f"two observations of the call {_shown(observation)}: a call has one result")
+        raise ValueError(f"two observations of the call {shown(observation.call_id)}: a call has one result")
     observed[call.call_id] = observation
 
 
@@ -99,7 +99,7 @@ class _Calls:
 
     def without_ids(self, observations: Sequence[Observation]) -> tuple[Exchange, list[ToolCall]]:
         """The latest answer with all these calls, which have no ids there, and the calls in the observations' order."""
-        for exchange in reversed(self._exchanges):
+        for exchange in reversed(self._exchanges) if self._wire.rules.call_ids_optional else ():
             calls = {call.index: call for call in exchange.calls if not id_as_read(call.call_id)}
             if len(calls) < len({observation.index for observation in observations}):
                 continue
@@ -109,7 +109,7 @@ class _Calls:
                 return exchange, fit
         first, more = observations[0], len(observations) - 1
         raise ValueError(
-            f"no call {_shown(first)} is in the history: its result has no place there"
+            f"no call {shown(first.call_id)} is in the history: its result has no place there"
             + (f"; nor has any answer there {more} more without ids: give those of one turn at a time" if more else "")
         )
 
@@ -118,5 +118,6 @@ class _Calls:
         return call.name == observation.tool_name or not self._wire.rules.takes_name(observation.tool_name)
 
 
-def _shown(observation: Observation) -> str:
-    return f"'{excerpt(observation.call_id, _MAX_SHOWN)}'"
+def shown(call_id: str) -> str:
+    """A call id for people; a model or a relay may have made it as long as it liked."""
+    return f"'{excerpt(call_id, _MAX_SHOWN)}'"

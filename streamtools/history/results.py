@@ -14,7 +14,7 @@ from typing import Any
 from ..events import Observation
 from ..wires.saying import id_as_read
 from .draft import Draft, Site, is_same
-from .finding import Observed, observed_calls
+from .finding import Observed, observed_calls, shown
 from .native import Messages, refuse_another_wires, wire_named
 from .native_results import Message, ResultWriter
 from .pairing import Exchange, pair
@@ -31,9 +31,12 @@ def with_results(messages: list[Any], observations: Iterable[Observation], targe
     observations from the beginning: results stay in their places, a call without one gets it where `repair` would put
     it, and all other messages stay the same objects.
 
-    An observation's call is the latest that has its id, or the id that stands for it because `target` does not take it.
-    A call that has none there (not every Gemini model gives one) is found by its tool and its place among the turn's
-    calls: all observations of such calls have to be of one turn.
+    An observation's call is the latest that has its id, or the id that stands for it because `target` does not take it;
+    the latest of its tool if there is one. A call that has no id there (not every Gemini model gives one) is found by
+    its tool and its place among the turn's calls: all observations of such calls have to be of one turn.
+
+    A result is written anew as a whole: what the caller has set at the one before it (``cache_control``) goes with
+    that. Blocks that hold a `state` go as they are, `target` being taken for their wire.
 
     Args:
         messages: native messages of `target`, dicts or an SDK's objects. They are not changed.
@@ -81,7 +84,7 @@ class _Answered:
         for call_id, (place, _) in self._sites.items():
             is_list = list_field is not None and isinstance(self._plain[place].get(list_field), list)
             if not is_list and (list_field is not None or self._draft.count(place) > 1):
-                what = f"the result of {id_as_read(call_id)!r} in another shape than its call's"
+                what = f"the result of {shown(id_as_read(call_id))} in another shape than its call's"
                 raise ValueError(f"{self._list_name}[{place}] holds {what}")
 
     def put(self) -> None:
@@ -136,13 +139,14 @@ class _Answered:
         between = behind.front if behind.has_role(_at(self._plain, after)) else []  # results, and then the user
         if content and standing is None:
             self._draft.add(at, [*behind.front, behind.holding(content)])
-        elif content and not is_same(content, standing):
-            self._draft.put(last, [behind.holding(content, self._plain[last])])
-        elif standing is None and has_inserted and not content:
-            self._draft.add(at, between)
-        elif not content:
-            for place in range(at + len(between), last + 1) if standing is not None else ():
+        elif content:
+            if not is_same(content, standing):
+                self._draft.put(last, [behind.holding(content, self._plain[last])])
+        elif standing is not None:
+            for place in range(at + len(between), last + 1):
                 self._draft.put(place, [])
+        elif has_inserted:
+            self._draft.add(at, between)
 
 
 def _at(messages: Sequence[Any], place: int) -> Any:

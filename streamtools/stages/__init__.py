@@ -15,7 +15,8 @@ Two more are put before ``accumulate`` by who needs them:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -47,8 +48,9 @@ class Chain:
 
     def __init__(self, stages: Iterable[Stage]) -> None:
         self._stages = tuple(stages)
-        # For each type of event, the next stage that wants it from each position on; filled as types are met.
-        self._next: dict[type[Event], tuple[int, ...]] = {}
+        # For each type of event, the next stage that wants it from each position on; filled as types are met, and
+        # shared by all chains whose stages want the same.
+        self._next = _shared_next(tuple(getattr(stage, "handles", None) for stage in self._stages))
 
     def passes(self, kind: type[Event]) -> bool:
         """Whether events of this type go through untouched, so that they need not be fed."""
@@ -89,6 +91,18 @@ class Chain:
         found = tuple(next((n for n in wanting if n >= position), end) for position in range(end + 1))
         self._next[kind] = found
         return found
+
+
+@lru_cache(maxsize=64)
+def _next_by(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[Event], tuple[int, ...]]:
+    return {}
+
+
+def _shared_next(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[Event], tuple[int, ...]]:
+    try:
+        return _next_by(handles)
+    except TypeError:  # a set that may change, and so cannot be looked up
+        return {}
 
 
 def _wants(stage: Stage, kind: type[Event]) -> bool:

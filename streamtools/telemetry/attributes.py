@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from traceback import TracebackException
 from typing import Any, Literal
 
 from ..errors import ProviderError, StreamError, ToolFailed
-from ..events import Observation, Outcome, StepEnd, StepStart, StreamEnd, StreamStart, ToolCallStart
+from ..events import ApprovalRequested, Observation, Outcome, StepEnd, StepStart, StreamEnd, StreamStart, ToolCallStart
 from ..turn import ToolCall, Usage
 from .names import Names, input_excludes_cache, provider_of
 
@@ -54,12 +54,21 @@ class AttributeWriter:
     names: Names
     capture_content: bool
     max_chars: int
+    redact: Callable[[str], str] | None = None
 
     def text(self, value: str) -> str:
         """`value`, cut to the limit and valid as UTF-8."""
         if len(value) > self.max_chars:
             value = value[: self.max_chars - 1] + "…"
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+    def content(self, value: str) -> str:
+        """Captured content: redacted, then cut."""
+        if self.redact is not None:
+            value = self.redact(value)
+            if not isinstance(value, str):
+                raise TypeError(f"redact returned {type(value).__name__}, not a text")
+        return self.text(value)
 
     # -- a step --
 
@@ -124,7 +133,7 @@ class AttributeWriter:
         if end is not None and end.finish is not None:
             message["finish_reason"] = end.finish
         found: Attributes = {}
-        self._put(found, self.names.output_messages, _json([message]))
+        self._put_content(found, self.names.output_messages, _json([message]))
         return found
 
     # -- a tool call --
@@ -145,6 +154,20 @@ class AttributeWriter:
         self._put(found, names.tool_call_id, start.call_id)
         if start.call_id_synthesized:
             found[names.call_id_synthesized] = True
+        return found
+
+    def approval(self, step: StepStart, start: ToolCallStart, asked: ApprovalRequested) -> Attributes:
+        """What is known of a call when somebody is asked whether it may run."""
+        names = self.names
+        found: Attributes = {
+            names.run_id: self.text(step.run_id),
+            names.step: start.step,
+            names.cause_seq: asked.causes,
+            names.call_key: f"{start.step}.{start.index}",
+            names.seq_first: asked.seq,
+        }
+        self._put(found, names.tool_name, asked.tool_name)
+        self._put(found, names.tool_call_id, asked.call_id)
         return found
 
     def tool_end(self, call: ToolCall | None, observation: Observation, *, started: bool) -> Attributes:
@@ -181,11 +204,11 @@ class AttributeWriter:
         """The call's arguments, and what the model reads as its result, as JSON."""
         found: Attributes = {}
         if call is not None:
-            self._put(found, self.names.tool_arguments, self._arguments(call))
+            self._put_content(found, self.names.tool_arguments, self._arguments(call))
         result = observation.model_content
         if observation.outcome != "ok" or isinstance(observation.value, str):
             result = _json(self.text(result))  # prose; any other value was rendered as JSON already
-        self._put(found, self.names.tool_result, result)
+        self._put_content(found, self.names.tool_result, result)
         return found
 
     def exception(self, error: BaseException) -> Attributes:
@@ -194,8 +217,8 @@ class AttributeWriter:
         stack = "".join(told.format())
         return {
             "exception.type": self.text(_class_name(error)),
-            "exception.message": self.text(str(told)),
-            "exception.stacktrace": self.text(stack[-self.max_chars :]),
+            "exception.message": self.content(str(told)),
+            "exception.stacktrace": self.content(stack[-self.max_chars :]),
         }
 
     # -- helpers --
@@ -210,6 +233,10 @@ class AttributeWriter:
         if call.normalizations and call.arguments is not None:
             return _json(call.arguments)
         return call.arguments_text
+
+    def _put_content(self, found: Attributes, name: str | None, value: str) -> None:
+        if name is not None:
+            found[name] = self.content(value)
 
     def _put(self, found: Attributes, name: str | None, value: Any) -> None:
         if name is not None and value is not None:

@@ -32,6 +32,8 @@ class Names:
     """The model's name follows it, where the stream told it."""
     tool_span: str = "execute_tool"
     """The tool's name follows it."""
+    approval_span: str = "streamtools.approval"
+    """The tool's name follows it."""
 
     # A step carries no `gen_ai.*` attribute: Jaeger's UI would show it as an unknown GenAI operation.
     step_constants: Mapping[str, str] = field(default_factory=dict)
@@ -114,6 +116,8 @@ class Names:
     tool_attempts: str = "streamtools.tool.attempts"
     tool_queue_time: str = "streamtools.tool.queue_time_s"
     """Seconds from the call's being ready to its tool's start, the wait for the turn's end included."""
+    approval_verdict: str = "streamtools.approval.verdict"
+    """``approved``, ``denied``, or ``none``: the block was left before anybody had decided."""
     tool_still_running: str = "streamtools.tool.still_running"
 
 

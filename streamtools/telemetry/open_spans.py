@@ -59,4 +59,6 @@ class OpenCall:
     ready_at: float | None = None
     started_at: float | None = None
     span: Span | None = None
+    approval: Span | None = None
+    """While somebody is asked."""
     ended: bool = False

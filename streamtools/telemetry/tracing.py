@@ -3,6 +3,7 @@
     (the caller's current span)
     └ streamtools.step           INTERNAL   StepStart to StepEnd
       ├ chat {model}             CLIENT     StepStart to StreamEnd; links: observed -> execute_tool of the step before
+      ├ streamtools.approval {name}         ApprovalRequested to ApprovalResolved, of a call that needs one
       ├ execute_tool {name}      INTERNAL   ToolStarted to Observation; link: proposed_by -> chat
       └ execute_tool {name}      INTERNAL   a call that never ran: ToolCallEnd to Observation, an error
 
@@ -37,6 +38,9 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 
 from ..errors import LocalProtocolError, StreamToolsError
 from ..events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    CausedEvent,
     Event,
     Observation,
     StepEnd,
@@ -64,7 +68,7 @@ CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 MAX_ATTRIBUTE_CHARS = 1024  # characters of one attribute; content is for reading, not for archiving
 
 _CAPTURING = frozenset({"true", "span_only", "span_and_event"})
-_SPANS = ("step", "chat", "execute_tool")
+_SPANS = ("step", "chat", "approval", "execute_tool")
 
 
 class Tracing:
@@ -80,6 +84,8 @@ class Tracing:
         names: a profile of `streamtools.telemetry.names` (``"semconv-1.41"``, ``"openinference"``), or your own.
         spans: which spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
         max_attribute_chars: longer text is cut, and ends in ``…``.
+        redact: sees every captured text first (JSON of arguments, results and messages; what exceptions say) and
+            returns what may be shown. If it raises, this observer is dropped, and the text is not in the span.
         logger: gets one record for each observation, with the ids of its span (see `streamtools.telemetry.log`).
 
     Raises:
@@ -94,6 +100,7 @@ class Tracing:
         names: Names | str = "semconv-1.41",
         spans: Mapping[str, bool] | None = None,
         max_attribute_chars: int = MAX_ATTRIBUTE_CHARS,
+        redact: Callable[[str], str] | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
         if capture_content is None:
@@ -107,7 +114,7 @@ class Tracing:
             raise ValueError(f"spans: unknown {sorted(unknown)}; there are {', '.join(_SPANS)}")
         self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
         self._names = names
-        self._writer = AttributeWriter(names, capture_content, max_attribute_chars)
+        self._writer = AttributeWriter(names, capture_content, max_attribute_chars, redact)
         self._logger = logger
         self._tracer = tracer_of(tracer_provider, names.schema_url)
         self._step: OpenStep | None = None
@@ -209,6 +216,28 @@ class Tracing:
         if known is not None:
             known.call, known.ready_at = event.call, event.time
 
+    def _approval_requested(self, step: OpenStep, event: ApprovalRequested) -> None:
+        known = step.calls.get(event.call_id)
+        if known is None or not self._wanted["approval"]:
+            return
+        known.approval = self._tracer.start_span(
+            self._named(self._names.approval_span, event.tool_name),
+            step.context,
+            SpanKind.INTERNAL,
+            self._writer.approval(step.start, known.start, event),
+            start_time=step.ns(event.time),
+        )
+
+    def _approval_resolved(self, step: OpenStep, event: ApprovalResolved) -> None:
+        known = step.calls.get(event.call_id)
+        self._end_approval(step, known, "approved" if event.approved else "denied", event)
+
+    def _end_approval(self, step: OpenStep, known: OpenCall | None, verdict: str, last: CausedEvent) -> None:
+        if known is not None and known.approval is not None:
+            span, known.approval = known.approval, None
+            span.set_attributes({self._names.approval_verdict: verdict, self._names.seq_last: last.seq})
+            span.end(step.ns(last.time))
+
     def _tool_started(self, step: OpenStep, event: ToolStarted) -> None:
         known = step.calls.get(event.call_id)
         if known is None or known.started_at is not None:  # another attempt of the same call
@@ -218,6 +247,7 @@ class Tracing:
 
     def _observation(self, step: OpenStep, event: Observation) -> None:
         known = step.calls.get(event.call_id)
+        self._end_approval(step, known, "none", event)
         span = self._ending(step, known)
         if known is None or span is None:
             return
@@ -269,7 +299,7 @@ class Tracing:
         if error is None or not self._writer.capture_content:
             span.set_status(Status(StatusCode.ERROR))
             return
-        span.set_status(Status(StatusCode.ERROR, self._writer.text(str(error))))
+        span.set_status(Status(StatusCode.ERROR, self._writer.content(str(error))))
         if error.__cause__ is not None:
             span.add_event("exception", self._writer.exception(error.__cause__), at_ns)
 
@@ -316,6 +346,7 @@ class Tracing:
         self._observed, self._step = step.observed, None
 
     def _end_lost(self, step: OpenStep, known: OpenCall, event: StepEnd) -> None:
+        self._end_approval(step, known, "none", event)
         # Every call has its observation by now. Should one have none, its span ends all the same.
         span = self._ending(step, known)
         if span is not None:
@@ -327,7 +358,8 @@ class Tracing:
         """This observer is broken and will be dropped: leave no span open."""
         self._step = None
         open_tools = [known.span for known in step.calls.values() if not known.ended]
-        for span in (*open_tools, step.open_chat, step.span):
+        open_approvals = [known.approval for known in step.calls.values()]
+        for span in (*open_tools, *open_approvals, step.open_chat, step.span):
             if span is not None:
                 span.end()
 
@@ -343,6 +375,8 @@ def default_observers() -> list[Observer]:
 _HANDLERS: dict[type[Event], Callable[[Tracing, OpenStep, Any], None]] = {
     StepStart: Tracing._step_start,
     StreamStart: Tracing._stream_start,
+    ApprovalRequested: Tracing._approval_requested,
+    ApprovalResolved: Tracing._approval_resolved,
     TextDelta: Tracing._text,
     ToolCallStart: Tracing._call_start,
     ToolCallEnd: Tracing._call_known,

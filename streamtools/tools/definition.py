@@ -274,6 +274,11 @@ class Tool(Generic[P, R]):
         args, kwargs = self._binder.arrange(values, NO_VALUES)
         return Bound(args, kwargs, values, coercions, self.boundary == "validated")
 
+    @property
+    def wants_context(self) -> bool:
+        """The function has a parameter for a `ToolContext`."""
+        return bool(self._binder.injected)
+
     def complete(self, bound: Bound, ctx: ToolContext) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``(args, kwargs)`` for one run: `bound` with `ctx` wherever the function asks for a `ToolContext`."""
         injected = self._binder.injected

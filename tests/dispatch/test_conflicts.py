@@ -121,9 +121,12 @@ async def test_a_call_that_is_held_keeps_its_place_and_one_that_will_never_run_g
     turn = await turn_of(calls, [write, read])
     assert (room.came, [o.outcome for o in turn.observations]) == (["write", "read"], ["ok", "ok"])
     room.came.clear()
-    async with pipeline(stream(anthropic(calls=calls, stop="max_tokens")), tools=[write, read]) as events:
+    shared = Dispatcher()
+    cut = stream(anthropic(calls=calls, stop="max_tokens"))
+    async with pipeline(cut, tools=[write, read], dispatcher=shared) as events:
         _ = [event async for event in events]
-    assert (room.came, [o.outcome for o in events.turn.observations]) == (["read"], ["skipped", "ok"])
+    assert (room.came, [o.outcome for o in events.turn.observations]) == ([], ["skipped", "skipped"])
+    assert (shared.running, shared.waiting) == (0, 0)
 
 
 async def test_an_exclusive_call_runs_alone_and_what_came_later_waits_for_it() -> None:

@@ -14,7 +14,7 @@ import anyio.lowlevel
 import pytest
 import trio
 import trio.testing
-from every_wire import CHAT, FRAMINGS, IN_DELTAS, MISTRAL, framed, said
+from every_wire import CHAT, IN_DELTAS, MISTRAL, framed, said
 from sansio import check_histories
 from streams import anthropic, chat, hanging, stream
 
@@ -119,6 +119,30 @@ async def test_a_call_starts_at_its_own_end_marker_and_not_an_event_before(wire:
                     break
     assert started.calls == ["a"]
     assert [observation.value for observation in events.turn.observations] == [246]
+
+
+async def test_a_call_starts_before_more_is_read_however_fast_the_source_is() -> None:
+    pulled, at_start = 0, -1
+
+    @tool(effect="pure")
+    async def look() -> str:
+        """Look how much was read."""
+        nonlocal at_start
+        at_start = pulled
+        return "looked"
+
+    call = anthropic(calls=[("a", "look", "{}")], stop=None)
+    text = anthropic(["x"] * 100, stop="end_turn")[1:]
+
+    async def source() -> AsyncIterator[bytes]:
+        nonlocal pulled
+        for item in [*call, *text]:
+            pulled += 1
+            yield item  # without a checkpoint: everything is there already
+
+    async with pipeline(source(), tools=[look]) as events:
+        _ = [event async for event in events]
+    assert at_start == len(call)
 
 
 @pytest.mark.parametrize("wire", [CHAT, MISTRAL])
@@ -266,7 +290,7 @@ async def test_a_call_that_was_cut_runs_nothing_tells_the_model_so_and_keeps_its
     check_histories(events.turn)
 
 
-@pytest.mark.parametrize("wire", [wire for wire in IN_DELTAS if wire in FRAMINGS])
+@pytest.mark.parametrize("wire", sorted(IN_DELTAS))
 async def test_a_connection_that_is_lost_inside_a_call_truncates_it_on_every_wire(wire: str) -> None:
     whole = said(wire, calls=[("a", "double", '{"n":1}'), ("b", "double", '{"n":23456}')], pieces=3)
     alone = said(wire, calls=[("a", "double", '{"n":1}')], pieces=3, ends=False)
@@ -276,7 +300,10 @@ async def test_a_connection_that_is_lost_inside_a_call_truncates_it_on_every_wir
             _ = [event async for event in events]
     first, second = events.turn.observations
     assert (second.outcome, second.attempts) == ("truncated", 0)
-    assert first.outcome in (("skipped", "truncated") if wire in (CHAT, MISTRAL) else ("ok", "cancelled"))
+    if wire in (CHAT, MISTRAL):  # nothing has ended the first one either
+        assert (first.outcome in ("skipped", "cancelled"), first.attempts) == (True, 0)
+    else:
+        assert (first.outcome, first.attempts) == ("ok", 1)
     check_histories(events.turn)
 
 
@@ -312,8 +339,8 @@ async def test_a_call_that_nothing_but_a_bad_end_of_its_turn_has_ended_does_not_
         with contextlib.nullcontext() if finish else pytest.raises((OSError, TruncatedStream)):
             _ = [event async for event in events]
     assert (ran, started.calls) == ([], [])
-    assert [(o.outcome, o.attempts) for o in events.turn.observations] == [("skipped", 0)] * 2
-    assert all("the turn ended" in o.model_content for o in events.turn.observations)
+    assert {o.outcome for o in events.turn.observations} <= ({"skipped"} if finish else {"skipped", "cancelled"})
+    assert [o.attempts for o in events.turn.observations] == [0, 0]
     check_histories(events.turn)
 
 
@@ -352,7 +379,7 @@ async def test_a_stream_that_fails_with_calls_done_running_queued_and_cut_observ
     assert [(o.outcome, o.attempts) for o in events.turn.observations] == [
         ("ok", 1),
         ("cancelled", 1),
-        ("cancelled", 0),
+        ("skipped", 0),
         ("truncated", 0),
     ]
     check_histories(events.turn)
@@ -415,24 +442,34 @@ async def test_of_thirty_sync_tools_that_time_out_few_threads_are_left_and_the_r
             with lock:
                 alive -= 1
 
+    @tool(effect="pure")
+    def quick() -> str:
+        """Be quick."""
+        return "done"
+
     limits = Limits(max_threads=2, max_abandoned_threads=4, max_concurrency=30)
+    thirty = [(f"c{n}", "stuck", f'{{"n": {n}}}') for n in range(30)]
+    seen: list[Observation] = []
     try:
-        turn = await turn_of([(f"c{n}", "stuck", f'{{"n": {n}}}') for n in range(30)], [stuck], limits=limits)
+        while abandoned_threads() < limits.max_abandoned_threads:  # one that was given up may not have begun yet
+            seen += (await turn_of(thirty, [stuck], limits=limits)).observations
         left = abandoned_threads()
+        refused = await turn_of(thirty, [stuck], limits=limits)
+        seen += refused.observations
+        assert abandoned_threads() == left
     finally:
         release.set()
     # Those that run at once may all be given up when one more would have been the last.
-    assert limits.max_abandoned_threads <= left <= most <= limits.max_abandoned_threads + limits.max_threads - 1
-    outcomes = [observation.outcome for observation in turn.observations]
-    assert set(outcomes) == {"timed_out", "failed"}
-    assert outcomes.count("timed_out") >= left
-    for observation in turn.observations:
+    assert max(left, most) <= limits.max_abandoned_threads + limits.max_threads - 1
+    assert {observation.outcome for observation in seen} == {"timed_out", "failed"}
+    assert [observation.outcome for observation in refused.observations] == ["failed"] * 30
+    for observation in seen:
         if observation.outcome == "failed":
             assert (observation.attempts, observation.still_running) == (0, False)
             assert "max_abandoned_threads" in observation.model_content
-    check_histories(turn)
+    check_histories(refused)
     await no_thread_is_left_to_itself()
-    again = await turn_of([("a", "stuck", '{"n": 1}')], [stuck], limits=limits)
+    again = await turn_of([("a", "quick", "{}")], [quick], limits=limits)
     assert [observation.outcome for observation in again.observations] == ["ok"]  # there is room again
 
 

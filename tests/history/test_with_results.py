@@ -270,9 +270,18 @@ def test_a_result_that_stands_too_late_is_replaced_where_it_stands() -> None:
     late = {"role": "tool", "tool_call_id": "a", "content": WAITING}
     user = {"role": "user", "content": "Well?"}
     assert with_results([answer, user, late], [of("a")], CHAT) == [answer, user, {**late, "content": "done"}]
-    (twice,) = [with_results([answer, late, late], [of("a")], CHAT)]
+    twice = with_results([answer, late, late], [of("a")], CHAT)
     assert twice == [answer, {**late, "content": "done"}, late]
     assert twice[2] is late
+
+
+@pytest.mark.parametrize("late", ["a", "b"])
+def test_a_missing_result_does_not_follow_another_that_stands_too_late(late: str) -> None:
+    (missing,) = {"a", "b"} - {late}
+    answer, *_ = turn_of(CHAT, "a", "b").messages()
+    history = [answer, {"role": "user", "content": "Well?"}, {"role": "tool", "tool_call_id": late, "content": "seen"}]
+    outcome = with_results(history, [of(missing)], CHAT)
+    assert outcome == [answer, {"role": "tool", "tool_call_id": missing, "content": "done"}, *history[1:]]
 
 
 # -- which call --------------------------------------------------------------------------------------------------------
@@ -390,6 +399,13 @@ def test_of_calls_without_ids_only_those_of_one_turn_can_be_given() -> None:
     assert [said[-1] for said in told_by(history)] == ["done", "done"]
 
 
+def test_a_call_without_an_id_whose_name_nobody_takes_is_found_by_its_place() -> None:
+    turn = gemini_turn("look", "bad name!")
+    history = turn.messages()
+    assert history[0]["parts"][1]["functionCall"]["name"] == "bad_name_"
+    assert told_by(with_results(history, [observation(turn.calls[1])], GEMINI)) == [[told_by(history)[0][0], "done"]]
+
+
 def test_only_an_id_that_was_made_up_can_be_of_a_call_without_one() -> None:
     turn = gemini_turn("look")
     history = turn.messages()
@@ -403,6 +419,24 @@ def test_only_an_id_that_was_made_up_can_be_of_a_call_without_one() -> None:
     same = [observation(turn.calls[0]), replace(observation(turn.calls[0]), call_id="call_" + "0" * 24)]
     with pytest.raises(ValueError, match="two observations of the call"):
         with_results(history, same, GEMINI)
+
+
+def test_where_every_call_has_an_id_none_is_found_without() -> None:
+    """A call of the time when an answer held only one: there is no id by which its result could be told."""
+    legacy = {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": "{}"}}
+    history = [legacy, {"role": "function", "name": "look", "content": WAITING}]
+    with pytest.raises(ValueError, match=r"no call 'call_0{24}' is in the history"):
+        with_results(history, [of("call_" + "0" * 24)], CHAT)
+
+
+def test_of_one_id_in_one_answer_the_first_call_has_it() -> None:
+    """A turn gives it to the first, and makes one up for the other."""
+    native = NATIVE[CHAT]
+    calls = [Call("a", "look", result="1"), Call("a", "find", result="2")]
+    history = [*native.said("", calls), *native.came(calls)]
+    for late in (of("a"), of("a", name="find")):
+        outcome = with_results(history, [late], CHAT)
+        assert [message["content"] for message in outcome[1:]] == ["done", "2"]
 
 
 def test_histories_of_ollama_without_ids_and_of_coheres_first_api() -> None:
@@ -573,7 +607,7 @@ def test_a_history_that_went_to_another_provider_takes_results_by_the_turns_own_
 def test_many_results_cost_no_more_than_their_number(wire: str) -> None:
     """Each written for itself: to write or to look for one among all others would take minutes here."""
     native = NATIVE[wire]
-    calls = [Call(f"c{number:08}", result=WAITING) for number in range(3000)]
+    calls = [Call(f"c{number:08}", result=WAITING) for number in range(1500)]
     answer = native.said("", calls)
     late = [of(call.id, result=PICTURE) for call in calls]
     assert str(with_results([*answer, *native.came(calls)], late, wire)).count(WAITING) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
 from typing import Any, get_args
 
 import anyio
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import anthropic, chat, hanging, stream
+from test_examples import programs, run_program
 
 from streamtools import (
+    ApprovalRequested,
     Event,
     Gap,
     Limits,
@@ -34,6 +37,7 @@ from streamtools import (
 )
 from streamtools.branch import Branch, BranchQueue, WhenFull
 from streamtools.errors import ConsumerTooSlow, LocalProtocolError, TruncatedStream
+from streamtools.integrations import encode_event
 from streamtools.testing import ScriptedSource
 
 pytestmark = pytest.mark.anyio
@@ -202,7 +206,8 @@ async def test_ever_so_many_branches_are_filled_and_the_slowest_that_waits_sets_
 
 
 @pytest.mark.parametrize("rule", ["drop_oldest", "disconnect"])
-async def test_a_reader_is_let_run_between_two_chunks_however_fast_the_source_is(rule: WhenFull) -> None:
+@pytest.mark.parametrize("begun", [False, True], ids=["not begun", "begun"])
+async def test_a_reader_is_let_run_between_two_chunks_however_fast_the_source_is(rule: WhenFull, begun: bool) -> None:
     waited: list[int] = []
 
     async def at_once() -> AsyncIterator[bytes]:  # it never lets anybody run
@@ -216,9 +221,13 @@ async def test_a_reader_is_let_run_between_two_chunks_however_fast_the_source_is
     with anyio.fail_after(PATIENCE_S):
         async with anyio.create_task_group() as tasks:
             events = pipeline(at_once(), limits=Limits(event_buffer=10_000))
-            tasks.start_soon(measure, events.branch(size=4, when_full=rule))
-            await anyio.wait_all_tasks_blocked()
+            branch = events.branch(size=4, when_full=rule)
+            if begun:
+                tasks.start_soon(measure, branch)
+                await anyio.wait_all_tasks_blocked()
             async with events:
+                if not begun:
+                    tasks.start_soon(measure, branch)
                 here = await exhaust(events)
     assert len(waited) == len(here)
     assert max(waited) < 8
@@ -332,6 +341,30 @@ async def unlock(when: anyio.Event, branch: Branch, into: list[Event]) -> None:
 # -- "drop_oldest" ---------------------------------------------------------------------------------------------------
 
 
+async def test_a_reader_that_stalls_does_not_hold_up_a_source_that_never_waits() -> None:
+    rounds = 0
+
+    async def at_once() -> AsyncIterator[bytes]:
+        for chunk in text(2000):
+            yield chunk
+
+    async def count() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await anyio.lowlevel.checkpoint()
+
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as tasks:
+            async with pipeline(at_once(), limits=Limits(event_buffer=10_000)) as events:
+                branches = [events.branch(size=4, when_full="drop_oldest") for _ in range(10)]
+                tasks.start_soon(count)
+                await exhaust(events)
+            tasks.cancel_scope.cancel()
+    assert all(branch.dropped > 1990 for branch in branches)
+    assert rounds < 100
+
+
 async def test_a_reader_that_is_behind_finds_a_gap_and_what_is_new() -> None:
     with anyio.fail_after(PATIENCE_S):
         async with pipeline(stream(text(100))) as events:
@@ -358,6 +391,24 @@ async def test_what_concerns_a_call_and_the_ends_is_never_dropped() -> None:
 
 
 DROPPED = {"TextStart", "TextDelta", "TextEnd", "ToolCallDelta", "ToolProgress", "Warning"}
+
+
+async def test_who_decides_about_calls_by_a_branch_that_drops_events_is_asked_about_each() -> None:
+    approved = tool(double.fn, needs_approval=True)
+    asked: list[ApprovalRequested] = []
+    with anyio.fail_after(PATIENCE_S):
+        async with pipeline(stream(chat(["x"] * 50, CALLS)), tools=[approved]) as events:
+            branch = events.branch(size=1, when_full="drop_oldest")
+            await exhaust(events)
+            while branch.waiting:
+                event = await branch.__anext__()
+                if isinstance(event, ApprovalRequested):
+                    asked.append(event)
+                    assert events.approve(event)
+            await exhaust(events)
+            assert [event.outcome async for event in branch if isinstance(event, Observation)] == ["ok"] * 3
+    assert [event.call_id for event in asked] == ["c0", "c1", "c2"]
+    assert branch.dropped > 50
 
 
 async def test_a_reader_that_got_much_at_once_and_then_stops_holds_no_more_than_its_size() -> None:
@@ -869,3 +920,28 @@ async def test_an_observer_that_fails_takes_no_branch_with_it() -> None:
             there = await exhaust(branch)
     assert numbers(here) == list(range(len(here)))
     assert same(there, here[-len(there) :])
+
+
+# -- what is shown ---------------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guide.md"
+    (shown,) = [program for program in programs(guide.read_text(encoding="utf-8")) if ".branch(" in program.source]
+    assert run_program(shown, tmp_path) == "Hello"
+
+
+async def test_a_consumer_that_leaves_early_ends_the_readers_of_a_group_around_the_pipeline() -> None:
+    there: list[list[Event]] = [[] for _ in RULES]
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as tasks, pipeline(stream(text(1000))) as events:
+            for rule, into in zip(RULES, there, strict=True):
+                tasks.start_soon(read, events.branch(when_full=rule), into)
+            async for event in events:
+                if event.seq == 20:
+                    break
+    assert all(isinstance(events[-1], StepEnd) for events in there)
+
+
+def test_a_browser_is_told_of_a_gap() -> None:
+    assert encode_event(Gap(3, 7, seq=7)) == ("gap", {"from_seq": 3, "to_seq": 7})

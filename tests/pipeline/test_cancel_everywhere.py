@@ -1,9 +1,10 @@
 """Left at any point, by any way: one observation per call, a history that is taken, every span ended, nothing left.
 
-The scenario has text and five calls: one that is done at once, one that runs, one that waits for a place, one that
-waits for the turn's end, and one whose arguments are cut. Two observers and a stage of the user's watch. It is left by
-a cancellation at every checkpoint of the scenario and in every round of the event loop, and at every event by a break,
-an error, a deadline that has passed, and a source that breaks.
+The scenario has text and six calls: one that is done at once, one that runs, one that waits for a place, one that
+waits for the turn's end, one that waits for an approval, and, unless its turn is to end well, one whose arguments are
+cut. Two observers and a stage of the user's watch. It is left by a cancellation at every checkpoint of the scenario and
+in every round of the event loop, and at every event by a break, an error, a deadline that has passed, and a source that
+breaks or ends.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from streams import anthropic
 
-from streamtools import Event, Limits, TextDelta, ToolCallStart, Trajectory, pipeline, tool
+from streamtools import ApprovalRequested, Event, Limits, TextDelta, ToolCallStart, Trajectory, pipeline, tool
 from streamtools.cursor import Cursor
 from streamtools.dispatch import DispatchPolicy
-from streamtools.errors import TruncatedStream
+from streamtools.errors import RemoteProtocolError
 from streamtools.history import lint
 from streamtools.stages import DEFAULT
 from streamtools.telemetry import Tracing
@@ -41,8 +42,9 @@ CALLS = [
     ("runs", "slow", '{"n": 2}'),
     ("waits", "slow", '{"n": 3}'),
     ("held", "spend", '{"amount": 4}'),
+    ("asks", "ask", '{"n": 5}'),
 ]
-CUT = ("cut", "slow", '{"n": 5')
+CUT = ("cut", "slow", '{"n": 6')
 
 
 class Left(Exception):
@@ -77,6 +79,13 @@ class Spans(SpanProcessor):
         self.ended.append(context.span_id)
 
 
+def body(*, cut: bool) -> list[bytes]:
+    if not cut:
+        return anthropic(["Hi", " there"], CALLS)
+    *whole, _ = anthropic(["Hi", " there"], [*CALLS, CUT], stop=None)  # the last call never ends
+    return whole
+
+
 @dataclass
 class Run:
     """One time through the scenario."""
@@ -90,7 +99,12 @@ class Run:
     places: int = 1
     """How many calls may run at once."""
     breaks_after: int = -1
-    """Items after which the source breaks; -1: never."""
+    """Items after which the source breaks, or ends; -1: never."""
+    ends: bool = False
+    cut: bool = True
+    """The last call is cut, so that the turn does not end well."""
+    verdict: bool | None = True
+    """What is said about the call that needs an approval; None: nothing."""
     inside: int = 0
     """Tool bodies that run."""
     announced: set[str] = field(default_factory=set)
@@ -104,9 +118,10 @@ class Run:
         await anyio.lowlevel.checkpoint()
 
     async def source(self) -> AsyncIterator[bytes]:
-        *whole, _ = anthropic(["Hi", " there"], [*CALLS, CUT], stop=None)  # the last call never ends
         try:
-            for number, item in enumerate(whole):
+            for number, item in enumerate(body(cut=self.cut)):
+                if number == self.breaks_after and self.ends:
+                    return
                 if number == self.breaks_after:
                     raise OSError("the line is dead")
                 await self.checkpoint()
@@ -142,9 +157,16 @@ class Run:
             await self.checkpoint()
             return "spent"
 
+        @tool(effect="pure" if self.cut else "once", needs_approval=True)
+        async def ask(n: int) -> str:
+            """Ask before."""
+            assert self.verdict, "it was not approved"
+            await self.checkpoint()
+            return "asked"
+
         return pipeline(
             self.source(),
-            tools=[double, slow, spend],
+            tools=[double, slow, spend, ask],
             dispatch=self.dispatch,
             limits=Limits(event_buffer=2, max_concurrency=self.places),
             stages=DEFAULT.append(Seen),
@@ -160,6 +182,9 @@ class Run:
                 async for event in events:
                     if isinstance(event, ToolCallStart):
                         self.announced.add(event.call_id)
+                    if isinstance(event, ApprovalRequested) and self.verdict is not None:
+                        await self.checkpoint()
+                        _ = events.approve(event) if self.verdict else events.deny(event)  # perhaps it is too late
                     if seen == leave_at:
                         if how == "break":
                             break
@@ -212,21 +237,28 @@ async def swallowed(run: Run, leave_at: int = -1, how: str = "") -> bool:
             ended = how == ""
         except (Left, OSError):
             pass
-        except TruncatedStream:  # its last call was cut
+        except RemoteProtocolError:  # its last call was cut, or nothing came at all
             ended = how == ""
     return ended and not run.scope.cancelled_caught
 
 
-WAYS: list[tuple[DispatchPolicy, int]] = [("auto", 1), ("early", 2), ("turn_end", 16)]
+WAYS: list[dict[str, Any]] = [
+    {"dispatch": "auto", "places": 1},
+    {"dispatch": "early", "places": 2, "verdict": False},
+    {"dispatch": "turn_end", "places": 16, "verdict": None},
+    {"dispatch": "auto", "places": 1, "cut": False},
+    {"dispatch": "auto", "places": 16, "cut": False, "verdict": None},
+    {"dispatch": "turn_end", "places": 2, "cut": False, "verdict": False},
+]
 
 
-@pytest.mark.parametrize(("dispatch", "places"), WAYS)
+@pytest.mark.parametrize("way", WAYS, ids=str)
 async def test_a_cancellation_at_any_checkpoint_leaves_nothing_behind(
-    dispatch: DispatchPolicy, places: int, caplog: pytest.LogCaptureFixture
+    way: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     before, threads, outcomes = tasks(), threading.active_count(), set()
     for n in range(1, MAX_POINTS):
-        run = Run(left=n, dispatch=dispatch, places=places)
+        run = Run(left=n, **way)
         ended = await swallowed(run)
         run.check(n)
         outcomes |= {observation.outcome for observation in run.turn.observations}
@@ -235,21 +267,25 @@ async def test_a_cancellation_at_any_checkpoint_leaves_nothing_behind(
     else:
         pytest.fail("the scenario has more checkpoints than were tried")
     gc.collect()
+    print(f"{n} points")
     assert n > 40
-    assert outcomes >= {"truncated"} | ({"skipped"} if dispatch == "turn_end" else {"ok", "cancelled"})
+    if way.get("cut", True):
+        assert outcomes >= {"truncated"} | ({"skipped"} if way["dispatch"] == "turn_end" else {"ok", "cancelled"})
+    else:
+        assert outcomes >= {"ok", "cancelled", "skipped", "truncated"}
     assert tasks() == before
     assert threading.active_count() <= threads  # those of an earlier test may end meanwhile
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-@pytest.mark.parametrize(("dispatch", "places"), WAYS)
+@pytest.mark.parametrize("way", WAYS, ids=str)
 async def test_a_cancellation_in_any_round_of_the_event_loop_leaves_nothing_behind(
-    dispatch: DispatchPolicy, places: int, caplog: pytest.LogCaptureFixture
+    way: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The scenario's own checkpoints are not all: a task of the pipeline may stand anywhere else."""
     before = tasks()
     for n in range(MAX_POINTS):
-        run, ended = Run(dispatch=dispatch, places=places), False
+        run, ended = Run(**way), False
 
         async def kill(run: Run, rounds: int) -> None:
             for _ in range(rounds):
@@ -267,33 +303,43 @@ async def test_a_cancellation_in_any_round_of_the_event_loop_leaves_nothing_behi
     else:
         pytest.fail("the scenario has more rounds than were tried")
     gc.collect()
+    print(f"{n} points")
     assert n > 20
     assert tasks() == before
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
+@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("how", ["break", "raise", "deadline"])
-async def test_leaving_at_any_event_leaves_nothing_behind(how: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_leaving_at_any_event_leaves_nothing_behind(
+    how: str, way: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     before = tasks()
-    whole = Run()
+    whole = Run(**way)
     assert await swallowed(whole)
     events = len([*whole.cursor])
     for n in range(events):
-        run = Run()
+        run = Run(**way)
         await swallowed(run, n, how)
         run.check((how, n))
     gc.collect()
+    print(f"{events} points")
     assert events > 20
     assert tasks() == before
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-async def test_a_source_that_breaks_anywhere_leaves_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
-    items = len(anthropic(["Hi", " there"], [*CALLS, CUT], stop=None)) - 1
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("ends", [False, True], ids=["breaks", "ends"])
+async def test_a_source_that_breaks_or_ends_anywhere_leaves_nothing_behind(
+    ends: bool, way: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    items = len(body(cut=way.get("cut", True)))
     for n in range(items):
-        run = Run(breaks_after=n)
+        run = Run(breaks_after=n, ends=ends, **way)
         await swallowed(run)
         run.check(n)
     gc.collect()
+    print(f"{items} points")
     assert items > 15
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []

@@ -589,7 +589,7 @@ def test_spans_that_another_instrumentation_draws_can_be_left_out(
 
 
 def test_an_unknown_span_or_profile_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"unknown \['tool'\]; there are step, chat, execute_tool"):
+    with pytest.raises(ValueError, match=r"unknown \['tool'\]; there are step, chat, approval, execute_tool"):
         Tracing(spans={"tool": False})
     with pytest.raises(ValueError, match=r"must be a Names or one of semconv-1.41, openinference"):
         Tracing(names="latest")

@@ -1,0 +1,58 @@
+"""Calls that a person has to approve: one at once, one after a restart, in another process's words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from streamtools import Suspended, pipeline, resume, tool
+from streamtools.dispatch import SqliteStore
+from streamtools.history import with_results
+
+CHAT = "openai.chat_completions"
+
+
+@tool(needs_approval=lambda arguments: arguments["amount"] > 10)
+async def pay(to: str, amount: int) -> str:
+    """Pay somebody."""
+    return f"paid {amount} to {to}"
+
+
+async def answer() -> AsyncIterator[dict[str, Any]]:
+    """What a provider would stream: the model pays twice."""
+    for index, (to, amount) in enumerate([("the baker", 3), ("the bank", 900)]):
+        function = {"name": "pay", "arguments": json.dumps({"to": to, "amount": amount})}
+        call = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
+        yield {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
+    yield {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+
+
+async def main() -> None:
+    secret, store = secrets.token_bytes(32), SqliteStore(Path(tempfile.mkdtemp()) / "calls.db")
+    with closing(store):
+        async with pipeline(answer(), tools=[pay], wire=CHAT, store=store) as events:
+            async for _ in events:
+                pass
+        messages = [{"role": "user", "content": "Pay them."}, *events.turn.messages()]
+        assert events.suspended is not None
+        kept = events.suspended.to_json(secret)
+        print("before:", [m["content"] for m in messages if m["role"] == "tool"])
+
+        # Days later, elsewhere: only `messages`, `kept` and the secret are left.
+        suspended = Suspended.from_json(kept, secret)
+        for call in suspended.calls:
+            print("asked about:", call.tool_name, call.arguments)
+        async with resume(suspended, tools=[pay], store=store, decisions={"call_1": True}) as events:
+            async for _ in events:
+                pass
+        messages = with_results(messages, events.turn.observations, CHAT)
+        print("after: ", [m["content"] for m in messages if m["role"] == "tool"])
+
+
+asyncio.run(main())

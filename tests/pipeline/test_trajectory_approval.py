@@ -1,0 +1,201 @@
+"""A run whose calls wait for approvals: it pauses, goes on, and may be left and begun again elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from streams import anthropic, chat, stream
+
+from streamtools import ApprovalRequested, Event, Observation, StepStart, Suspended, ToolCallReady, Trajectory, tool
+from streamtools.dispatch import MemoryStore
+from streamtools.history import lint
+from streamtools.loop import TrajectoryRun, trajectory
+
+pytestmark = pytest.mark.anyio
+
+CHAT, MESSAGES = "openai.chat_completions", "anthropic.messages"
+KEY = "a key that is long enough"
+ASKED = [{"role": "user", "content": "Pay them."}]
+PAY = [("a", "pay", '{"to": "x"}'), ("l", "look", '{"at": "z"}'), ("b", "pay", '{"to": "y"}')]
+
+ran: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> None:
+    ran.clear()
+
+
+@tool(needs_approval=True)
+async def pay(to: str) -> str:
+    """Pay."""
+    ran.append(to)
+    return f"paid {to}"
+
+
+@tool(effect="pure")
+async def look(at: str) -> str:
+    """Look."""
+    ran.append(at)
+    return f"seen {at}"
+
+
+class Model:
+    """Answers with one body after the other, and remembers the messages that it was sent."""
+
+    def __init__(self, *bodies: list[bytes]) -> None:
+        self.bodies = list(bodies)
+        self.asked: list[list[Any]] = []
+
+    async def __call__(self, messages: list[Any], tools: list[Any]) -> AsyncIterator[Any]:
+        await anyio.lowlevel.checkpoint()
+        self.asked.append(json.loads(json.dumps(messages)))
+        return stream(self.bodies[len(self.asked) - 1])
+
+
+def run_of(model: Model, messages: list[Any] = ASKED, target: str = CHAT, **options: Any) -> TrajectoryRun:
+    return trajectory(model, messages, tools=[pay, look], target=target, **options)
+
+
+async def test_a_run_pauses_until_its_calls_are_decided_and_then_asks_the_model_again() -> None:
+    model = Model(chat(calls=PAY), chat(["Done."], finish="stop"))
+    with anyio.fail_after(5):
+        async with run_of(model) as run:
+            seen: list[Event] = [event async for event in run]
+            assert (run.outcome, len(model.asked), ran) == (None, 1, ["z"])
+            assert run.suspended is not None
+            assert [call.call_id for call in run.suspended.calls] == ["a", "b"]
+            assert lint(run.messages, CHAT) == []
+            assert [event async for event in run] == []  # still nothing is decided
+            assert run.approve("a")
+            seen += [event async for event in run]
+            assert (run.outcome, ran) == (None, ["z", "x"])
+            assert run.deny("b", "not them")
+            seen += [event async for event in run]
+    assert (run.outcome, run.suspended) == ("answered", None)
+    assert [event.seq for event in seen] == list(range(len(seen)))
+    results = [message["content"] for message in model.asked[1] if message["role"] == "tool"]
+    assert results == ["paid x", "seen z", "Error: not run: the call was not approved: not them"]
+
+
+async def test_decided_within_the_loop_it_does_not_even_pause() -> None:
+    model = Model(chat(calls=PAY), chat(["Done."], finish="stop"))
+    with anyio.fail_after(5):
+        async with run_of(model) as run:
+            async for event in run:
+                if isinstance(event, ApprovalRequested):
+                    run.approve(event)
+    assert (run.outcome, sorted(ran)) == ("answered", ["x", "y", "z"])
+
+
+async def test_an_approver_serves_all_steps() -> None:
+    model = Model(chat(calls=PAY), chat(calls=[("c", "pay", '{"to": "w"}')]), chat(["Done."], finish="stop"))
+    with anyio.fail_after(5):
+        async with run_of(model, approve=lambda request: request.arguments["to"] != "y") as run:
+            await run.finish()
+    assert (run.outcome, sorted(ran)) == ("answered", ["w", "x", "z"])
+
+
+@pytest.mark.parametrize("target", [CHAT, MESSAGES])
+async def test_left_while_calls_wait_it_is_gone_on_with_in_another_process(target: str) -> None:
+    body = chat(calls=PAY) if target == CHAT else anthropic(calls=PAY)
+    answer = chat(["Done."], finish="stop") if target == CHAT else anthropic(["Done."], stop="end_turn")
+    with anyio.fail_after(5):
+        async with run_of(Model(body), target=target, run=Trajectory(run_id="r", observers=())) as run:
+            await run.finish()
+        assert run.outcome == "suspended"
+        assert run.suspended is not None
+        kept = json.dumps({"messages": run.messages, "suspended": run.suspended.to_json(KEY)})
+
+        saved, model, store = json.loads(kept), Model(answer), MemoryStore()
+        assert lint(saved["messages"], target) == []
+        suspended = Suspended.from_json(saved["suspended"], KEY)
+        async with run_of(
+            model, saved["messages"], target, suspended=suspended, decisions={"a": True, "b": "no"}, store=store
+        ) as later:
+            seen = [event async for event in later]
+    assert (later.outcome, ran) == ("answered", ["z", "x"])
+    steps = [event for event in seen if isinstance(event, StepStart)]
+    assert [(step.run_id, step.step, step.resumed) for step in steps] == [("r", 0, True), ("r", 1, False)]
+    assert lint(later.messages, target) == []
+    assert len(later.messages) == len(saved["messages"]) + 1
+    told = json.dumps(model.asked[0])
+    assert "waits for an approval" not in told
+    assert told.index("paid x") < told.index("seen z") < told.index("not approved: no")
+
+
+async def test_what_is_decided_in_parts_is_suspended_again_in_between() -> None:
+    with anyio.fail_after(5):
+        async with run_of(Model(chat(calls=PAY))) as run:
+            await run.finish()
+        store, model = MemoryStore(), Model(chat(["Done."], finish="stop"))
+        assert run.suspended is not None
+        async with run_of(model, run.messages, suspended=run.suspended, decisions={"b": True}, store=store) as second:
+            await second.finish()
+        assert (second.outcome, model.asked, ran) == ("suspended", [], ["z", "y"])
+        assert second.suspended is not None
+        assert lint(second.messages, CHAT) == []
+        async with run_of(model, second.messages, suspended=second.suspended, store=store) as third:
+            async for event in third:
+                if isinstance(event, ApprovalRequested):
+                    third.approve(event)
+    assert (third.outcome, ran) == ("answered", ["z", "y", "x"])
+    results = [message["content"] for message in third.messages if message["role"] == "tool"]
+    assert results == ["paid x", "seen z", "paid y"]
+
+
+async def test_a_resumed_step_is_none_that_the_model_was_asked_for() -> None:
+    model = Model(chat(calls=[("c", "look", '{"at": "w"}')]), chat(["Done."], finish="stop"))
+    with anyio.fail_after(5):
+        async with run_of(Model(chat(calls=PAY))) as run:
+            await run.finish()
+        options = {"decisions": {"a": True, "b": True}, "store": MemoryStore(), "max_steps": 1}
+        async with run_of(model, run.messages, suspended=run.suspended, **options) as later:
+            await later.finish()
+    assert (later.outcome, len(model.asked)) == ("max_steps", 1)
+
+
+async def test_suspended_calls_that_are_not_in_the_messages_are_refused_before_anything_runs() -> None:
+    async with run_of(Model(chat(calls=PAY))) as run:
+        await run.finish()
+    given: dict[str, Any] = {"suspended": run.suspended, "store": MemoryStore(), "decisions": {"a": True}}
+    with pytest.raises(ValueError, match="'a'"):
+        run_of(Model(), ASKED, **given)
+    with pytest.raises(TypeError, match="pass store=: it keeps them from running twice"):
+        run_of(Model(), run.messages, suspended=run.suspended)
+    with pytest.raises(ValueError, match="pass suspended=, too"):
+        run_of(Model(), ASKED, decisions={"a": True})
+    assert ran == ["z"]
+
+
+async def test_a_word_between_two_steps_is_a_mistake() -> None:
+    async with run_of(Model(chat(["Hi"], finish="stop"))) as run:
+        with pytest.raises(RuntimeError, match="no step goes on; decide about a call after its ApprovalRequested"):
+            run.approve("a")
+        await run.finish()
+
+
+async def test_calls_are_run_by_hand_in_a_run_as_well() -> None:
+    model = Model(chat(calls=[PAY[1]]), chat(["Done."], finish="stop"))
+    with anyio.fail_after(5):
+        async with run_of(model, dispatch="manual") as run:
+            ready = [event async for event in run if isinstance(event, ToolCallReady)]
+            assert (await run.run_call(ready[0])).value == "seen z"
+            seen = [event async for event in run]
+    assert run.outcome == "answered"
+    assert [event.call_id for event in seen if isinstance(event, Observation)] == ["l"]
+
+
+async def test_cancelled_while_calls_wait_a_run_has_a_history_and_its_calls_are_suspended() -> None:
+    with anyio.move_on_after(5) as scope:
+        async with run_of(Model(chat(calls=PAY))) as run:
+            _ = [event async for event in run]
+            scope.cancel()
+            await anyio.lowlevel.checkpoint()
+    assert (run.outcome, ran) == ("suspended", ["z"])
+    assert lint(run.messages, CHAT) == []

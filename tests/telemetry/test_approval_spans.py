@@ -1,0 +1,128 @@
+"""What a trace shows of calls that wait for an approval, and of content that somebody redacts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from streams import anthropic, stream
+
+from streamtools import ApprovalRequested, Pipeline, ToolError, Warning, pipeline, resume, tool
+from streamtools.dispatch import MemoryStore
+from streamtools.telemetry import Tracing
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(needs_approval=True)
+async def pay(to: str) -> str:
+    """Pay."""
+    if to == "nobody":
+        raise ToolError("there is no account of nobody") from KeyError("nobody")
+    return f"paid {to}"
+
+
+CALLS = [("a", "pay", '{"to": "x"}'), ("b", "pay", '{"to": "y"}'), ("c", "pay", '{"to": "nobody"}')]
+
+
+class Trace:
+    """What was exported."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.exporter.get_finished_spans() if span.name == name]
+
+    def names(self) -> list[str]:
+        return sorted(span.name for span in self.exporter.get_finished_spans())
+
+    def text(self) -> str:
+        return "".join(span.to_json() for span in self.exporter.get_finished_spans())
+
+
+async def decided(trace: Trace, **options: Any) -> Pipeline:
+    """The first call is approved, the second denied, and nobody says anything about the third."""
+    tracing = Tracing(trace.provider, **options)
+    async with pipeline(stream(anthropic(calls=CALLS)), tools=[pay], observers=[tracing]) as events:
+        async for event in events:
+            if isinstance(event, ApprovalRequested) and event.call_id == "a":
+                events.approve(event)
+            elif isinstance(event, ApprovalRequested) and event.call_id == "b":
+                events.deny(event, "no")
+    return events
+
+
+async def test_a_wait_for_an_approval_is_a_span_that_tells_the_verdict() -> None:
+    trace = Trace()
+    await decided(trace)
+    spans = trace.named("streamtools.approval pay")
+    said = {(span.attributes or {})["gen_ai.tool.call.id"]: span.attributes or {} for span in spans}
+    verdicts = {call_id: given["streamtools.approval.verdict"] for call_id, given in said.items()}
+    assert verdicts == {"a": "approved", "b": "denied", "c": "none"}
+    (step,) = trace.named("streamtools.step")
+    assert step.context is not None
+    for span in spans:
+        assert span.parent is not None
+        assert span.parent.span_id == step.context.span_id
+        assert span.end_time is not None
+        assert step.end_time is not None
+        assert span.end_time <= step.end_time
+    assert said["a"]["streamtools.call.key"] == "0.0"
+    assert len(trace.named("execute_tool pay")) == 3
+
+
+async def test_spans_of_approvals_can_be_left_out() -> None:
+    trace = Trace()
+    await decided(trace, spans={"approval": False})
+    assert "streamtools.approval pay" not in trace.names()
+    assert len(trace.named("execute_tool pay")) == 3
+
+
+async def test_a_resumed_step_has_no_span_of_a_chat() -> None:
+    first, second = Trace(), Trace()
+    suspended = (await decided(first)).suspended
+    assert suspended is not None
+    tracing = Tracing(second.provider)
+    async with resume(
+        suspended, tools=[pay], store=MemoryStore(), decisions={"c": True}, observers=[tracing]
+    ) as events:
+        _ = [event async for event in events]
+    assert second.names() == ["execute_tool pay", "streamtools.approval pay", "streamtools.step"]
+
+
+async def test_captured_content_is_redacted_before_it_is_in_a_span() -> None:
+    trace = Trace()
+
+    def redact(text: str) -> str:
+        return text.replace("nobody", "***").replace('"x"', '"***"').replace("paid x", "***")
+
+    tracing = Tracing(trace.provider, capture_content=True, redact=redact)
+    async with pipeline(
+        stream(anthropic(calls=CALLS)), tools=[pay], observers=[tracing], approve=lambda request: True
+    ) as events:
+        _ = [event async for event in events]
+    text = trace.text()
+    assert "paid y" in text
+    assert "***" in text
+    assert "nobody" not in text
+    assert "paid x" not in text
+
+
+@pytest.mark.parametrize("redact", [lambda text: 1 / 0, lambda text: None], ids=["raises", "returns no text"])
+async def test_a_redaction_that_fails_shows_nothing_and_breaks_nothing(redact: Any) -> None:
+    trace = Trace()
+    tracing = Tracing(trace.provider, capture_content=True, redact=redact)
+    async with pipeline(
+        stream(anthropic(["a secret"], CALLS)), tools=[pay], observers=[tracing], approve=lambda request: True
+    ) as events:
+        seen = [event async for event in events]
+    assert [event.code for event in seen if isinstance(event, Warning)] == ["observer_failed"]
+    assert [o.outcome for o in events.turn.observations] == ["ok", "ok", "failed"]
+    assert "secret" not in trace.text()
+    assert "paid" not in trace.text()
