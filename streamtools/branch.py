@@ -8,9 +8,10 @@
 Theory of operation. A branch is no task: it is one more queue that each event is put into where it is emitted, as the
 first of those that the event is routed to, so that a branch sees events in the order of their `seq`. Putting never
 waits. What ``"wait"`` promises is kept by the pump, which asks every queue for room before it reads on. What the other
-rules let go is decided when an event comes: a queue is full if it holds `size` events and its reader is not just about
-to take them. A reader that waits is therefore never behind, however many events one chunk brings; the pump lets it run
-before the next chunk. Who drops a branch, in whatever thread the garbage is collected, lets go of the pump.
+rules let go is decided when an event comes: there is no room if `size` events wait, unless the reader is just about to
+take them. A reader that waits is therefore never behind, however many events one chunk brings; and when a queue fills
+up, the pump lets others run before the next chunk. Who drops a branch, in whatever thread the garbage is collected,
+lets go of the pump.
 """
 
 from __future__ import annotations

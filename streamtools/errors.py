@@ -169,7 +169,7 @@ class SchemaError(StreamToolsError, ValueError):
     """A JSON Schema that was given is not valid, asks for another document, or exceeds a limit, which it names."""
 
     def __init__(self, message: str, *, path: str = "#") -> None:
-        super().__init__(f"{path}: {message}")
+        super().__init__(f"{one_line(path, 1000)}: {message}")
         self.path = path
         """JSON pointer of the place in the schema (``#/properties/city``)."""
 

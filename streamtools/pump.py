@@ -8,10 +8,11 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any, Protocol, TypeAlias
 
 import anyio
-from anyio import CancelScope, current_effective_deadline
+from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 
 from .body import SLICE_BYTES, slices
+from .cancellation import is_cancelled
 from .errors import StreamError, TruncatedStream
 from .events import Event, StreamEnd, Warning
 from .limits import Limits
@@ -148,6 +149,9 @@ class Pump:
                 return
             async for events in batches:
                 self._step.emit_all(events)
+                if self.must_pause:  # calls that waited for the turn's end begin before the source is closed
+                    self.must_pause = False
+                    await checkpoint()
 
     async def _transform(self, batches: AsyncIterator[list[Event]]) -> None:
         async with AsyncExitStack() as stack:
@@ -189,7 +193,7 @@ class Pump:
                 if decoder.done:
                     break
         except Exception as error:
-            if _is_cancelled():  # what came of the source's being cancelled is no error of the stream
+            if is_cancelled():  # what came of the source's being cancelled is no error of the stream
                 step.emit(Warning("source_close_failed", type(error).__name__))
                 await checkpoint()
             self.raised = error
@@ -220,7 +224,7 @@ class Pump:
         try:
             await self._source.aclose(error)
         except Exception as raised:
-            if error is not None and not isinstance(error, Exception) and not _is_cancelled():
+            if error is not None and not isinstance(error, Exception) and not is_cancelled():
                 self.raised = self.raised or raised  # the source's own time is up: its manager says so
             elif raised is not error:
                 self._step.emit(Warning("source_close_failed", type(raised).__name__))
@@ -233,15 +237,12 @@ class Pump:
 
 def stray(error: BaseException) -> TruncatedStream:
     """A cancellation that nobody asked for (of a task that was awaited), as an error; any other is raised again."""
-    if _is_cancelled():
+    if is_cancelled():
         raise error
     found = TruncatedStream("the source was cancelled from within")
     found.__cause__ = error
     return found
 
-
-def _is_cancelled() -> bool:
-    return current_effective_deadline() == -math.inf
 
 
 async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, None]:

@@ -25,7 +25,7 @@ LAYERS = (
     ("body",),
     ("exports", "history", "decode"),
     ("interop", "modes"),
-    ("dispatch", "telemetry"),
+    ("cancellation", "dispatch", "telemetry"),
     ("mcp",),
     (
         "sources",

@@ -6,13 +6,13 @@ What is decided here is decided closed: a predicate that raises fails its call, 
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anyio
 
+from ..cancellation import is_cancelled
 from ..errors import CallDenied, ToolFailed
 from ..events import ApprovalRequested
 from .record import Ended, Record
@@ -92,7 +92,7 @@ async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
     except Exception as error:
         return _failed(error)
     except anyio.get_cancelled_exc_class() as error:
-        if anyio.current_effective_deadline() == -math.inf:
+        if is_cancelled():
             raise
         return _failed(error)  # of a task that the approver awaited
 

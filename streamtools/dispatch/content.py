@@ -53,6 +53,8 @@ def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str]:
             encoded = str.encode(block.text, "utf-8", "replace")
             if len(encoded) > left:
                 block = Text(f"{encoded[:left].decode('utf-8', 'ignore')}\n{_cut(limits.max_result_bytes, whole)}")
+            elif not block.text.isascii():  # half a character cannot be sent
+                block = replace(block, text=encoded.decode())
             left -= len(encoded)
             texts.append(block.text)
         elif isinstance(block, Media):

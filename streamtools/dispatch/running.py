@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import anyio
 
+from ..cancellation import is_cancelled
 from ..content import ToolResult
 from ..errors import ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from ..events import ToolStarted, Warning
@@ -181,7 +182,7 @@ class Runner:
             except Exception as error:
                 return _raised(record, executor, timeout, error)
             except anyio.get_cancelled_exc_class() as error:
-                if anyio.current_effective_deadline() == -math.inf:
+                if is_cancelled():
                     raise
                 # Nobody cancelled this call: the tool itself let a cancellation out (a cancelled task it awaited).
                 return _raised(record, executor, timeout, error)

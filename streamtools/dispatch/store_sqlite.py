@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 VERSION = 1
 BUSY_S = 10.0  # how long another process may hold the file
+PAUSE_S = 0.005  # between two tries where SQLite itself does not wait
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS calls (
@@ -67,13 +68,26 @@ class SqliteStore:
         # Transactions are begun and ended by `_transaction` alone.
         self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
-            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._log_ahead()
             self._connection.execute("PRAGMA synchronous=FULL")
             with self._transaction() as connection:
                 self._make_table(connection)
         except BaseException:
             self.close()
             raise
+
+    def _log_ahead(self) -> None:
+        """Have a write-ahead log. While others open a new file at the same time, SQLite refuses it without waiting."""
+        until = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() >= until:
+                    raise
+                time.sleep(PAUSE_S)
 
     def close(self) -> None:
         """Close the file. It may be called twice."""

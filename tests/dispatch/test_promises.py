@@ -280,6 +280,8 @@ async def test_a_call_that_was_cut_runs_nothing_tells_the_model_so_and_keeps_its
     assert (ran, observation.outcome, observation.attempts) == ([], "truncated", 0)
     assert isinstance(observation.error, CallTruncated)
     assert "cut" in observation.model_content
+    assert "was not run" in observation.model_content
+    assert "smaller" in observation.model_content  # what it had better do
     assert "line1" not in observation.model_content
     (call,) = events.turn.calls
     assert (call.arguments_text, call.arguments, call.dispatchable) == (cut, None, False)
@@ -482,7 +484,7 @@ async def test_whether_a_thread_is_given_up_is_for_its_own_call_alone() -> None:
         assert given_up.wait(10)
         return "whole"
 
-    @tool(effect="pure", timeout=5)
+    @tool(effect="pure", timeout=60)
     async def outer() -> str:
         """Run a sync tool that has no time-out, inside one that has."""
         return f"outer: {await inner.run()}"

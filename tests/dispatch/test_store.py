@@ -191,6 +191,17 @@ def test_stores_of_one_file_in_many_threads_claim_a_key_once(tmp_path: Path) -> 
     assert sorted(answers) == ["Claimed"] * 20 + ["Unknown"] * 60
 
 
+def test_a_new_file_that_another_process_is_about_to_set_up_is_waited_for(tmp_path: Path) -> None:
+    """Workers of one program open it at the same time, and SQLite does not wait before it changes the kind of log."""
+    other = sqlite3.connect(tmp_path / "calls", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    ends = threading.Timer(0.1, other.rollback)
+    ends.start()
+    SqliteStore(tmp_path / "calls").close()
+    ends.join()
+    other.close()
+
+
 async def test_a_closed_store_says_so(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "calls")
     store.close()

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 from anyio import CancelScope
 
+from ...cancellation import is_cancelled
 from ...errors import (
     InvalidArguments,
     LocalProtocolError,
@@ -134,7 +135,7 @@ async def guarded(tool: str, body: Awaitable[Any]) -> Any:
     except Exception as error:
         raise failure(tool, error) from error
     except anyio.get_cancelled_exc_class() as error:
-        if anyio.current_effective_deadline() == -math.inf:
+        if is_cancelled():
             raise
         raise failure(tool, error) from error
 

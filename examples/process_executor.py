@@ -1,0 +1,50 @@
+"""Calls in worker processes, which can be killed, and a file that keeps a call from running twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from shop import render, ship  # not in this file: a worker cannot import a script
+
+from streamtools import Trajectory, pipeline
+from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
+
+CALLS = [("render", {"page": 1}), ("render", {"page": 2}), ("ship", {"order": 7}), ("ship", {"order": 13})]
+DELTAS = [
+    {"index": index, "id": f"call_{index}", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    for index, (name, arguments) in enumerate(CALLS)
+]
+BODY = (
+    b"data: %s\n\ndata: [DONE]\n\n"
+    % json.dumps({"choices": [{"delta": {"tool_calls": DELTAS}, "finish_reason": "tool_calls"}]}).encode()
+)
+
+
+async def turn(executor: ProcessExecutor, store: SqliteStore) -> None:
+    """A turn of the run "order-7": the same calls, whether it is the first time or after a restart."""
+    run = Trajectory(run_id="order-7")  # yours, not made up: it is part of each call's key
+    async with pipeline(BODY, tools=[render, ship], executor=executor, store=store, trajectory=run) as events:
+        async for _ in events:
+            pass
+    for seen in events.turn.observations:
+        how = "on record" if seen.recorded else f"attempts: {seen.attempts}"
+        print(f"{seen.call_id} {seen.tool_name}: {seen.outcome} ({how}) {seen.model_content}")
+
+
+async def main() -> None:
+    store = SqliteStore("calls.sqlite3")
+    try:
+        async with ProcessExecutor([render, ship], max_workers=4) as executor:
+            await turn(executor, store)
+            print("-- the same once more --")
+            await turn(executor, store)  # what is `unknown` stays so, until somebody has looked
+    finally:
+        store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+    shipped = Path("shipped.txt").read_text(encoding="utf-8").split()
+    assert sorted(shipped) == ["13", "7"]  # each of them once

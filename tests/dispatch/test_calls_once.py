@@ -1,0 +1,814 @@
+"""A store before the calls of a pipeline: what has run is not run again, and what nobody knows is not guessed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import anyio
+import anyio.lowlevel
+import placed_tools
+import pytest
+from once_turns import WAIT_S, Seen, run, said
+from placed_tools import marks
+from streams import anthropic, chat, hanging, stream
+
+from streamtools import (
+    ApprovalRequested,
+    Event,
+    Limits,
+    ModelRetry,
+    Observation,
+    ToolCallReady,
+    ToolContext,
+    ToolError,
+    ToolProgress,
+    ToolStarted,
+    Trajectory,
+    Warning,
+    pipeline,
+    tool,
+)
+from streamtools.content import Media, ToolResult
+from streamtools.dispatch import Dispatcher
+from streamtools.dispatch.executors import (
+    IdempotencyStore,
+    InProcessExecutor,
+    Invocation,
+    MemoryStore,
+    SqliteStore,
+    call_fingerprint,
+)
+from streamtools.dispatch.results import encode_result
+from streamtools.dispatch.threads import abandoned_threads
+from streamtools.errors import ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+
+pytestmark = pytest.mark.anyio
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
+    """Makes stores; every SQLite store of a test is of one file."""
+    made: list[SqliteStore] = []
+
+    def make(**options: Any) -> Any:
+        if request.param == "memory":
+            return MemoryStore(**options)
+        made.append(SqliteStore(tmp_path / "calls.sqlite3", **options))
+        return made[-1]
+
+    yield make
+    for store in made:
+        store.close()
+
+
+@pytest.fixture
+def store(make_store: Make) -> IdempotencyStore:
+    made: IdempotencyStore = make_store()
+    return made
+
+
+class Effects(list[str]):
+    """The keys under which tools have had their effect."""
+
+    def tool(self, ends: Any = "done", **options: Any) -> Any:
+        """A tool that has an effect, then returns or raises what it is given."""
+
+        @tool(name="pay", **options)
+        async def pay(ctx: ToolContext, amount: int = 1) -> Any:
+            """Pay."""
+            self.append(ctx.idempotency_key)
+            await anyio.lowlevel.checkpoint()
+            if isinstance(ends, BaseException):
+                raise ends
+            return ends
+
+        return pay
+
+
+@pytest.fixture
+def effects() -> Effects:
+    return Effects()
+
+
+# -- what has run --
+
+PICTURE = Media(kind="image", data="AAAA", mime_type="image/png")
+ENDS: list[tuple[str, Any, str]] = [
+    ("text", "done", "ok"),
+    ("nothing", None, "ok"),
+    ("an object", {"paid": [1, 2.5, None], "value": "\u00e4", "error": "no"}, "ok"),
+    ("half a character", "\ud83d", "ok"),
+    ("blocks", ToolResult(blocks=["paid", PICTURE], value={"id": 7}, display="shown"), "ok"),
+    ("half a character in a block", ToolResult(blocks=["\ud83d"]), "ok"),
+    ("a complaint", ToolResult(blocks=["no money", PICTURE], is_error=True), "failed"),
+    ("words", ToolError("no money"), "failed"),
+    ("a wish", ModelRetry("in cents, please"), "failed"),
+    ("an exception", ValueError("a secret"), "failed"),
+]
+
+
+@pytest.mark.parametrize(("ends", "outcome"), [end[1:] for end in ENDS], ids=[end[0] for end in ENDS])
+async def test_a_call_that_has_run_is_answered_from_the_record(
+    store: IdempotencyStore, effects: Effects, ends: Any, outcome: str
+) -> None:
+    first, second = [await run(said("pay"), effects.tool(ends), store) for _ in range(2)]
+    assert effects == ["r:0:a"]
+    assert (first.only.outcome, first.only.recorded, first.only.attempts) == (outcome, False, 1)
+    assert (second.only.outcome, second.only.recorded, second.only.attempts) == (outcome, True, 0)
+    assert second.only.model_content == first.only.model_content
+    assert second.only.result == first.only.result
+    assert type(second.only.error) is type(first.only.error)
+    assert second.only.duration is None
+    assert second.pipeline.turn.messages() == first.pipeline.turn.messages()
+    assert not [event for event in second.events if isinstance(event, ToolStarted)]
+    assert first.warnings == second.warnings == []
+
+
+async def test_the_model_reads_from_the_record_what_it_has_read_or_would_have(store: IdempotencyStore) -> None:
+    """A text beyond the limit is cut the same way again."""
+
+    @tool
+    def write() -> ToolResult:
+        """Write much."""
+        return ToolResult(blocks=["x" * 100, PICTURE])
+
+    limits = Limits(max_result_bytes=10)
+    first, second = [await run(said("write"), write, store, limits=limits) for _ in range(2)]
+    assert second.only.recorded
+    assert second.only.model_content == first.only.model_content
+    assert second.only.model_content.startswith("xxxxxxxxxx\n[cut: the first 10 of 100 bytes]")
+
+
+async def test_a_value_that_only_python_knows_comes_back_as_json_says_it(store: IdempotencyStore) -> None:
+    @dataclass
+    class Receipt:
+        number: int
+        lines: tuple[str, ...]
+
+    @tool
+    def pay() -> Any:
+        """Pay."""
+        return Receipt(7, ("one", "two"))
+
+    first, second = [await run(said("pay"), pay, store) for _ in range(2)]
+    assert (first.only.value, second.only.value) == (Receipt(7, ("one", "two")), {"number": 7, "lines": ["one", "two"]})
+    assert second.only.model_content == first.only.model_content
+
+
+UNSAYABLE: list[tuple[dict[str, Any], str]] = [
+    ({"value": threading.Lock()}, "paid"),
+    ({"display": threading.Lock(), "native": {"openai.responses": {"lock": threading.Lock()}}}, "paid"),
+]
+
+
+@pytest.mark.parametrize(("fields", "content"), UNSAYABLE, ids=["value", "native"])
+async def test_of_a_result_that_json_cannot_say_the_blocks_are_kept(
+    store: IdempotencyStore, effects: Effects, fields: Any, content: str
+) -> None:
+    result = ToolResult(blocks=["paid"], **fields)
+    first, second = [await run(said("pay"), effects.tool(result), store) for _ in range(2)]
+    assert (first.only.outcome, first.only.model_content, first.warnings) == ("ok", content, ["result_not_kept"])
+    assert (second.only.outcome, second.only.model_content, second.only.recorded) == ("ok", content, True)
+    assert len(effects) == 1
+
+
+async def test_of_a_result_that_is_too_large_it_is_kept_that_it_was_there(make_store: Make, effects: Effects) -> None:
+    store = make_store(max_result_bytes=20)
+    _, second = [await run(said("pay"), effects.tool("x" * 100), store) for _ in range(2)]
+    assert (second.only.outcome, second.only.recorded, len(effects)) == ("ok", True, 1)
+    assert "has run before; its result was larger" in second.only.model_content
+
+
+async def test_a_sync_tool_runs_once_too(store: IdempotencyStore, tmp_path: Path) -> None:
+    path = tmp_path / "marks"
+    both = [await run(said("place_order", path=str(path)), placed_tools.place_order, store) for _ in range(2)]
+    assert [seen.only.recorded for seen in both] == [False, True]
+    assert len(marks(path)) == 1
+
+
+async def test_what_a_generator_came_to_is_on_record_and_its_progress_is_not(store: IdempotencyStore) -> None:
+    from executor_tools import count
+
+    first, second = [await run(said("count", to=3), count, store) for _ in range(2)]
+    assert (first.only.value, second.only.value, second.only.recorded) == ("done", "done", True)
+    assert len([event for event in first.events if isinstance(event, ToolProgress)]) == 3
+    assert not [event for event in second.events if isinstance(event, ToolProgress)]
+
+
+# -- which calls --
+
+
+async def test_each_call_of_each_step_of_each_run_is_a_call_of_its_own(
+    store: IdempotencyStore, effects: Effects
+) -> None:
+    pay, calls = effects.tool(), [said("pay", "a"), said("pay", "b")]
+    for run_id in ("r", "s"):
+        trajectory = Trajectory(run_id=run_id)
+        for _ in range(2):
+            await run(calls, pay, store, trajectory=trajectory)
+    assert sorted(effects) == sorted(f"{run_id}:{step}:{call}" for run_id in "rs" for step in (0, 1) for call in "ab")
+
+
+async def test_without_an_id_of_yours_each_run_is_another(store: IdempotencyStore, effects: Effects) -> None:
+    for _ in range(2):
+        await run(said("pay"), effects.tool(), store, trajectory=Trajectory())
+    assert len(set(effects)) == 2
+
+
+@pytest.mark.parametrize("effect", ["pure", "idempotent"])
+async def test_what_does_no_harm_twice_is_not_kept(effects: Effects, effect: Any) -> None:
+    store = Told()
+    for _ in range(2):
+        await run(said("pay"), effects.tool(effect=effect), store)
+    assert (len(effects), store.told) == (2, [])
+
+
+async def test_a_call_that_was_approved_is_kept_whatever_its_effect(store: IdempotencyStore, effects: Effects) -> None:
+    pay = effects.tool(effect="idempotent", needs_approval=True)
+    both = [await run(said("pay"), pay, store, approve=lambda _: True) for _ in range(2)]
+    assert [seen.only.recorded for seen in both] == [False, True]
+    assert len(effects) == 1
+
+
+async def test_a_call_that_was_denied_or_waits_is_not_claimed(effects: Effects) -> None:
+    store, pay = Told(), effects.tool(needs_approval=True)
+    seen = await run(said("pay"), pay, store, approve=lambda _: "no")
+    assert seen.only.outcome == "denied"
+    with anyio.fail_after(WAIT_S):
+        async with pipeline(stream(chat(calls=[said("pay")])), tools=[pay], store=store) as events:
+            assert [event async for event in events if isinstance(event, ApprovalRequested)]
+    assert (effects, store.told) == ([], [])
+
+
+async def test_other_arguments_under_the_same_key_are_refused(store: IdempotencyStore, effects: Effects) -> None:
+    await run(said("pay", amount=1), effects.tool(), store)
+    other = await run(said("pay", amount=1000), effects.tool(), store)
+    assert (other.only.outcome, other.only.recorded, other.only.attempts, len(effects)) == ("failed", False, 0, 1)
+    assert "belongs to a call with another tool or arguments" in other.only.model_content
+    assert "1000" not in other.only.model_content
+
+
+async def test_the_same_arguments_in_another_order_are_the_same_call(store: IdempotencyStore, effects: Effects) -> None:
+    @tool
+    async def pay(to: str, amount: int) -> str:
+        """Pay."""
+        effects.append(to)
+        return "paid"
+
+    for arguments in ('{"to": "x", "amount": 1}', '{ "amount":1,"to":"x" }'):
+        seen = await run(("a", "pay", arguments), pay, store)
+    assert (seen.only.recorded, len(effects)) == (True, 1)
+
+
+async def test_all_attempts_at_a_call_are_one_claim() -> None:
+    store, attempts = Told(), []
+
+    @tool(effect="idempotent", needs_approval=True, retries=2, retry_delay_s=0.001)
+    async def put(ctx: ToolContext) -> str:
+        """Put."""
+        attempts.append(ctx.idempotency_key)
+        if len(attempts) < 3:
+            raise ConnectionError
+        return "done"
+
+    seen = await run(said("put"), put, store, approve=lambda _: True)
+    assert (seen.only.outcome, seen.only.attempts) == ("ok", 3)
+    assert attempts == ["r:0:a"] * 3
+    assert store.told == ["claim", "complete"]
+
+
+async def test_of_pipelines_that_make_the_same_call_at_once_one_runs_it(store: IdempotencyStore) -> None:
+    ran, begun, may_end = [], anyio.Event(), anyio.Event()
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        ran.append("pay")
+        begun.set()
+        await may_end.wait()
+        return "paid"
+
+    seen: list[Seen] = []
+
+    async def first() -> None:
+        seen.append(await run(said("pay"), pay, store))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(first)
+        with anyio.fail_after(WAIT_S):
+            await begun.wait()
+        other = await run(said("pay"), pay, store)
+        may_end.set()
+    assert (other.only.outcome, seen[0].only.outcome, ran) == ("unknown", "ok", ["pay"])
+
+
+async def test_calls_that_start_by_hand_or_early_are_kept_too(store: IdempotencyStore, effects: Effects) -> None:
+    pay = effects.tool()
+    for call_id, options in (("a", {"dispatch": "manual"}), ("b", {"dispatch": "early"})):
+        seen: list[Observation] = []
+        for _ in range(2):
+            with anyio.fail_after(WAIT_S):
+                body = stream(chat(calls=[said("pay", call_id)]))
+                run_ = Trajectory(run_id="r")
+                async with pipeline(body, tools=[pay], store=store, trajectory=run_, **options) as events:  # type: ignore[arg-type]
+                    async for event in events:
+                        if isinstance(event, ToolCallReady) and options["dispatch"] == "manual":
+                            await events.run(event)
+            seen += events.turn.observations
+        assert [one.recorded for one in seen] == [False, True]
+    assert effects == ["r:0:a", "r:0:b"]
+
+
+# -- what nobody knows --
+
+
+async def left_in_the_middle(store: IdempotencyStore, **options: Any) -> Observation:
+    """A call whose block is left while it runs."""
+    begun = anyio.Event()
+
+    @tool(name="pay")
+    async def pay(amount: int = 1) -> None:
+        """Pay."""
+        begun.set()
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(WAIT_S):
+        body, run_ = stream(chat(calls=[said("pay")])), Trajectory(run_id="r")
+        async with pipeline(body, tools=[pay], store=store, trajectory=run_, **options) as _:
+            await begun.wait()
+    (observation,) = _.turn.observations
+    return observation
+
+
+async def test_a_call_that_was_cut_is_unknown_from_then_on(store: IdempotencyStore, effects: Effects) -> None:
+    assert (await left_in_the_middle(store)).outcome == "cancelled"
+    for _ in range(2):
+        seen = await run(said("pay"), effects.tool(), store)
+        assert (seen.only.outcome, seen.only.recorded, seen.only.attempts) == ("unknown", False, 0)
+        assert "how that ended is not known" in seen.only.model_content
+    assert effects == []
+
+
+async def test_a_call_that_was_out_of_time_is_unknown_from_then_on(store: IdempotencyStore, effects: Effects) -> None:
+    @tool(name="pay", timeout=0.02)
+    async def slow() -> None:
+        """Pay."""
+        await anyio.sleep_forever()
+
+    assert (await run(said("pay"), slow, store)).only.outcome == "timed_out"
+    assert (await run(said("pay"), effects.tool(), store)).only.outcome == "unknown"
+    assert effects == []
+
+
+async def test_a_call_that_ran_for_a_stream_that_failed_is_unknown_from_then_on(
+    store: IdempotencyStore, effects: Effects
+) -> None:
+    begun = anyio.Event()
+
+    @tool(name="pay")
+    async def pay() -> None:
+        """Pay."""
+        begun.set()
+        await anyio.sleep_forever()
+
+    async def breaking() -> Any:
+        for item in anthropic(calls=[said("pay")], stop=None):
+            yield item
+        await begun.wait()
+        raise ConnectionError
+
+    with anyio.fail_after(WAIT_S):
+        run_ = Trajectory(run_id="r")
+        async with pipeline(breaking(), tools=[pay], store=store, trajectory=run_, dispatch="early") as events:
+            with pytest.raises(ConnectionError):
+                _ = [event async for event in events]
+    assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
+    assert (await run(said("pay"), effects.tool(), store)).only.outcome == "unknown"
+
+
+async def test_somebody_who_has_looked_settles_it(store: IdempotencyStore, effects: Effects) -> None:
+    await left_in_the_middle(store)
+    await store.release("r:0:a")
+    seen = await run(said("pay"), effects.tool(), store)
+    assert (seen.only.outcome, seen.only.recorded, effects) == ("ok", False, ["r:0:a"])
+
+
+async def test_somebody_who_knows_the_result_puts_it_on_record(store: IdempotencyStore, effects: Effects) -> None:
+    await left_in_the_middle(store)
+    await store.complete("r:0:a", encode_result({"receipt": 7}))
+    seen = await run(said("pay"), effects.tool(), store)
+    assert (seen.only.outcome, seen.only.recorded, seen.only.value, effects) == ("ok", True, {"receipt": 7}, [])
+
+
+@pytest.mark.parametrize("kept", [b"", b"no JSON", b"[]", b'{"other": 1}', b'{"result": {"blocks": [["x", {}]]}}'])
+async def test_a_record_that_cannot_be_read_is_not_taken_for_a_failure(
+    store: IdempotencyStore, effects: Effects, kept: bytes
+) -> None:
+    await store.claim("r:0:a", call_fingerprint("pay", {}))
+    await store.complete("r:0:a", kept)
+    seen = await run(said("pay"), effects.tool(), store)
+    assert (seen.only.outcome, seen.only.recorded, effects) == ("unknown", False, [])
+    assert "has run before, and what is on record of it cannot be read" in seen.only.model_content
+
+
+# -- what has not run --
+
+
+class Saying:
+    """An executor that raises or returns what it is told to."""
+
+    def __init__(self, says: Any) -> None:
+        self.says = says
+        self.calls = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *raised: Any) -> None:
+        return None
+
+    async def run(self, call: Invocation, emit: Any, /) -> Any:
+        self.calls += 1
+        await anyio.lowlevel.checkpoint()
+        if isinstance(self.says, BaseException):
+            raise self.says
+        return self.says
+
+
+ELSEWHERE: list[tuple[Any, str, str]] = [
+    ("done", "ok", "ok"),
+    (ToolNotStarted("no worker"), "failed", "runs"),
+    (ToolOutcomeUnknown("lost"), "unknown", "unknown"),
+    (ToolTimeout(1), "timed_out", "unknown"),
+    (ToolFailed("the tool pay raised KeyError"), "failed", "failed"),
+    (ToolError("no money"), "failed", "failed"),
+    (ConnectionError("a secret"), "unknown", "unknown"),
+]
+"""What an executor says; the call's outcome; what the same call comes to next time."""
+
+
+@pytest.mark.parametrize(("says", "outcome", "then"), ELSEWHERE, ids=lambda value: type(value).__name__)
+async def test_only_what_an_executor_has_not_started_runs_the_next_time(
+    store: IdempotencyStore, effects: Effects, says: Any, outcome: str, then: str
+) -> None:
+    pay = effects.tool()
+    first = await run(said("pay"), pay, store, executor=Saying(says))
+    second = await run(said("pay"), pay, store, executor=(other := Saying("the second time")))
+    assert (first.only.outcome, first.only.recorded) == (outcome, False)
+    assert other.calls == (then == "runs")
+    if then == "runs":
+        assert (second.only.value, second.only.recorded) == ("the second time", False)
+    else:
+        assert (second.only.outcome, second.only.recorded) == (then, then != "unknown")
+
+
+@pytest.mark.parametrize(
+    "word", [ToolNotStarted("no worker for the other call"), ToolTimeout(3)], ids=["start", "time"]
+)
+@pytest.mark.parametrize("place", ["here", "in an executor"])
+async def test_that_its_own_call_has_not_run_is_not_for_a_tool_to_say(
+    store: IdempotencyStore, effects: Effects, word: Exception, place: str
+) -> None:
+    """It passes on what was said of a call that it has made itself."""
+    pay = effects.tool(word)
+    async with InProcessExecutor([pay]) as executor:
+        options = {"executor": executor} if place != "here" else {}
+        both = [await run(said("pay"), pay, store, **options) for _ in range(2)]
+    assert [seen.only.outcome for seen in both] == ["failed", "failed"]
+    assert both[0].only.model_content == both[1].only.model_content == f"Error: {word}"
+    assert (both[1].only.recorded, len(effects)) == (True, 1)
+
+
+async def test_that_a_tool_does_not_know_what_it_has_done_is_for_it_to_say(
+    store: IdempotencyStore, effects: Effects
+) -> None:
+    pay = effects.tool(ToolOutcomeUnknown("the bank did not answer"))
+    both = [await run(said("pay"), pay, store) for _ in range(2)]
+    assert [seen.only.outcome for seen in both] == ["unknown", "unknown"]
+    assert (both[0].only.model_content, len(effects)) == ("Error: the bank did not answer", 1)
+
+
+async def test_a_call_that_no_thread_is_left_for_gives_its_claim_back(
+    store: IdempotencyStore, effects: Effects
+) -> None:
+    let_go = threading.Event()
+
+    @tool(timeout=0.02)
+    def hang() -> None:
+        """Hang."""
+        let_go.wait()
+
+    @tool(name="pay")
+    def pay() -> str:
+        """Pay."""
+        effects.append("pay")
+        return "paid"
+
+    try:
+        limits = Limits(max_abandoned_threads=abandoned_threads() + 1)
+        assert (await run(said("hang", "h"), hang, None, limits=limits)).only.outcome == "timed_out"
+        refused = await run(said("pay"), pay, store, limits=limits)
+        assert (refused.only.outcome, refused.only.attempts, effects) == ("failed", 0, [])
+        seen = await run(said("pay"), pay, store, limits=replace(limits, max_abandoned_threads=1000))
+        assert (seen.only.outcome, seen.only.recorded, effects) == ("ok", False, ["pay"])
+    finally:
+        let_go.set()
+
+
+# -- a store that fails --
+
+
+class Told(MemoryStore):
+    """Keeps what it was asked to do, and fails where it is told to."""
+
+    def __init__(self, failing: str = "", error: Exception | None = None) -> None:
+        super().__init__()
+        self.failing, self.error = failing, error or OSError("the disk is full")
+        self.told: list[str] = []
+
+    def _tell(self, work: str) -> None:
+        self.told.append(work)
+        if work == self.failing:
+            raise self.error
+
+    async def claim(self, key: str, fingerprint: str, /) -> Any:
+        self._tell("claim")
+        return await super().claim(key, fingerprint)
+
+    async def complete(self, key: str, result: bytes, /) -> None:
+        self._tell("complete")
+        await super().complete(key, result)
+
+    async def release(self, key: str, /) -> None:
+        self._tell("release")
+        await super().release(key)
+
+
+@pytest.mark.parametrize("error", [OSError("a secret"), ToolError("a secret"), KeyError("a secret")], ids=repr)
+async def test_without_a_claim_nothing_runs(effects: Effects, error: Exception) -> None:
+    seen = await run(said("pay"), effects.tool(), Told("claim", error))
+    assert (seen.only.outcome, seen.only.recorded, seen.only.attempts, effects) == ("failed", False, 0, [])
+    name = type(error).__name__
+    assert seen.only.model_content == f"Error: not run: the idempotency store failed ({name})"
+    assert isinstance(seen.only.error, ToolNotStarted)
+    assert seen.only.error.__cause__ is error
+
+
+@pytest.mark.parametrize("ends", ["done", ToolError("no money"), KeyError("x")], ids=["value", "words", "exception"])
+async def test_a_result_that_the_store_cannot_keep_is_told_and_not_lost(effects: Effects, ends: Any) -> None:
+    store = Told("complete")
+    seen = await run(said("pay"), effects.tool(ends), store)
+    assert seen.only.outcome == ("ok" if ends == "done" else "failed")
+    assert (seen.only.recorded, seen.warnings) == (False, ["result_not_kept"])
+    (warning,) = [event for event in seen.events if isinstance(event, Warning)]
+    assert warning.detail == "pay, call a: the store could not keep its result (OSError); the call stays claimed"
+    again = await run(said("pay"), effects.tool(ends), store)
+    assert (again.only.outcome, len(effects)) == ("unknown", 1)
+
+
+async def test_a_claim_that_the_store_does_not_take_back_is_told_and_changes_nothing_else() -> None:
+    store, made = Told("release"), Effects().tool()
+    seen = await run(said("pay"), made, store, executor=Saying(ToolNotStarted("not run: no worker")))
+    assert (seen.only.outcome, seen.only.model_content) == ("failed", "Error: not run: no worker")
+    assert seen.warnings == ["claim_not_released"]
+    assert (await run(said("pay"), made, store, executor=Saying("done"))).only.outcome == "unknown"
+
+
+async def test_a_full_store_lets_nothing_run_and_says_so(make_store: Make, effects: Effects) -> None:
+    store = make_store(max_entries=1)
+    await left_in_the_middle(store)
+    seen = await run(said("pay", "other"), effects.tool(), store)
+    assert (seen.only.outcome, effects) == ("failed", [])
+    assert "the store holds max_entries=1 calls whose end is not known" in seen.only.model_content
+
+
+class Slow(MemoryStore):
+    """Waits at its door."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.open = anyio.Event(), anyio.Event()
+
+    async def claim(self, key: str, fingerprint: str, /) -> Any:
+        self.asked.set()
+        await self.open.wait()
+        return await super().claim(key, fingerprint)
+
+
+async def test_a_slow_store_is_no_part_of_the_tools_time(effects: Effects) -> None:
+    store = Slow()
+
+    async def answer() -> None:
+        await store.asked.wait()
+        await anyio.sleep(0.1)  # longer than the tool may take: what is shown is that this does not count
+        store.open.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(answer)
+        seen = await run(said("pay"), effects.tool(timeout=0.05), store)
+    assert (seen.only.outcome, len(effects)) == ("ok", 1)
+
+
+async def test_a_call_that_is_left_while_its_claim_is_made_gives_it_back(effects: Effects) -> None:
+    store, pay = Slow(), effects.tool()
+
+    async def answer() -> None:
+        await store.asked.wait()
+        scope.cancel()
+        await anyio.lowlevel.checkpoint()
+        store.open.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(answer)
+        with anyio.CancelScope() as scope:
+            await run(said("pay"), pay, store)
+    assert effects == []
+    seen = await run(said("pay"), pay, store)
+    assert (seen.only.outcome, seen.only.recorded, len(effects)) == ("ok", False, 1)
+
+
+async def test_a_store_that_does_not_answer_while_the_block_is_left_is_waited_for_and_told_of() -> None:
+    store, pay = Slow(), Effects().tool()
+    told = anyio.Event()
+
+    class Watcher:
+        event_types = frozenset({Warning})
+
+        def on_event(self, event: Event) -> None:
+            if isinstance(event, Warning) and event.code == "tool_unresponsive":
+                told.set()
+
+        def around_tool(self, call_id: str) -> None:
+            return None
+
+    async def answer() -> None:
+        await told.wait()
+        store.open.set()
+
+    limits, run_ = Limits(cancel_grace=0.05), Trajectory(observers=[Watcher()], run_id="r")
+    with anyio.fail_after(WAIT_S):
+        async with anyio.create_task_group() as group:
+            group.start_soon(answer)
+            body = stream(chat(calls=[said("pay")]))
+            async with pipeline(body, tools=[pay], store=store, limits=limits, trajectory=run_) as events:
+                await store.asked.wait()
+    assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
+
+
+# -- cancelled anywhere --
+
+
+class Stepping(MemoryStore):
+    """Cancels a scope at its n-th checkpoint; it has some on every way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = 0
+        self.scope: anyio.CancelScope | None = None
+
+    async def step(self) -> None:
+        self.left -= 1
+        if self.left == 0 and self.scope is not None:
+            self.scope.cancel()
+        await anyio.lowlevel.checkpoint()
+
+    async def claim(self, key: str, fingerprint: str, /) -> Any:
+        await self.step()
+        claim = await super().claim(key, fingerprint)
+        await self.step()
+        return claim
+
+    async def complete(self, key: str, result: bytes, /) -> None:
+        await self.step()
+        await super().complete(key, result)
+        await self.step()
+
+    async def release(self, key: str, /) -> None:
+        await self.step()
+        await super().release(key)
+        await self.step()
+
+
+def paying(kind: str, store: Stepping, runs: list[str]) -> Any:
+    """A tool that has its effect at once, and, if it is async, some checkpoints after it."""
+
+    async def pay() -> str:
+        """Pay."""
+        runs.append("paid")
+        await store.step()
+        await store.step()
+        return "paid"
+
+    def pay_sync() -> str:
+        """Pay."""
+        runs.append("paid")
+        return "paid"
+
+    return tool(pay if kind == "async" else pay_sync, name="pay")
+
+
+async def cancelled_at(n: int, store: Stepping, made: Any) -> tuple[str, bool]:
+    """How the call ended in a turn that was cancelled at its n-th checkpoint, and whether it had so many."""
+
+    async def source() -> AsyncIterator[bytes]:
+        for item in chat(calls=[said("pay")]):
+            await store.step()
+            yield item
+
+    store.left = n
+    with anyio.CancelScope() as scope:
+        store.scope = scope
+        async with pipeline(source(), tools=[made], store=store, trajectory=Trajectory(run_id="r")) as events:
+            async for _ in events:
+                await store.step()
+    store.scope = None
+    outcomes = [seen.outcome for seen in events.turn.observations]
+    return outcomes[0] if outcomes else "not called", scope.cancelled_caught
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_wherever_a_call_is_cancelled_it_runs_once_or_is_not_claimed(kind: str) -> None:
+    """Whatever the same call comes to the next time, it has run once by then: if it is unknown, it has run before."""
+    ends: set[tuple[str, str, bool]] = set()
+    every_run: list[list[str]] = []
+    for n in range(1, 200):
+        store, runs = Stepping(), list[str]()
+        every_run.append(runs)
+        made = paying(kind, store, runs)
+        first, cancelled = await cancelled_at(n, store, made)
+        second = (await run(said("pay"), made, store)).only
+        with anyio.fail_after(WAIT_S):
+            while not runs:  # a thread that was given up comes to it yet
+                await anyio.lowlevel.checkpoint()
+        assert runs == ["paid"], (n, first, second.outcome)
+        ends.add((first, second.outcome, second.recorded))
+        if not cancelled:
+            break
+    else:
+        pytest.fail("the scenario has more checkpoints than tried")
+    assert n > 15
+    assert ends <= {
+        ("not called", "ok", False),
+        ("truncated", "ok", False),
+        ("skipped", "ok", False),
+        ("cancelled", "ok", False),
+        ("cancelled", "ok", True),
+        ("cancelled", "unknown", False),
+        ("ok", "ok", True),
+    }
+    assert ("ok", "ok", True) in ends
+    assert ("cancelled", "ok", False) in ends
+    assert kind == "sync" or ("cancelled", "unknown", False) in ends
+    assert all(runs == ["paid"] for runs in every_run)
+
+
+async def test_a_sync_call_that_is_cancelled_while_it_waits_for_a_thread_gives_its_claim_back(effects: Effects) -> None:
+    store, let_go, begun = Told(), threading.Event(), anyio.Event()
+    token = anyio.lowlevel.current_token()
+
+    @tool
+    def hold() -> None:
+        """Hold the only thread."""
+        anyio.from_thread.run_sync(begun.set, token=token)
+        let_go.wait()
+
+    @tool
+    def pay() -> str:
+        """Pay."""
+        effects.append("pay")
+        return "paid"
+
+    try:
+        with anyio.fail_after(WAIT_S):
+            shared, run_ = Dispatcher(Limits(max_threads=1)), Trajectory(run_id="r")
+            async with pipeline(stream(chat(calls=[said("hold")])), tools=[hold], dispatcher=shared):
+                await begun.wait()
+                body = stream(chat(calls=[said("pay")]))
+                async with pipeline(body, tools=[pay], store=store, trajectory=run_, dispatcher=shared):
+                    while not store.told:
+                        await anyio.lowlevel.checkpoint()
+                    await anyio.wait_all_tasks_blocked()
+                assert store.told == ["claim", "release"]
+    finally:
+        let_go.set()
+    assert effects == []
+    seen = await run(said("pay"), pay, store)
+    assert (seen.only.outcome, seen.only.recorded, effects) == ("ok", False, ["pay"])
+
+
+async def test_leaving_a_block_that_hangs_kills_nobody_elses_call(store: IdempotencyStore, effects: Effects) -> None:
+    """A turn that never ends well starts no call, so nothing is claimed for it."""
+    with anyio.fail_after(WAIT_S):
+        body, run_ = hanging(anthropic(calls=[said("pay")], stop=None)), Trajectory(run_id="r")
+        async with pipeline(body, tools=[effects.tool()], store=store, trajectory=run_) as events:
+            async for event in events:
+                if isinstance(event, ToolCallReady):
+                    break
+    assert [seen.outcome for seen in events.turn.observations] == ["skipped"]
+    assert (await run(said("pay"), effects.tool(), store)).only.recorded is False

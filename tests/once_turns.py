@@ -1,0 +1,51 @@
+"""Turns that are run again from the same body, as after a restart, for tests of calls that run once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from streams import Call, chat, stream
+
+from streamtools import Event, Observation, Pipeline, Trajectory, Warning, pipeline
+
+WAIT_S = 60  # for anything: a worker or a program may have to start on a busy machine
+
+
+def said(name: str, call_id: str = "a", /, **arguments: Any) -> Call:
+    return call_id, name, json.dumps(arguments)
+
+
+@dataclass
+class Seen:
+    """What came of one turn."""
+
+    pipeline: Pipeline
+    events: list[Event]
+
+    @property
+    def observations(self) -> dict[str, Observation]:
+        return {seen.call_id: seen for seen in self.pipeline.turn.observations}
+
+    @property
+    def only(self) -> Observation:
+        (observation,) = self.pipeline.turn.observations
+        return observation
+
+    @property
+    def warnings(self) -> list[str]:
+        return [event.code for event in self.events if isinstance(event, Warning)]
+
+
+async def run(call: Call | Sequence[Call], tools: Any, store: Any, **options: Any) -> Seen:
+    """One turn of the run "r", from the same body each time: as after a restart."""
+    calls = [call] if isinstance(call, tuple) else call
+    tools = tools if isinstance(tools, list) else [tools]
+    options.setdefault("trajectory", Trajectory(run_id="r"))
+    with anyio.fail_after(WAIT_S):
+        async with pipeline(stream(chat(calls=calls)), tools=tools, store=store, **options) as events:
+            seen = [event async for event in events]
+    return Seen(events, seen)

@@ -1,0 +1,267 @@
+"""Words of a peer in what people read (errors, warnings, reprs, reports, logs, terminals): never raw, never endless."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from every_wire import framed, said
+from hostile import FORGED, LONG, every_place, shown
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from streams import anthropic, chat, chat_chunk, hanging, sse, stream
+
+from streamtools import Limits, Observation, StreamDecoder, pipeline, tool
+from streamtools.cli import main
+from streamtools.errors import ProviderError, StreamError
+from streamtools.events import Event, StreamEnd, ToolCallEnd, Warning
+from streamtools.telemetry import Tracing
+from streamtools.telemetry.jaeger import to_jaeger
+from streamtools.telemetry.log import FIELDS
+from streamtools.wires import WIRES
+
+ENOUGH = 4096
+"""Characters that any one message may have, however much the peer said."""
+
+
+def decoded(body: list[bytes], wire: str | None = None) -> list[Event]:
+    decoder = StreamDecoder(wire=wire)
+    events = [event for chunk in body for event in decoder.feed(chunk)]
+    return [*events, *decoder.finish()]
+
+
+def messages(events: list[Event]) -> list[str]:
+    """Every sentence of ours that these events hold."""
+    found = []
+    for event in events:
+        if isinstance(event, Warning):
+            found += [event.code, event.detail]
+        elif isinstance(event, (StreamEnd, ToolCallEnd)) and event.error is not None:
+            found += [str(event.error), "".join(traceback.format_exception_only(event.error)).removesuffix("\n")]
+    return found
+
+
+# -- whatever the place ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_no_place_of_any_wire_brings_control_characters_into_a_message_or_a_repr(wire: str) -> None:
+    payloads = said(wire, text=["hi"], reasoning=["hm"], refusal=["no"], calls=[("call_1", "get", '{"a": 1}')])
+    for place, changed in every_place(payloads, FORGED):
+        events = decoded(framed(wire, changed), wire)
+        try:
+            for told in (*messages(events), *map(repr, events)):
+                shown(told)
+        except AssertionError as error:
+            raise AssertionError(f"{wire}, {place}: {error}") from None
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_no_place_of_any_wire_makes_a_message_long(wire: str) -> None:
+    payloads = said(wire, text=["hi"], reasoning=["hm"], calls=[("call_1", "get", '{"a": 1}')])
+    for place, changed in every_place(payloads, LONG):
+        for told in messages(decoded(framed(wire, changed), wire)):
+            assert len(told) <= ENOUGH, f"{wire}, {place}: {told[:80]}"
+
+
+ERRORS: list[dict[str, Any]] = [
+    {"error": {"message": "bad", "code": "c", "type": "t", "detail": "d"}},
+    {"error": "bad", "code": "c"},
+    {"type": "error", "message": "bad", "code": "c"},
+    {"type": "error", "error": {"type": "overloaded_error", "message": "bad"}},
+    {"object": "error", "message": "bad"},
+    {"type": "response.failed", "response": {"status": "failed", "error": {"code": "c", "message": "bad"}}},
+    {"throttlingException": {"message": "bad", "originalMessage": "worse"}},
+    {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "bad"}},
+    {"choices": [], "error": {"message": "bad"}},
+    {"done": False, "error": "bad"},
+]
+"""Errors that providers send in band."""
+
+
+@pytest.mark.parametrize("wire", [None, *WIRES])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: "+".join(error))
+@pytest.mark.parametrize("text", [FORGED, LONG], ids=["forged", "long"])
+def test_a_providers_error_is_shown_escaped_and_cut(error: dict[str, Any], wire: str | None, text: str) -> None:
+    for place, changed in every_place([error], text):
+        events = decoded(framed(wire or WIRES[0], changed), wire)
+        for told in messages(events):
+            assert len(shown(told)) <= ENOUGH, place
+
+
+def test_a_program_still_gets_a_providers_words_as_they_were() -> None:
+    (end,) = (event for event in decoded(sse([{"error": {"message": FORGED}}])) if isinstance(event, StreamEnd))
+    assert isinstance(end.error, ProviderError)
+    assert end.error.message == FORGED
+
+
+BODIES = {
+    "html": f"<html>{FORGED}{LONG}</html>",
+    "no json": "data: " + FORGED.replace("\r\n", "") + LONG + "\n\n",
+    "error event": "event: error\ndata: " + FORGED.replace("\r\n", "") + LONG + "\n\n",
+    "nothing known": f"data: {json.dumps({FORGED: 1, LONG: 2})}\n\n",
+    "plain": FORGED + LONG,
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("wire", [None, *WIRES])
+def test_a_body_that_is_no_stream_is_quoted_escaped_and_cut(name: str, wire: str | None) -> None:
+    for told in messages(decoded([BODIES[name].encode()], wire)):
+        assert len(shown(told)) <= ENOUGH
+
+
+# -- a call, through the pipeline ---------------------------------------------------------------------------------
+
+
+@tool(effect="pure")
+def get(a: int) -> int:
+    """Get it."""
+    return a
+
+
+@tool(effect="pure")
+def fail(a: int) -> int:
+    """Fail."""
+    raise ValueError(FORGED)
+
+
+CALLS: dict[str, tuple[str, str, str]] = {
+    "id": (FORGED, "get", '{"a": 1}'),
+    "id of a call that fails": (FORGED, "fail", '{"a": 1}'),
+    "name": ("c", FORGED, '{"a": 1}'),
+    "key": ("c", "get", json.dumps({"a": 1, FORGED: 1})),
+    "value": ("c", "get", json.dumps({"a": FORGED})),
+    "no json": ("c", "get", FORGED),
+    "cut": (FORGED, "get", '{"a": '),
+    "long": ("c" + LONG, "n" + LONG, '{"a": 1}'),
+    "long key": ("c", "get", json.dumps({"a": 1, LONG: 1})),
+}
+
+
+async def run(call: tuple[str, str, str], **options: Any) -> Observation:
+    async with pipeline(stream(chat(calls=[call])), tools=[get, fail], **options) as events:
+        _ = [event async for event in events]
+    (observation,) = events.turn.observations
+    return observation
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", CALLS)
+async def test_the_record_of_a_call_has_the_lines_that_it_should_and_no_forged_ones(case: str) -> None:
+    observation = await run(CALLS[case])
+    lines = observation.report(values=True).split("\n")
+    labels = [line.partition(": ")[0] for line in map(shown, lines)]
+    expected = await run(("c", "get" if observation.error is None else "fail", '{"a": 1}'))
+    assert labels == [line.partition(": ")[0] for line in expected.report().split("\n")]
+    assert max(map(len, lines)) <= ENOUGH
+    shown(repr(observation))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", CALLS)
+async def test_a_log_record_is_one_printable_line_whatever_the_formatter_shows(
+    case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = TracerProvider()
+    logger = logging.getLogger("streamtools.test.wire_text")
+    caplog.set_level(logging.DEBUG)
+    formatter = logging.Formatter("%(message)s " + " ".join(f"%({field})s" for field in FIELDS))
+    await run(CALLS[case], observers=[Tracing(provider, logger=logger)])
+    (record,) = (record for record in caplog.records if record.name == logger.name)
+    assert len(shown(formatter.format(record))) <= ENOUGH
+    provider.shutdown()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", CALLS)
+async def test_without_a_logger_of_yours_nothing_is_logged_or_printed(
+    case: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.NOTSET)
+    await run(CALLS[case])
+    assert [record for record in caplog.records if record.name.startswith("streamtools")] == []
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", CALLS)
+async def test_an_exported_trace_is_json_that_holds_no_control_character(case: str) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    await run(CALLS[case], observers=[Tracing(provider)])
+    spans = exporter.get_finished_spans()
+    assert spans
+    for text in (*(span.to_json(indent=None) for span in spans), json.dumps(to_jaeger(spans))):
+        shown(text)
+    assert max(len(str(value)) for span in spans for value in (span.attributes or {}).values()) <= 1024
+    provider.shutdown()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("case", ["id", "name", "key", "value"])
+async def test_a_stream_error_that_is_raised_prints_without_control_characters(case: str) -> None:
+    body = [*sse([chat_chunk({"content": "x"}), {"error": {"message": FORGED, "code": FORGED}}])]
+    with pytest.raises(StreamError) as caught:
+        async with pipeline(stream(body)) as events:
+            _ = [event async for event in events]
+    for line in "".join(traceback.format_exception_only(caught.value)).rstrip("\n").split("\n"):
+        shown(line)
+
+
+@pytest.mark.anyio
+async def test_a_warning_about_a_call_names_it_in_printable_words() -> None:
+    told = anyio.Event()
+
+    @tool(effect="pure", timeout=0.01)
+    async def stay() -> str:
+        """Go on, until the warning has been seen."""
+        with anyio.CancelScope(shield=True):
+            await told.wait()
+        return "late"
+
+    body = anthropic(calls=[(FORGED, "stay", "{}")], stop=None)
+    with anyio.fail_after(10):
+        async with pipeline(hanging(body), tools=[stay], limits=Limits(cancel_grace=0.02)) as events:
+            async for event in events:
+                if isinstance(event, Warning):
+                    told.set()
+                    break
+    (warning,) = events.turn.warnings
+    assert warning.code == "tool_unresponsive"
+    assert "forged" in shown(warning.detail)
+
+
+# -- terminals ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("case", CALLS)
+def test_the_command_line_shows_a_capture_without_obeying_it(
+    case: str, options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = tmp_path / "capture.sse"
+    capture.write_bytes(b"".join(chat(text=[FORGED], calls=[CALLS[case]])))
+    main(["decode", str(capture), *options])
+    out, err = capsys.readouterr()
+    for line in (*out.split("\n"), *err.split("\n")):
+        shown(line)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_the_command_line_tells_of_a_body_that_is_no_stream_in_one_printable_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = tmp_path / "capture.sse"
+    capture.write_text(BODIES[name], encoding="utf-8", newline="")
+    assert main(["decode", str(capture)]) == 1
+    out, err = capsys.readouterr()
+    assert len(shown(err.removesuffix("\n"))) <= ENOUGH
+    assert out == "" or all(line.isprintable() for line in out.split("\n"))

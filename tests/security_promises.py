@@ -1,0 +1,273 @@
+"""What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
+
+T1 to T26 are the threats of the research that the project grew out of. `test_security_promises` holds list, page and
+tests together.
+"""
+
+from __future__ import annotations
+
+__all__ = ["IN_SHORT", "PROMISES"]
+
+PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "T1": (
+        "a line or an event that never ends",
+        (
+            "tests/security/test_bounds.py::test_a_flood_is_refused_before_it_takes_more_than_twice_the_limit",
+            "tests/test_limits.py::test_in_every_framing_an_event_may_be_as_large_as_the_limit_and_no_larger",
+            "benchmarks/bench_bounds.py",
+        ),
+    ),
+    "T2": (
+        "input that costs more than its length",
+        (
+            "tests/test_laws_sansio.py::test_cost_is_linear_on_every_wire",
+            "tests/test_laws_sansio.py::test_cost_is_linear_in_every_framing_however_small_the_chunks_are",
+            "tests/security/test_bounds.py"
+            "::test_small_pieces_are_joined_as_they_came_and_take_little_more_room_than_their_bytes",
+        ),
+    ),
+    "T3": (
+        "floods: calls, blocks, arguments, white space, keep-alives",
+        (
+            "tests/security/test_bounds.py::test_what_says_little_without_end_ends_at_a_limit_and_runs_nothing",
+            "tests/pipeline/test_limits_through_the_pipeline.py"
+            "::test_a_stream_that_holds_more_raises_and_runs_nothing_that_was_held",
+            "tests/pipeline/test_limits_through_the_pipeline.py"
+            "::test_a_call_that_holds_more_is_observed_as_invalid_and_does_not_run",
+            "tests/test_endless_streams.py::test_what_repeats_without_end_does_not_grow_or_is_ended_by_a_limit",
+        ),
+    ),
+    "T4": (
+        "nesting without end",
+        (
+            "tests/security/test_numbers_and_depth.py"
+            "::test_in_any_place_of_any_wire_it_gives_a_turn_that_can_be_sent_on",
+            "tests/stages/test_finalize.py::test_an_object_may_be_nested_as_deep_as_the_limit_and_no_deeper",
+            "tests/stages/test_preview.py::test_nesting_costs_no_recursion",
+        ),
+    ),
+    "T5": (
+        "integers of thousands of digits",
+        (
+            "tests/security/test_numbers_and_depth.py::test_as_an_argument_it_runs_nothing_and_concerns_its_call_alone",
+            "tests/stages/test_finalize.py::test_the_longest_integers_that_python_reads_are_taken",
+        ),
+    ),
+    "T6": (
+        "numbers that change on their way",
+        (
+            "tests/security/test_numbers_and_depth.py::test_no_digit_of_an_integer_is_lost_on_its_way_to_a_tool",
+            "tests/stages/test_finalize.py::test_large_integers_keep_every_digit_also_where_the_wire_sends_an_object",
+        ),
+    ),
+    "T7": (
+        "NaN, Infinity and 1e999",
+        (
+            "tests/stages/test_finalize.py::test_an_object_with_a_number_that_json_does_not_have_never_runs",
+            "tests/security/test_numbers_and_depth.py::test_a_result_that_is_no_json_is_not_sent_as_if_it_were",
+        ),
+    ),
+    "T8": (
+        "a key that stands twice",
+        (
+            "tests/security/test_duplicate_keys.py::test_preview_record_and_tool_have_the_same_value_the_last_one",
+            "tests/security/test_duplicate_keys.py::test_on_every_wire_the_last_one_counts",
+        ),
+    ),
+    "T9": (
+        "names of things inside Python, paths into arguments",
+        (
+            "tests/security/test_names.py::test_a_key_that_is_called_like_something_inside_is_only_a_key",
+            "tests/wires/test_gemini_pieces.py::test_a_path_is_names_and_indexes_and_nothing_else",
+            "tests/wires/test_gemini_pieces.py::test_limits_hold_before_anything_is_kept",
+        ),
+    ),
+    "T10": (
+        "a call that was cut or mended runs",
+        (
+            "tests/test_laws_sansio.py::test_wherever_a_stream_of_any_wire_is_cut_nothing_of_it_runs",
+            "tests/test_corpus.py::test_a_cut_recording_runs_only_what_had_ended",
+            "tests/pipeline/test_async_laws.py"
+            "::test_once_calls_of_a_turn_that_did_not_end_well_are_skipped_and_say_why",
+        ),
+    ),
+    "T11": (
+        "a tool that nobody registered",
+        (
+            "tests/security/test_names.py::test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered",
+            "tests/security/test_names.py::test_the_list_of_names_that_a_model_is_told_is_bounded",
+            "tests/history/test_history.py::test_a_name_that_the_model_made_up_is_made_valid",
+        ),
+    ),
+    "T12": (
+        "one tool in another's name, or changed behind your back",
+        (
+            "tests/tools/test_toolset.py::test_one_name_for_two_tools_is_refused",
+            "tests/mcp/test_mcp_names.py::test_two_names_never_become_one",
+            "tests/mcp/test_mcp_fetching.py::test_a_name_with_two_meanings_is_refused_both_times",
+            "tests/mcp/test_mcp_pins.py::test_a_changed_tool_is_refused_until_somebody_agrees",
+            "tests/security/test_injection.py::test_what_comes_from_elsewhere_says_so_on_its_event",
+        ),
+    ),
+    "T13": (
+        "names that look like others",
+        (
+            "tests/security/test_names.py::test_a_name_beyond_ascii_cannot_be_registered",
+            "tests/tools/test_tool_definition.py::test_names_that_providers_refuse_are_refused",
+            "tests/mcp/test_mcp_names.py::test_a_name_that_could_deceive_is_refused_alone",
+        ),
+    ),
+    "T14": (
+        "orders in a tool's result, calls in plain text",
+        (
+            "tests/security/test_injection.py::test_markup_of_a_call_in_text_or_reasoning_is_text",
+            "tests/security/test_injection.py::test_what_a_tool_returns_stands_in_its_calls_result_and_nowhere_else",
+            "tests/pipeline/test_limits_through_the_pipeline.py::test_a_longer_result_is_cut_and_says_so",
+            "tests/dispatch/test_approval.py::test_a_call_is_validated_before_anybody_is_asked",
+        ),
+    ),
+    "T15": (
+        "approvals and suspended calls that somebody forged",
+        (
+            "tests/dispatch/test_suspended.py::test_a_state_that_was_changed_is_refused",
+            "tests/security/test_resumption.py::test_what_a_state_says_cannot_be_changed_without_the_key",
+            "tests/security/test_resumption.py::test_whatever_is_given_for_a_state_is_refused_with_one_kind_of_error",
+        ),
+    ),
+    "T16": (
+        "secrets in logs, spans, reprs and messages",
+        (
+            "tests/security/test_secrets.py::test_a_secret_of_a_call_is_told_nowhere",
+            "tests/security/test_secrets.py::test_a_stream_that_breaks_in_a_call_tells_nothing_of_it",
+            "tests/security/test_secrets.py::test_a_call_that_waits_for_an_approval_tells_nothing",
+            "tests/security/test_secrets.py::test_what_a_provider_wants_back_is_in_no_repr",
+            "tests/telemetry/test_content.py::test_no_content_is_in_any_span_by_default",
+            "tests/web/test_asgi_response.py::test_a_client_reads_text_calls_and_outcomes_and_nothing_private",
+            "tests/mcp/test_mcp_cache.py::test_the_secret_is_nowhere_in_the_cache",
+        ),
+    ),
+    "T17": (
+        "forged log lines, escapes that a terminal obeys",
+        (
+            "tests/security/test_wire_text.py"
+            "::test_no_place_of_any_wire_brings_control_characters_into_a_message_or_a_repr",
+            "tests/security/test_wire_text.py::test_no_place_of_any_wire_makes_a_message_long",
+            "tests/security/test_wire_text.py::test_a_providers_error_is_shown_escaped_and_cut",
+            "tests/security/test_wire_text.py"
+            "::test_the_record_of_a_call_has_the_lines_that_it_should_and_no_forged_ones",
+            "tests/security/test_wire_text.py::test_a_log_record_is_one_printable_line_whatever_the_formatter_shows",
+            "tests/security/test_wire_text.py::test_the_command_line_shows_a_capture_without_obeying_it",
+            "tests/security/test_foreign_text.py::test_what_is_found_in_a_history_is_told_in_printable_bounded_lines",
+            "tests/mcp/test_mcp_words.py"
+            "::test_no_place_of_a_list_brings_control_characters_or_endless_words_into_what_is_said_of_it",
+        ),
+    ),
+    "T18": (
+        "schemas that refer to other documents",
+        (
+            "tests/mcp/test_mcp_hostile.py::test_nothing_is_fetched_for_a_schema",
+            "tests/tools/jsonschema/test_jsonschema_references.py::test_nothing_is_fetched",
+        ),
+    ),
+    "T19": (
+        "patterns that never stop matching",
+        (
+            "tests/tools/jsonschema/test_jsonschema_bounds.py::test_no_pattern_makes_a_text_take_long",
+            "tests/tools/jsonschema/test_jsonschema_bounds.py"
+            "::test_patterns_that_cost_much_to_compile_are_not_enforced",
+            "tests/mcp/test_mcp_fetching.py::test_a_pattern_that_cannot_be_enforced_is_told",
+        ),
+    ),
+    "T20": (
+        "schemas that explode",
+        (
+            "tests/tools/jsonschema/test_jsonschema_bounds.py"
+            "::test_a_schema_beyond_a_limit_is_refused_and_the_limit_is_named",
+            "tests/tools/jsonschema/test_jsonschema_bounds.py"
+            "::test_work_beyond_the_limit_is_given_up_and_the_limit_is_named",
+            "tests/mcp/test_mcp_hostile.py::test_a_schema_bomb_costs_little_and_nobody_else",
+            "tests/exports/test_foreign_schemas_exported.py::test_references_that_multiply_are_bounded",
+        ),
+    ),
+    "T21": (
+        "objects that run code when they are unpacked",
+        (
+            "tests/security/test_no_code_from_data.py"
+            "::test_what_could_run_a_peers_words_stands_only_where_it_cannot_read_them",
+            "tests/dispatch/test_executors.py::test_arguments_that_are_no_plain_json_are_not_started_and_not_told",
+            "tests/dispatch/test_executors.py::test_a_tool_that_a_worker_would_not_find_is_refused_at_once",
+        ),
+    ),
+    "T22": (
+        "Python in names, schemas and annotations",
+        (
+            "tests/security/test_no_code_from_data.py::test_python_in_any_place_of_any_wire_is_text",
+            "tests/security/test_no_code_from_data.py::test_python_in_a_schema_of_somebody_elses_is_text",
+            "tests/security/test_no_code_from_data.py"
+            "::test_hints_are_evaluated_when_the_tool_is_registered_and_never_for_a_call",
+        ),
+    ),
+    "T23": (
+        "a model that sets what only the program sets",
+        (
+            "tests/security/test_names.py::test_what_only_the_program_sets_cannot_be_set_by_a_model",
+            "tests/tools/test_tool_definition.py::test_a_context_is_in_no_schema_and_cannot_be_sent",
+            "tests/tools/test_foreign_schemas.py::test_an_open_schema_lets_nothing_set_what_is_injected_or_bound",
+        ),
+    ),
+    "T24": (
+        "values that are bent until they fit",
+        (
+            "tests/tools/test_tool_coercion.py::test_each_place_that_needed_it_is_recorded_and_strict_refuses_it",
+            "tests/tools/test_tool_arguments.py::test_decoding_does_not_change_what_was_sent",
+        ),
+    ),
+    "T25": (
+        "more work at once than the machine bears",
+        (
+            "tests/pipeline/test_limits_through_the_pipeline.py::test_no_more_tools_run_at_once",
+            "tests/pipeline/test_limits_through_the_pipeline.py::test_no_more_threads_run_sync_tools_at_once",
+            "tests/pipeline/test_limits_through_the_pipeline.py"
+            "::test_past_so_many_threads_that_were_given_up_sync_tools_are_refused",
+            "tests/pipeline/test_limits_through_the_pipeline.py::test_a_tool_that_takes_longer_is_timed_out",
+            "tests/pipeline/test_limits_through_the_pipeline.py::test_the_source_is_no_further_ahead_of_the_consumer",
+        ),
+    ),
+    "T26": (
+        "what is installed beside it",
+        (
+            "tests/security/test_dependencies.py::test_the_library_needs_five_packages",
+            "tests/security/test_no_code_from_data.py"
+            "::test_the_library_brings_along_only_what_it_says_and_no_client_of_the_network",
+        ),
+    ),
+}
+"""By threat: its row in SECURITY.md, and what holds it."""
+
+IN_SHORT: dict[str, tuple[str, ...]] = {
+    "No limit is off by default.": (
+        "tests/security/test_bounds.py::test_no_limit_is_off_unless_somebody_turns_it_off",
+    ),
+    "Nothing from the wire is evaluated, imported, unpickled or fetched.": (
+        "tests/security/test_no_code_from_data.py"
+        "::test_what_could_run_a_peers_words_stands_only_where_it_cannot_read_them",
+        "tests/security/test_no_code_from_data.py::test_python_in_any_place_of_any_wire_is_text",
+    ),
+    "Nothing from the wire is logged raw.": (
+        "tests/security/test_wire_text.py::test_a_log_record_is_one_printable_line_whatever_the_formatter_shows",
+        "tests/security/test_wire_text.py::test_without_a_logger_of_yours_nothing_is_logged_or_printed",
+    ),
+    "Only registered tools run, only with complete arguments that fit their schema.": (
+        "tests/security/test_names.py::test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered",
+        "tests/pipeline/test_any_bytes_through_the_pipeline.py"
+        "::test_any_bytes_end_in_a_turn_or_a_typed_error_and_run_nothing_that_is_not_whole",
+    ),
+    "Every refusal is an event.": (
+        "tests/test_laws_sansio.py::test_every_announced_call_ends_once_and_has_one_result_in_the_history",
+    ),
+    "Content is not exported unless you opt in.": (
+        "tests/telemetry/test_content.py::test_no_content_is_in_any_span_by_default",
+        "tests/security/test_secrets.py::test_a_secret_of_a_call_is_told_nowhere",
+    ),
+}
+"""The promises in one sentence each."""
