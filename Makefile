@@ -24,7 +24,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-integrations lint types unit test-pydantic test-oldest bench bench-compare format clean help
+.PHONY: demo test test-integrations lint types unit test-pydantic test-oldest bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
 	@$(BIN)/streamtools demo $(ARGS)
@@ -56,6 +56,9 @@ test-integrations: $(INTEGRATIONS)/.installed .aimock/.installed $(VENV)/.dev  #
 
 bench: $(VENV)/.dev  ## every figure of the benchmarks in one table: make bench ARGS="--json figures.json"
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-load: $(VENV)/.dev  ## 2,000 pipelines for a minute: is a call lost, does memory grow, does a call wait?
+	$(BIN)/python -m benchmarks.load $(ARGS)
 
 bench-compare: $(COMPARE)/.installed $(COMPARE_LITELLM)/.installed  ## the same streams read by the SDKs and other libraries
 	$(COMPARE)/bin/python -m benchmarks.compare --python $(COMPARE_LITELLM)/bin/python $(ARGS)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_token
 
 from .branch import Branch, WhenFull
 from .dispatch.suspended import Suspended
@@ -100,6 +100,7 @@ class OpenPipeline:
             if self._pipeline.resting:
                 raise
             if hosted.lost and not self._ended and not self._closed:
+                await checkpoint_if_cancelled()  # perhaps so is who reads, and was only not told yet
                 self._closed = True
                 raise LocalProtocolError(
                     "the task group that the pipeline was opened in was cancelled, and with it the rest of the stream; "

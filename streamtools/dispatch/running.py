@@ -15,12 +15,13 @@ import inspect
 import math
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Literal
 
 import anyio
+from pydantic_core import from_json
 
 from ..cancellation import is_cancelled
 from ..content import ToolResult
@@ -100,7 +101,7 @@ class Runner:
                 return ended.result
             if ended.error is not None:
                 raise self._on_record(record, tool, ended, ended.error)
-            return ended.value
+            return _as_read(ended)
 
         try:
             answer = await run_once(
@@ -262,6 +263,16 @@ def _returned(record: Record, given: ToolResult, limits: Limits) -> Ended:
         error = ToolFailed(f"the tool {record.call.name} reported an error")
         return Ended("failed", error, content=content, result=result)
     return Ended("ok", value=given if given.value is None else given.value, content=content, result=result)
+
+
+def _as_read(ended: Ended) -> Any:
+    """A value for the record: as it was written for the model, since an iterator, say, can be written only once."""
+    if ended.content is None or isinstance(ended.value, str):
+        return ended.value
+    try:
+        return from_json(ended.content)
+    except ValueError:  # it was cut for the model
+        return ended.content if isinstance(ended.value, Iterator) else ended.value
 
 
 def _has_begun(record: Record) -> bool:

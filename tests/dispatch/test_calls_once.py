@@ -161,6 +161,29 @@ async def test_a_value_that_only_python_knows_comes_back_as_json_says_it(store: 
     assert second.only.model_content == first.only.model_content
 
 
+LAZY: list[tuple[str, Callable[[], Any]]] = [
+    ("generator", lambda: (number for number in range(3))),
+    ("iterator in a dict", lambda: {"rows": map(str, range(3))}),
+    ("bytes", lambda: b"paid"),
+    ("much", lambda: iter(["x" * 60])),
+]
+
+
+@pytest.mark.parametrize("make", [made for _, made in LAZY], ids=[name for name, _ in LAZY])
+async def test_a_value_that_can_be_written_only_once_is_kept_as_the_model_read_it(
+    store: IdempotencyStore, make: Callable[[], Any]
+) -> None:
+    @tool
+    def pay() -> Any:
+        """Pay."""
+        return make()
+
+    first, second = [await run(said("pay"), pay, store, limits=Limits(max_result_bytes=40)) for _ in range(2)]
+    assert second.only.recorded
+    assert second.only.model_content.partition("\n")[0] == first.only.model_content.partition("\n")[0]
+    assert len(first.only.model_content) > 5
+
+
 UNSAYABLE: list[tuple[dict[str, Any], str]] = [
     ({"value": threading.Lock()}, "paid"),
     ({"display": threading.Lock(), "native": {"openai.responses": {"lock": threading.Lock()}}}, "paid"),
@@ -601,18 +624,34 @@ class Slow(MemoryStore):
         return await super().claim(key, fingerprint)
 
 
+class Watcher:
+    """An observer that hands over what it wants to see."""
+
+    def __init__(self, wants: type[Event], take: Callable[[Any], object]) -> None:
+        self.event_types = frozenset({wants})
+        self._take = take
+
+    def on_event(self, event: Event) -> None:
+        self._take(event)
+
+    def around_tool(self, call_id: str) -> None:
+        return None
+
+
 async def test_a_slow_store_is_no_part_of_the_tools_time(effects: Effects) -> None:
-    store = Slow()
+    store, opened = Slow(), list[bool]()
+    watcher = Watcher(ToolStarted, lambda event: opened.append(store.open.is_set()))
 
     async def answer() -> None:
         await store.asked.wait()
-        await anyio.sleep(0.1)  # longer than the tool may take: what is shown is that this does not count
+        await anyio.wait_all_tasks_blocked()
         store.open.set()
 
     async with anyio.create_task_group() as group:
         group.start_soon(answer)
-        seen = await run(said("pay"), effects.tool(timeout=0.05), store)
-    assert (seen.only.outcome, len(effects)) == ("ok", 1)
+        run_ = Trajectory(observers=[watcher], run_id="r")
+        seen = await run(said("pay"), effects.tool(timeout=30), store, trajectory=run_)
+    assert (seen.only.outcome, len(effects), opened) == ("ok", 1, [True])
 
 
 async def test_a_call_that_is_left_while_its_claim_is_made_gives_it_back(effects: Effects) -> None:
@@ -637,21 +676,15 @@ async def test_a_store_that_does_not_answer_while_the_block_is_left_is_waited_fo
     store, pay = Slow(), Effects().tool()
     told = anyio.Event()
 
-    class Watcher:
-        event_types = frozenset({Warning})
-
-        def on_event(self, event: Event) -> None:
-            if isinstance(event, Warning) and event.code == "tool_unresponsive":
-                told.set()
-
-        def around_tool(self, call_id: str) -> None:
-            return None
+    def tell(event: Warning) -> None:
+        if event.code == "tool_unresponsive":
+            told.set()
 
     async def answer() -> None:
         await told.wait()
         store.open.set()
 
-    limits, run_ = Limits(cancel_grace=0.05), Trajectory(observers=[Watcher()], run_id="r")
+    limits, run_ = Limits(cancel_grace=0.05), Trajectory(observers=[Watcher(Warning, tell)], run_id="r")
     with anyio.fail_after(WAIT_S):
         async with anyio.create_task_group() as group:
             group.start_soon(answer)
@@ -802,8 +835,8 @@ async def test_a_sync_call_that_is_cancelled_while_it_waits_for_a_thread_gives_i
     assert (seen.only.outcome, seen.only.recorded, effects) == ("ok", False, ["pay"])
 
 
-async def test_leaving_a_block_that_hangs_kills_nobody_elses_call(store: IdempotencyStore, effects: Effects) -> None:
-    """A turn that never ends well starts no call, so nothing is claimed for it."""
+async def test_a_call_that_nothing_lets_start_is_not_claimed(store: IdempotencyStore, effects: Effects) -> None:
+    """As in a turn whose end never comes."""
     with anyio.fail_after(WAIT_S):
         body, run_ = hanging(anthropic(calls=[said("pay")], stop=None)), Trajectory(run_id="r")
         async with pipeline(body, tools=[effects.tool()], store=store, trajectory=run_) as events:

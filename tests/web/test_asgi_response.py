@@ -224,7 +224,7 @@ async def test_without_heartbeat_and_timeout_it_just_answers() -> None:
 @pytest.mark.anyio
 async def test_a_client_that_goes_while_a_tool_runs_cancels_it_and_every_call_is_observed_once() -> None:
     tools, stored, client = Tools(), Stored(), Client()
-    source = ScriptedSource([*SLEEPS, anyio.Event()])
+    source = ScriptedSource([b"".join(SLEEPS), anyio.Event()])  # both calls have come when the first runs
 
     async def leave() -> None:
         await tools.started.wait()
@@ -313,7 +313,8 @@ async def test_a_server_that_cancels_the_request_gets_its_tools_cancelled_and_th
     with anyio.fail_after(5):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(
-                Client().request, EventStreamResponse(pipeline(hanging(SLEEPS), tools=tools.all), after=stored)
+                Client().request,
+                EventStreamResponse(pipeline(hanging([b"".join(SLEEPS)]), tools=tools.all), after=stored),
             )
             await tools.started.wait()
             tasks.cancel_scope.cancel()
