@@ -140,29 +140,28 @@ class AttributeWriter:
 
     def tool_start(self, step: StepStart, start: ToolCallStart) -> Attributes:
         """What is known of a call when its span opens."""
-        names = self.names
-        found = {**self._of_call(step, start, start.name), names.call_kind: start.kind, **names.tool_constants}
+        found = self._of_call(step, start, start.name, self.names.tool_constants)
         if start.call_id_synthesized:
-            found[names.call_id_synthesized] = True
+            found[self.names.call_id_synthesized] = True
         return found
 
     def approval(self, step: StepStart, start: ToolCallStart, asked: ApprovalRequested) -> Attributes:
         """What is known of a call when somebody is asked whether it may run."""
-        names = self.names
-        return {
-            **self._of_call(step, start, asked.tool_name),
-            names.cause_seq: asked.causes,
-            names.seq_first: asked.seq,
-        }
+        found = self._of_call(step, start, asked.tool_name, {})
+        return {**found, self.names.cause_seq: asked.causes, self.names.seq_first: asked.seq}
 
-    def _of_call(self, step: StepStart, start: ToolCallStart, tool_name: str) -> Attributes:
+    def _of_call(
+        self, step: StepStart, start: ToolCallStart, tool_name: str, constants: Mapping[str, str]
+    ) -> Attributes:
         names = self.names
         found: Attributes = {
             names.run_id: self.text(step.run_id),
             names.step: start.step,
             names.cause_seq: start.causes,
             names.call_key: f"{start.step}.{start.index}",
+            names.call_kind: start.kind,
             names.seq_first: start.seq,
+            **constants,
         }
         self._put(found, names.tool_name, tool_name or None)
         self._put(found, names.tool_call_id, start.call_id)
