@@ -16,7 +16,7 @@ from functools import partial
 
 import anyio
 from anyio import CancelScope
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
 from ..errors import CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
 from ..events import (
@@ -32,6 +32,7 @@ from ..events import (
 )
 from ..limits import Limits
 from ..tools import Tool, Toolset
+from ..tools.context import call_key
 from ..turn import ToolCall
 from . import approval
 from .approval import Approver, Decision
@@ -48,6 +49,7 @@ from .tasks import CallTasks, Start
 __all__ = ["Calls"]
 
 _RAN_AND_FAILED = ("failed", "timed_out", "unknown")
+_LEFT = "the stream was left"
 
 
 class Calls:
@@ -88,6 +90,7 @@ class Calls:
         self._end: StreamEnd | None = None
         self._stopped: str | None = None  # why nothing more starts
         self._told: anyio.Event | None = None
+        self._loop: EventLoopToken | None = None  # in which somebody was asked
 
     def on_event(self, event: Event) -> None:
         """Take an event that has been emitted."""
@@ -101,7 +104,7 @@ class Calls:
         elif isinstance(event, StreamEnd):
             self._stream_ended(event)
 
-    def stop(self, reason: str = "the stream was left") -> None:
+    def stop(self, reason: str = _LEFT) -> None:
         """Start nothing more: what waits for its turn to run is cancelled."""
         self._stopped = self._stopped or reason
         self._tasks.give_up(None, held=True)
@@ -141,7 +144,7 @@ class Calls:
         if event.call_id not in self._records:  # a transform may say it twice
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             key = self._options.resumed.get(event.call_id)
-            own = f"{self._host.run_id}:{self._host.number}:{event.call_id}"
+            own = call_key(self._host.run_id, self._host.number, event.call_id)
             self._records[event.call_id] = Record(call, own if key is None else key)
 
     def _ended(self, event: ToolCallEnd) -> None:
@@ -180,7 +183,7 @@ class Calls:
         left = [record for record in self._records.values() if not record.observed]
         if self._may_start():
             for record in left:
-                if record.held and not self._by_hand:
+                if record.held and not self._by_hand and self._may_start():  # one that runs at once may fail at once
                     self._go(record)
             return
         for record in reversed(left):  # so that none takes the place of an older one
@@ -198,7 +201,12 @@ class Calls:
         return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
 
     def _skip(self, record: Record) -> None:
-        self._observe(record, skipped(self._end, self._stopped, by_hand=self._by_hand))
+        if self._options.resumed and self._stopped == _LEFT and ended_well(self._end):
+            record.approval = "asked"  # in the run before, and left again before anybody could be asked here
+            self._observe(record, undecided())
+            return
+        by_hand = self._by_hand and self._stopped in (None, _LEFT)
+        self._observe(record, skipped(self._end, self._stopped, by_hand=by_hand))
 
     # -- approval --
 
@@ -209,11 +217,21 @@ class Calls:
             return []
         return [record for record in self._records.values() if record.undecided]
 
+    @property
+    def unobserved(self) -> int:
+        """How many calls have no observation yet."""
+        return sum(not record.observed for record in self._records.values())
+
+    @property
+    def announced(self) -> bool:
+        """There was a call."""
+        return bool(self._records)
+
     def decide(self, call_id: str, decision: Decision, fingerprint: str | None) -> bool:
         """Take somebody's word about a call; False if it changes nothing, since it has been decided or is over.
 
         Raises:
-            LocalProtocolError: nobody was asked about it, or about these arguments.
+            LocalProtocolError: nobody was asked about it, or about these arguments; or this is another thread.
         """
         record = self._records.get(call_id)
         if record is None:
@@ -222,6 +240,10 @@ class Calls:
             raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
         if fingerprint is not None and fingerprint != record.fingerprint:
             raise LocalProtocolError("the call has other arguments than those that were decided about")
+        if _loop_here() != self._loop:
+            raise LocalProtocolError(
+                "decide in the event loop of the pipeline; in a thread: anyio.from_thread.run_sync(events.approve, call)"
+            )
         if not record.waits_for_approval or self._stopped is not None:
             return False
         self._resolve(record, decision)
@@ -230,8 +252,9 @@ class Calls:
 
     def _request(self, record: Record) -> None:
         record.approval, event = "asked", approval.request(record)
+        self._loop = self._loop or current_token()
         self._host.emit(event)
-        if self._options.approver is not None:
+        if self._options.approver is not None and record.waits_for_approval:  # else an observer has decided
             self._tasks.opened()
             record.scope = CancelScope()
             self._start(partial(self._ask, record, record.scope, event, self._options.approver))
@@ -243,6 +266,8 @@ class Calls:
             with scope:
                 await checkpoint()
                 decision = await approval.ask(approver, event)
+        except Exception as error:  # what the approver's own task group made of its cancellation
+            decision = approval.failed(error)
         finally:
             if record.scope is scope:
                 record.scope = None
@@ -293,7 +318,7 @@ class Calls:
         record = self._records.get(call_id)
         if record is None:
             raise LocalProtocolError("no such call in this turn; pass the call of a ToolCallReady, or its call_id")
-        if record.observed or record.job is not None or record.waits_for_approval:
+        if record.observed or record.job is not None or record.waits_for_approval or self._stopped is not None:
             return False
         if not record.held or record.tool is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallReady")
@@ -314,12 +339,13 @@ class Calls:
 
     def _accept(self, record: Record) -> bool:
         """Look at what may refuse a ready call. One that is gated takes its place later, any other one now."""
-        refused = repeated(record.call, self._host.counts, self._limits)
+        resumed = bool(self._options.resumed)  # and so counted before
+        refused = None if resumed else repeated(record.call, self._host.counts, self._limits)
         if refused is not None:
             self._observe(record, refused)
             return False
         try:
-            gated = record.call.call_id in self._options.resumed or approval.is_gated(record)
+            gated = resumed or approval.is_gated(record)
         except ToolFailed as error:
             self._observe(record, Ended("failed", error))
             return False
@@ -369,3 +395,11 @@ class Calls:
         for record in self._records.values():
             if record.waits_for_approval:
                 self._skip(record)
+
+
+def _loop_here() -> EventLoopToken | None:
+    """The event loop of this thread, if it runs one."""
+    try:
+        return current_token()
+    except RuntimeError:
+        return None

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["ToolContext"]
+__all__ = ["ToolContext", "call_key"]
+
+
+def call_key(run_id: str, step: int, call_id: str) -> str:
+    """One text for one call of one run, and for no other: a colon in the run's id is written as ``%3A``."""
+    return f"{run_id.replace('%', '%25').replace(':', '%3A')}:{step}:{call_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +48,7 @@ class ToolContext:
     @property
     def idempotency_key(self) -> str:
         """The same string for every attempt at this call and for no other call: hand it to services that want one."""
-        return f"{self.run_id}:{self.step}:{self.call_id}" if self.key is None else self.key
+        return call_key(self.run_id, self.step, self.call_id) if self.key is None else self.key
 
     @property
     def cancelled(self) -> bool:

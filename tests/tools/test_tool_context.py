@@ -34,3 +34,9 @@ def test_the_idempotency_key_belongs_to_one_call_and_stays_over_attempts() -> No
     other = ToolContext(run_id="r", step=3, call_id="c")
     assert first.idempotency_key == again.idempotency_key == "r:2:c"
     assert other.idempotency_key != first.idempotency_key
+
+
+def test_no_two_calls_share_a_key_whatever_their_ids_look_like() -> None:
+    ids = [("r", 0, "0:x"), ("r:0", 0, "x"), ("r%3A0", 0, "x"), ("r", 0, "x"), ("r", 0, ":x")]
+    keys = {ToolContext(run_id=run, step=step, call_id=call).idempotency_key for run, step, call in ids}
+    assert len(keys) == len(ids)
