@@ -446,6 +446,8 @@ class Observation(CausedEvent):
         ]
         if self.error is not None:
             lines.append(("error", _safely(str, self.error)))
+        if self.recorded:
+            lines.append(("recorded", "yes: it had run before, and did not run again"))
         if self.still_running:
             lines.append(("still running", "yes, in a thread that was given up"))
         return "\n".join(f"{label}: {one_line(text)}" for label, text in lines)

@@ -40,7 +40,8 @@ class DispatchOptions:
     store: IdempotencyStore | None = None
     """Keeps ``once`` calls and approved ones from running twice."""
     resumed: Mapping[str, str] = field(default_factory=_none)
-    """The idempotency keys of calls that were suspended, by id. They need an approval, whatever their tools say."""
+    """The idempotency keys of calls that were suspended, by id. If there are any, all calls here are such: they need an
+    approval, whatever their tools say, and were counted before."""
 
     def check(self) -> None:
         """Refuse what is no option.
@@ -55,8 +56,8 @@ class DispatchOptions:
             raise ValueError(f"unknown on_tool_error {self.on_tool_error!r}; known: continue, cancel")
         if self.approver is not None and not callable(self.approver):
             raise TypeError(f"approve is a function of an ApprovalRequested, not {type(self.approver).__name__}")
-        if self.store is not None and not hasattr(self.store, "claim"):
-            raise TypeError(f"store is an IdempotencyStore, say MemoryStore(), not {type(self.store).__name__}")
+        if self.store is not None and (isinstance(self.store, type) or not hasattr(self.store, "claim")):
+            raise TypeError(f"store is an IdempotencyStore, say MemoryStore(), not {_said(self.store)}")
 
 
 def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset) -> Mapping[str, Executor]:
@@ -73,6 +74,10 @@ def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset
     for name, executor in executors.items():
         if name not in names:
             raise ValueError(f"executor: there is no tool {name!r}; there are {', '.join(sorted(names)) or 'none'}")
-        if not hasattr(executor, "run"):
-            raise TypeError(f"executor: {type(executor).__name__} is no Executor; enter one and pass it, or a mapping")
+        if isinstance(executor, type) or not hasattr(executor, "run"):
+            raise TypeError(f"executor: {_said(executor)} is no Executor; enter one and pass it, or a mapping")
     return executors
+
+
+def _said(given: object) -> str:
+    return f"the class {given.__name__}" if isinstance(given, type) else type(given).__name__

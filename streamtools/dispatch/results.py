@@ -8,7 +8,7 @@ base64 text, a tuple as a list. A text comes back as a model would read it: half
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -17,10 +17,19 @@ from .. import errors
 from ..content import Block, Media, Opaque, Text, ToolResult
 from ..errors import ToolError, ToolFailed
 
-__all__ = ["decode_error", "decode_result", "encode_error", "encode_result"]
+__all__ = ["AsRead", "decode_error", "decode_result", "encode_error", "encode_result"]
 
 _BLOCKS: Mapping[str, Any] = {"text": Text, "media": Media, "opaque": Opaque}
 _NAMES = {kind: name for name, kind in _BLOCKS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class AsRead:
+    """A value that a model has read in other words than its JSON gives again."""
+
+    value: Any = field(repr=False)
+    content: str = field(repr=False)
+    """What the model has read."""
 
 
 def encode_result(value: Any) -> bytes:
@@ -38,12 +47,14 @@ def encode_result(value: Any) -> bytes:
             "display": value.display,
         }
         return _json({"result": said}, value)
+    if isinstance(value, AsRead):
+        return _json({"value": value.value, "content": value.content}, value.value)
     return _json({"value": _sayable(value) if isinstance(value, str) else value}, value)
 
 
 def _fields(block: Block) -> dict[str, Any]:
-    fields = asdict(block)
-    return {**fields, "text": _sayable(block.text)} if isinstance(block, Text) else fields
+    given = {one.name: getattr(block, one.name) for one in fields(block)}  # `asdict` would copy what cannot be copied
+    return {**given, "text": _sayable(block.text)} if isinstance(block, Text) else given
 
 
 def _sayable(text: str) -> str:
@@ -58,10 +69,10 @@ def decode_result(data: bytes) -> Any:
     """
     said = from_json(data)
     if "result" not in said:
-        return said["value"]
-    fields = said["result"]
-    blocks: list[Block] = [_BLOCKS[name](**given) for name, given in fields.pop("blocks")]
-    return ToolResult(blocks=blocks, **fields)
+        return AsRead(said["value"], said["content"]) if "content" in said else said["value"]
+    result = said["result"]
+    blocks: list[Block] = [_BLOCKS[name](**given) for name, given in result.pop("blocks")]
+    return ToolResult(blocks=blocks, **result)
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:

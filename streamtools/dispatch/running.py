@@ -39,7 +39,7 @@ from .once import run_once
 from .options import DispatchOptions
 from .record import Ended, Record
 from .reports import context_of, late_warning, reports_of
-from .results import encode_error
+from .results import AsRead, encode_error
 from .store import IdempotencyStore
 from .threads import ThreadCall, abandoned_threads
 
@@ -100,7 +100,7 @@ class Runner:
             if ended.result is not None:  # also of a failure that the tool has worded
                 return ended.result
             if ended.error is not None:
-                raise self._on_record(record, tool, ended, ended.error)
+                raise self._to_record(record, tool, ended, ended.error)
             return _as_read(ended)
 
         try:
@@ -120,13 +120,10 @@ class Runner:
         if isinstance(answer.not_kept, ToolError):
             self._warn(record, tool, "result_not_kept", "its value is no JSON; what the model reads of it is kept")
         if ended is None:
-            # A tool's own result was bounded before it was kept, and cutting what was cut would say the wrong size.
-            limits = _BOUNDED_BEFORE if isinstance(answer.value, ToolResult) else self._limits
-            ended = _ended(answer.value, record, limits)
-            ended.recorded = True
+            ended = _on_record(answer.value, record, self._limits)
         return ended
 
-    def _on_record(self, record: Record, tool: Tool, ended: Ended, error: ToolError) -> ToolError:
+    def _to_record(self, record: Record, tool: Tool, ended: Ended, error: ToolError) -> ToolError:
         """What the store is to remember. A tool that runs here and passes on what some executor has told it speaks of
         another call than its own, which has begun."""
         its_own_word = ended.outcome == "failed" and record.attempts > 0 and tool.name not in self._executors
@@ -265,14 +262,26 @@ def _returned(record: Record, given: ToolResult, limits: Limits) -> Ended:
     return Ended("ok", value=given if given.value is None else given.value, content=content, result=result)
 
 
+def _on_record(value: Any, record: Record, limits: Limits) -> Ended:
+    """What a value amounts to that comes from the store."""
+    if isinstance(value, AsRead):
+        return Ended("ok", value=value.value, content=value.content, recorded=True)
+    # A tool's own result was bounded before it was kept, and cutting what was cut would say the wrong size.
+    ended = _ended(value, record, _BOUNDED_BEFORE if isinstance(value, ToolResult) else limits)
+    ended.recorded = True
+    return ended
+
+
 def _as_read(ended: Ended) -> Any:
     """A value for the record: as it was written for the model, since an iterator, say, can be written only once."""
-    if ended.content is None or isinstance(ended.value, str):
-        return ended.value
+    value, content = ended.value, ended.content
+    if content is None or isinstance(value, str):
+        return value
     try:
-        return from_json(ended.content)
+        said = from_json(content)
     except ValueError:  # it was cut for the model
-        return ended.content if isinstance(ended.value, Iterator) else ended.value
+        return AsRead(None, content) if isinstance(value, Iterator) else value
+    return AsRead(said, content) if isinstance(said, str) else said  # a date, say, which a text would not be written as
 
 
 def _has_begun(record: Record) -> bool:

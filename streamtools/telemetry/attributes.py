@@ -180,6 +180,8 @@ class AttributeWriter:
         }
         self._put(found, names.schema_source, observation.schema_source)
         self._put(found, names.tool_owner, observation.owner)
+        if observation.recorded:
+            found[names.call_recorded] = True
         if observation.still_running:
             found[names.tool_still_running] = True
         if call is not None:

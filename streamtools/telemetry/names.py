@@ -118,6 +118,8 @@ class Names:
     """Seconds from the call's being ready to its tool's start, the wait for the turn's end included."""
     approval_verdict: str = "streamtools.approval.verdict"
     """``approved``, ``denied``, or ``none``: the block was left before anybody had decided."""
+    call_recorded: str = "streamtools.call.recorded"
+    """The idempotency store knew how the call had ended: nothing ran."""
     tool_still_running: str = "streamtools.tool.still_running"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +14,7 @@ import anyio
 import anyio.lowlevel
 import placed_tools
 import pytest
+from executor_tools import count
 from once_turns import WAIT_S, Seen, run, said
 from placed_tools import marks
 from streams import anthropic, chat, hanging, stream
@@ -32,7 +35,7 @@ from streamtools import (
     pipeline,
     tool,
 )
-from streamtools.content import Media, ToolResult
+from streamtools.content import Media, Opaque, ToolResult
 from streamtools.dispatch import Dispatcher
 from streamtools.dispatch.executors import (
     IdempotencyStore,
@@ -165,12 +168,14 @@ LAZY: list[tuple[str, Callable[[], Any]]] = [
     ("generator", lambda: (number for number in range(3))),
     ("iterator in a dict", lambda: {"rows": map(str, range(3))}),
     ("bytes", lambda: b"paid"),
-    ("much", lambda: iter(["x" * 60])),
+    ("date", lambda: date(2026, 11, 21)),
+    ("much of an iterator", lambda: iter(["x" * 60])),
+    ("much", lambda: ["x" * 60]),
 ]
 
 
 @pytest.mark.parametrize("make", [made for _, made in LAZY], ids=[name for name, _ in LAZY])
-async def test_a_value_that_can_be_written_only_once_is_kept_as_the_model_read_it(
+async def test_whatever_kind_of_value_it_was_the_model_reads_the_same_again(
     store: IdempotencyStore, make: Callable[[], Any]
 ) -> None:
     @tool
@@ -180,7 +185,8 @@ async def test_a_value_that_can_be_written_only_once_is_kept_as_the_model_read_i
 
     first, second = [await run(said("pay"), pay, store, limits=Limits(max_result_bytes=40)) for _ in range(2)]
     assert second.only.recorded
-    assert second.only.model_content.partition("\n")[0] == first.only.model_content.partition("\n")[0]
+    assert second.only.model_content == first.only.model_content
+    assert second.pipeline.turn.messages() == first.pipeline.turn.messages()
     assert len(first.only.model_content) > 5
 
 
@@ -201,6 +207,16 @@ async def test_of_a_result_that_json_cannot_say_the_blocks_are_kept(
     assert len(effects) == 1
 
 
+async def test_of_blocks_that_json_cannot_say_it_is_kept_that_they_were_there(
+    store: IdempotencyStore, effects: Effects
+) -> None:
+    result = ToolResult(blocks=["paid", Opaque({"lock": threading.Lock()})])
+    first, second = [await run(said("pay"), effects.tool(result), store) for _ in range(2)]
+    assert (first.only.outcome, first.only.model_content, first.warnings) == ("ok", "paid", ["result_not_kept"])
+    assert (second.only.outcome, second.only.recorded, len(effects)) == ("ok", True, 1)
+    assert "has run before; the idempotency store could not keep its result" in second.only.model_content
+
+
 async def test_of_a_result_that_is_too_large_it_is_kept_that_it_was_there(make_store: Make, effects: Effects) -> None:
     store = make_store(max_result_bytes=20)
     _, second = [await run(said("pay"), effects.tool("x" * 100), store) for _ in range(2)]
@@ -216,8 +232,6 @@ async def test_a_sync_tool_runs_once_too(store: IdempotencyStore, tmp_path: Path
 
 
 async def test_what_a_generator_came_to_is_on_record_and_its_progress_is_not(store: IdempotencyStore) -> None:
-    from executor_tools import count
-
     first, second = [await run(said("count", to=3), count, store) for _ in range(2)]
     assert (first.only.value, second.only.value, second.only.recorded) == ("done", "done", True)
     assert len([event for event in first.events if isinstance(event, ToolProgress)]) == 3
@@ -533,8 +547,11 @@ async def test_a_call_that_no_thread_is_left_for_gives_its_claim_back(
         effects.append("pay")
         return "paid"
 
+    with anyio.fail_after(WAIT_S):
+        while abandoned_threads():  # of other tests
+            await anyio.lowlevel.checkpoint()
     try:
-        limits = Limits(max_abandoned_threads=abandoned_threads() + 1)
+        limits = Limits(max_abandoned_threads=1)
         assert (await run(said("hang", "h"), hang, None, limits=limits)).only.outcome == "timed_out"
         refused = await run(said("pay"), pay, store, limits=limits)
         assert (refused.only.outcome, refused.only.attempts, effects) == ("failed", 0, [])
@@ -670,6 +687,31 @@ async def test_a_call_that_is_left_while_its_claim_is_made_gives_it_back(effects
     assert effects == []
     seen = await run(said("pay"), pay, store)
     assert (seen.only.outcome, seen.only.recorded, len(effects)) == ("ok", False, 1)
+
+
+async def test_a_call_that_was_left_is_cancelled_also_if_its_claim_is_not_taken_back() -> None:
+    class Failing(Slow):
+        async def release(self, key: str, /) -> None:
+            raise OSError("a secret")
+
+    store, warnings = Failing(), list[str]()
+
+    async def answer() -> None:
+        await store.asked.wait()
+        await anyio.wait_all_tasks_blocked()  # the block is being left
+        store.open.set()
+
+    watcher = Watcher(Warning, lambda event: warnings.append(f"{event.code}: {event.detail}"))
+    with anyio.fail_after(WAIT_S):
+        async with anyio.create_task_group() as group:
+            group.start_soon(answer)
+            run_ = Trajectory(observers=[watcher], run_id="r")
+            body = stream(chat(calls=[said("pay")]))
+            async with pipeline(body, tools=[Effects().tool()], store=store, trajectory=run_) as events:
+                await store.asked.wait()
+    assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
+    text = "pay, call a: the store could not take its claim back (OSError); the call stays claimed"
+    assert warnings == [f"claim_not_released: {text}"]
 
 
 async def test_a_store_that_does_not_answer_while_the_block_is_left_is_waited_for_and_told_of() -> None:
@@ -845,3 +887,32 @@ async def test_a_call_that_nothing_lets_start_is_not_claimed(store: IdempotencyS
                     break
     assert [seen.outcome for seen in events.turn.observations] == ["skipped"]
     assert (await run(said("pay"), effects.tool(), store)).only.recorded is False
+
+
+@pytest.mark.parametrize("place", ["here", "in an executor"])
+def test_a_loop_that_ends_in_the_middle_of_a_call_leaves_it_unknown(place: str) -> None:
+    """asyncio cancels each task by itself then, without a scope: that is no failure of the tool's."""
+    store, ran = MemoryStore(), list[str]()
+
+    async def turn(begun: asyncio.Event) -> Observation:
+        @tool
+        async def pay() -> None:
+            """Pay."""
+            ran.append("pay")
+            begun.set()
+            await anyio.sleep_forever()
+
+        async with InProcessExecutor([pay]) as executor:
+            options: dict[str, Any] = {"executor": executor} if place != "here" else {}
+            return (await run(said("pay"), pay, store, **options)).only
+
+    async def leave() -> None:
+        begun = asyncio.Event()
+        task = asyncio.create_task(turn(begun))
+        async with asyncio.timeout(WAIT_S):
+            await begun.wait()
+        assert not task.done()
+
+    asyncio.run(leave())
+    assert asyncio.run(turn(asyncio.Event())).outcome == "unknown"
+    assert ran == ["pay"]

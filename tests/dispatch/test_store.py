@@ -425,6 +425,17 @@ class FailingStore(MemoryStore):
     async def complete(self, key: str, result: bytes, /) -> None:
         raise OSError("disk full")
 
+    async def release(self, key: str, /) -> None:
+        raise OSError("disk full")
+
+
+async def test_that_a_store_takes_no_claim_back_or_keeps_no_failure_is_noted_on_what_is_raised() -> None:
+    for end, text in ((ToolNotStarted("no worker"), "give its claim back"), (ToolError("sold out"), "keep this")):
+        _, run = ran(end)
+        with pytest.raises(type(end)) as caught:
+            await run_once(FailingStore("complete"), CALL, run)
+        assert caught.value.__notes__ == [f"the idempotency store could not {text} (OSError)"]
+
 
 async def test_without_a_claim_nothing_runs() -> None:
     runs, run = ran()

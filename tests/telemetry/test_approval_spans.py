@@ -126,3 +126,16 @@ async def test_a_redaction_that_fails_shows_nothing_and_breaks_nothing(redact: A
     assert [o.outcome for o in events.turn.observations] == ["ok", "ok", "failed"]
     assert "secret" not in trace.text()
     assert "paid" not in trace.text()
+
+
+async def test_a_call_that_the_store_remembered_says_so_in_its_span_and_its_report() -> None:
+    first, second, store = Trace(), Trace(), MemoryStore()
+    suspended = (await decided(first)).suspended
+    assert suspended is not None
+    for trace in (first, second):
+        options: dict[str, Any] = {"store": store, "decisions": {"c": True}, "observers": [Tracing(trace.provider)]}
+        async with resume(suspended, tools=[pay], **options) as events:
+            _ = [event async for event in events]
+    (again,) = second.named("execute_tool pay")
+    assert (again.attributes or {})["streamtools.call.recorded"] is True
+    assert "recorded: yes: it had run before, and did not run again" in events.turn.observations[0].report()

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import fields
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -139,7 +139,7 @@ class ProcessExecutor:
         reference, tool = known
         bind(tool, call)
         said = {
-            "call": {**asdict(call)},
+            "call": {one.name: getattr(call, one.name) for one in fields(call)},
             "reference": reference,
             "fingerprint": tool.fingerprint,
             "max_message_bytes": self._max_message_bytes,
