@@ -28,7 +28,7 @@ from streams import anthropic
 
 from streamtools import ApprovalRequested, Event, Limits, TextDelta, ToolCallStart, Trajectory, pipeline, tool
 from streamtools.cursor import Cursor
-from streamtools.dispatch import DispatchPolicy
+from streamtools.dispatch import DispatchPolicy, MemoryStore
 from streamtools.errors import RemoteProtocolError
 from streamtools.history import lint
 from streamtools.stages import DEFAULT
@@ -105,6 +105,8 @@ class Run:
     """The last call is cut, so that the turn does not end well."""
     verdict: bool | None = True
     """What is said about the call that needs an approval; None: nothing."""
+    store: MemoryStore | None = None
+    """Remembers what must not run twice."""
     inside: int = 0
     """Tool bodies that run."""
     announced: set[str] = field(default_factory=set)
@@ -168,6 +170,7 @@ class Run:
             self.source(),
             tools=[double, slow, spend, ask],
             dispatch=self.dispatch,
+            store=self.store,
             limits=Limits(event_buffer=2, max_concurrency=self.places),
             stages=DEFAULT.append(Seen),
             trajectory=Trajectory(observers=[Tracing(provider), self.cursor]),
@@ -242,6 +245,10 @@ async def swallowed(run: Run, leave_at: int = -1, how: str = "") -> bool:
     return ended and not run.scope.cancelled_caught
 
 
+def named(way: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value if name != 'store' else 'memory'}" for name, value in way.items())
+
+
 WAYS: list[dict[str, Any]] = [
     {"dispatch": "auto", "places": 1},
     {"dispatch": "early", "places": 2, "verdict": False},
@@ -249,10 +256,11 @@ WAYS: list[dict[str, Any]] = [
     {"dispatch": "auto", "places": 1, "cut": False},
     {"dispatch": "auto", "places": 16, "cut": False, "verdict": None},
     {"dispatch": "turn_end", "places": 2, "cut": False, "verdict": False},
+    {"dispatch": "auto", "places": 2, "cut": False, "store": MemoryStore()},
 ]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", WAYS, ids=named)
 async def test_a_cancellation_at_any_checkpoint_leaves_nothing_behind(
     way: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -278,7 +286,7 @@ async def test_a_cancellation_at_any_checkpoint_leaves_nothing_behind(
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", WAYS, ids=named)
 async def test_a_cancellation_in_any_round_of_the_event_loop_leaves_nothing_behind(
     way: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -309,7 +317,7 @@ async def test_a_cancellation_in_any_round_of_the_event_loop_leaves_nothing_behi
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", WAYS, ids=named)
 @pytest.mark.parametrize("how", ["break", "raise", "deadline"])
 async def test_leaving_at_any_event_leaves_nothing_behind(
     how: str, way: dict[str, Any], caplog: pytest.LogCaptureFixture
@@ -329,7 +337,7 @@ async def test_leaving_at_any_event_leaves_nothing_behind(
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("way", WAYS, ids=named)
 @pytest.mark.parametrize("ends", [False, True], ids=["breaks", "ends"])
 async def test_a_source_that_breaks_or_ends_anywhere_leaves_nothing_behind(
     ends: bool, way: dict[str, Any], caplog: pytest.LogCaptureFixture
