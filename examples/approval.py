@@ -7,7 +7,6 @@ import json
 import secrets
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,8 @@ async def answer() -> AsyncIterator[dict[str, Any]]:
 
 
 async def main() -> None:
-    secret, store = secrets.token_bytes(32), SqliteStore(Path(tempfile.mkdtemp()) / "calls.db")
-    with closing(store):
+    secret = secrets.token_bytes(32)
+    with tempfile.TemporaryDirectory() as folder, SqliteStore(Path(folder) / "calls.db") as store:
         async with pipeline(answer(), tools=[pay], wire=CHAT, store=store) as events:
             async for _ in events:
                 pass

@@ -9,7 +9,8 @@ from pathlib import Path
 from shop import render, ship  # not in this file: a worker cannot import a script
 
 from streamtools import Trajectory, pipeline
-from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
+from streamtools.dispatch import SqliteStore
+from streamtools.dispatch.executors import ProcessExecutor
 
 CALLS = [("render", {"page": 1}), ("render", {"page": 2}), ("ship", {"order": 7}), ("ship", {"order": 13})]
 DELTAS = [
@@ -34,14 +35,11 @@ async def turn(executor: ProcessExecutor, store: SqliteStore) -> None:
 
 
 async def main() -> None:
-    store = SqliteStore("calls.sqlite3")
-    try:
+    with SqliteStore("calls.sqlite3") as store:
         async with ProcessExecutor([render, ship], max_workers=4) as executor:
             await turn(executor, store)
             print("-- the same once more --")
             await turn(executor, store)  # what is `unknown` stays so, until somebody has looked
-    finally:
-        store.close()
 
 
 if __name__ == "__main__":

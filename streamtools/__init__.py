@@ -15,6 +15,7 @@ Without an event loop, `parse` reads a whole response, and `StreamDecoder` one t
 
 from __future__ import annotations
 
+from .branch import Branch
 from .decode import StreamDecoder, parse
 from .dispatch.suspended import Suspended
 from .errors import (
@@ -56,6 +57,7 @@ from .events import (
     Warning,
 )
 from .limits import Limits
+from .opened import OpenPipeline
 from .pipeline import Pipeline, pipeline, resume
 from .tools import Tool, ToolContext, Toolset, tool
 from .trajectory import Trajectory
@@ -68,6 +70,8 @@ __all__ = [
     # wrap a stream
     "pipeline",
     "Pipeline",
+    "OpenPipeline",
+    "Branch",
     "resume",
     "Suspended",
     "Trajectory",

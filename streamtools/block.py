@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from anyio.abc import TaskGroup
 from .branch import Branch, WhenFull
 from .dispatch import Calls, Dispatcher, DispatchOptions
 from .dispatch.approval import Decision
-from .dispatch.suspended import Suspended
+from .dispatch.suspended import Asked, Suspended, SuspendedCall
 from .errors import LocalProtocolError, TruncatedStream
 from .events import ApprovalRequested, Event, Observation, StreamEnd, ToolCallReady, Warning
 from .idle import IdleWatch
@@ -59,6 +60,7 @@ class Pipeline:
         limits: Limits,
         trajectory: Trajectory,
         drain: bool,
+        suspended: Suspended | None = None,
     ) -> None:
         self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
@@ -66,7 +68,7 @@ class Pipeline:
         self._trajectory = trajectory
         self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits)
         self._calls = Calls(dispatcher, tools, limits, options, self._step, self._start_call)
-        self._resumed = bool(options.resumed)
+        self._resumed = suspended
         self._watch: IdleWatch | None = None
         self._drain = drain  # let calls that run finish when the stream fails
         self._state: Literal["new", "opening", "open", "left"] = "new"
@@ -119,7 +121,8 @@ class Pipeline:
 
         A loop over the pipeline ends when nothing runs any more; after a run there may be more, so loop again. Run
         before its turn has ended well, a call may have a result for a turn that then fails. What was never run is
-        ``skipped``, as is all that waits when the turn ends in another way.
+        ``skipped``, as is all that waits when the turn ends in another way. Of a call that needs an approval this waits
+        for the word: let another task say it, or pass ``approve=``.
 
         Raises:
             LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
@@ -134,49 +137,59 @@ class Pipeline:
     def suspended(self) -> Suspended | None:
         """The calls that wait for an approval, to be kept and decided later, elsewhere: see `resume`. None if there are
         none; also after the block. Those of a turn that did not end well are not run any more, and not among them."""
-        calls = self._calls.undecided
+        calls, run, wire, resumed = self._calls.undecided, self._trajectory, self._decoder.wire, self._resumed
+        if not calls and resumed is not None and not self._calls.announced:  # it was left at once
+            return replace(resumed, seq=run.next_seq) if self._step.ended else resumed
         if not calls:
             return None
-        run = self._trajectory
-        return Suspended.of(calls, run_id=run.run_id, step=self._step.number, seq=run.next_seq, wire=self._decoder.wire)
+        closing = 0 if self._step.ended else self._calls.unobserved + 1  # events, if the block is left now
+        return Suspended.of(calls, run_id=run.run_id, step=self._step.number, seq=run.next_seq + closing, wire=wire)
 
-    def approve(self, call: ApprovalRequested | ToolCall | str, *, fingerprint: str | None = None) -> bool:
-        """Let a call run that waits for an approval, when its turn comes. False if that had been decided already.
+    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
+        """Let a call run that waits for an approval, when its turn comes. False if that changes nothing: it has been
+        decided, or the block was left.
 
         A loop over the pipeline ends when nothing runs and all that is left waits for an approval; loop again then.
 
         Args:
-            call: what `ApprovalRequested` told of, or its `call_id`.
+            call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
             fingerprint: of the arguments that were approved, if they were looked at elsewhere.
 
         Raises:
-            LocalProtocolError: nobody was asked about this call, or about these arguments.
+            LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
         """
         return self._decide(call, Decision(True), fingerprint)
 
-    def deny(
-        self, call: ApprovalRequested | ToolCall | str, reason: str | None = None, *, fingerprint: str | None = None
-    ) -> bool:
-        """Do not run a call that waits for an approval: it is ``denied``. False if that had been decided already.
+    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
+        """Do not run a call that waits for an approval: it is ``denied``. False if that changes nothing; see `approve`.
 
         Args:
-            call: what `ApprovalRequested` told of, or its `call_id`.
+            call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
             reason: why, for the model to read.
             fingerprint: of the arguments that were denied, if they were looked at elsewhere.
 
         Raises:
-            LocalProtocolError: nobody was asked about this call, or about these arguments.
+            LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
         """
         return self._decide(call, Decision(False, reason), fingerprint)
 
-    def _decide(self, call: ApprovalRequested | ToolCall | str, decision: Decision, fingerprint: str | None) -> bool:
+    def _decide(self, call: Asked, decision: Decision, fingerprint: str | None) -> bool:
+        if self._state == "opening":
+            raise LocalProtocolError("the pipeline has not begun; decide after its ApprovalRequested")
         if self._state != "left":
             self._check_open()
-        if isinstance(call, ApprovalRequested) and fingerprint is None:
+        if isinstance(call, ApprovalRequested) and call.seq >= 0 and call.step not in self._steps():
+            # A call of another step may have the same id and arguments.
+            raise LocalProtocolError(f"the request is of step {call.step}, and this is step {self._step.number}")
+        if isinstance(call, (ApprovalRequested, SuspendedCall)) and fingerprint is None:
             fingerprint = call.fingerprint
         decided = self._calls.decide(call if isinstance(call, str) else call.call_id, decision, fingerprint)
         self._outbox.resting &= not decided
         return decided
+
+    def _steps(self) -> tuple[int, ...]:
+        """This step, and the one that its calls were suspended in."""
+        return (self._step.number,) if self._resumed is None else (self._step.number, self._resumed.step)
 
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
         """One more consumer, which sees every event from now on; see `Branch`. Also before the block is entered.
@@ -208,7 +221,7 @@ class Pipeline:
             self._pump_awaited = self._pump_awaited or anyio.Event()
             await self._pump_awaited.wait()
         await self._calls.wait_idle()
-        self._settle("abandoned")
+        self._settle(self._outcome() if self._outbox.resting else "abandoned")
 
     def open(self, task_group: TaskGroup) -> OpenPipeline:
         """Start in a task group of yours, where no block can be written: in a generator of a web framework's.
@@ -241,7 +254,7 @@ class Pipeline:
         self._pump_scope, self._context = CancelScope(), copy_context()
         self._step.listen([StreamEnd], self._stream_ended)
         self._step.listen(Calls.listens_to, self._calls.on_event)
-        self._step.begin(resumed=self._resumed)
+        self._step.begin(resumed=self._resumed is not None)
         self._group = create_task_group()
         await self._group.__aenter__()
         self._group.start_soon(self._run)

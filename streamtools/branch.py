@@ -37,6 +37,7 @@ from .events import (
     TextEnd,
     TextStart,
     ToolCallDelta,
+    ToolCallFragment,
     ToolProgress,
     Unknown,
     Warning,
@@ -60,6 +61,7 @@ _MAY_GO = frozenset(
         TextEnd,
         TextStart,
         ToolCallDelta,
+        ToolCallFragment,
         ToolProgress,
         Unknown,
         Warning,
@@ -164,6 +166,11 @@ class BranchQueue:
     def waiting(self) -> int:
         """Events that wait to be taken."""
         return len(self._settled) + len(self._box.queue)
+
+    @property
+    def behind(self) -> int:
+        """The same if the branch is waited for; else 0, since it drops what is too much."""
+        return self.waiting if self._lossless else 0
 
     # -- for the step and the pump ---------------------------------------------------------------------------------
 

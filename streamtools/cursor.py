@@ -190,6 +190,8 @@ def _told(event: Event) -> dict[str, Any]:
 
 _TOLD: dict[type[Event], tuple[str, ...]] = {
     ToolCallStart: ("call_id", "name", "kind"),
+    ApprovalRequested: ("call_id", "tool_name"),
+    ApprovalResolved: ("call_id", "tool_name", "approved"),
     ToolStarted: ("call_id", "tool_name", "attempt"),
     Observation: (
         "call_id", "tool_name", "outcome", "schema_source", "validated", "validation_error", "observation_type",

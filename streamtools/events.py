@@ -408,6 +408,8 @@ class Observation(CausedEvent):
     """Seconds that the tool ran; None if it never started."""
     attempts: int = field(default=0, kw_only=True)
     """How often it was started."""
+    idempotency_key: str | None = field(default=None, repr=False, kw_only=True)
+    """What the tool was given as ``ctx.idempotency_key``, and a store keeps the call under."""
     recorded: bool = field(default=False, kw_only=True)
     """The idempotency store knew how the call had ended before: nothing ran now."""
     still_running: bool = field(default=False, kw_only=True)
@@ -446,6 +448,8 @@ class Observation(CausedEvent):
         ]
         if self.error is not None:
             lines.append(("error", _safely(str, self.error)))
+        if self.outcome == "unknown" and self.idempotency_key is not None:
+            lines.append(("idempotency_key", self.idempotency_key))
         if self.recorded:
             lines.append(("recorded", "yes: it had run before, and did not run again"))
         if self.still_running:

@@ -70,7 +70,8 @@ class Limits:
     max_progress_events: int = 1_000
     """Progress that an MCP server may report about one call; later reports are dropped."""
     max_waiting_progress: int = 1_000
-    """While that many events wait for the consumer, what tools report is dropped and counted (``progress_dropped``)."""
+    """While that many events wait for the consumer, or for a branch that is waited for, what tools report is dropped,
+    and counted (``progress_dropped``)."""
     max_concurrency: int = 16
     """Tools running at once in one pipeline, or in all that share a `Dispatcher`; more wait."""
     max_repeated_calls: int | None = 32

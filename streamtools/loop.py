@@ -26,8 +26,9 @@ from anyio import create_task_group
 from anyio.abc import TaskGroup
 
 from .dispatch import Suspended, Verdict
+from .dispatch.suspended import Asked
 from .errors import LocalProtocolError
-from .events import ApprovalRequested, Event, Observation, ToolCallReady
+from .events import Event, Observation, ToolCallReady
 from .exports import Exports, export_all
 from .history import with_results
 from .opened import OpenPipeline
@@ -86,13 +87,15 @@ def trajectory(
 
     Raises:
         ExportError: the target is unknown, or cannot carry a tool.
-        TypeError: an option is none of `pipeline`'s, or is the run's own.
-        ValueError: `max_steps` is less than 1, or a decision is about no suspended call.
+        TypeError: an option is none of `pipeline`'s, or is the run's own, or not what `pipeline` takes.
+        ValueError: `max_steps` is less than 1, a decision is about no suspended call, or an option is not known.
     """
     if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps={max_steps!r}: must be an integer greater than 0")
     if not callable(call_model):
         raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
+    if stop is not None and not callable(stop):
+        raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")
     known = inspect.signature(pipeline).parameters.keys() - {"stream", "tools", "trajectory", "observers"}
     if unknown := sorted(options.keys() - known):
         raise TypeError(f"trajectory has no option {unknown[0]!r}; the pipeline's are {', '.join(sorted(known))}")
@@ -104,6 +107,7 @@ def trajectory(
         with_results(list(messages), suspended.placeholders(), target)
     exports = tools if isinstance(tools, Exports) else export_all(tools, target, strict=strict)
     options.setdefault("wire", target)
+    pipeline(b"", tools=exports, observers=(), **options)  # what it refuses is refused before the model is asked
     return TrajectoryRun(
         call_model,
         messages,
@@ -147,11 +151,12 @@ class TrajectoryRun:
         self._stop = stop
         self._options = options
         self._resuming = resuming
-        self._left_suspended: Suspended | None = None
+        self._left_suspended = None if resuming is None else resuming[0]
         self._asked = 0  # how often the model was
         self._group: TaskGroup | None = None
         self._entered = False
         self._events: OpenPipeline | None = None
+        self._iterated = False  # somebody waits for the next event
 
     @property
     def turn(self) -> Turn | None:
@@ -179,13 +184,11 @@ class TrajectoryRun:
         `messages` beside them, and give both to another `trajectory`."""
         return self._left_suspended if self._events is None else self._events.suspended
 
-    def approve(self, call: ApprovalRequested | ToolCall | str, *, fingerprint: str | None = None) -> bool:
+    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
         """Let a call run that waits for an approval; see `Pipeline.approve`. Then iterate on."""
         return self._step().approve(call, fingerprint=fingerprint)
 
-    def deny(
-        self, call: ApprovalRequested | ToolCall | str, reason: str | None = None, *, fingerprint: str | None = None
-    ) -> bool:
+    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
         """Do not run a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
         return self._step().deny(call, reason, fingerprint=fingerprint)
 
@@ -211,7 +214,7 @@ class TrajectoryRun:
         group, self._group = self._group, None
         assert group is not None, "entered"
         if self._events is not None and kind is None and self._events.resting:
-            await self._events.aclose()  # its turn is whole; what waits is suspended
+            group.start_soon(self._events.aclose)  # its turn is whole; what waits is suspended
         elif self._events is not None:
             # Left in the middle. The error of the body is not shown to the group, which would wrap it.
             group.cancel_scope.cancel()
@@ -231,9 +234,18 @@ class TrajectoryRun:
             raise TypeError(
                 "a trajectory is iterated inside its block; write:  async with trajectory(...) as run:  ..."
             )
+        if self._iterated:  # else both would ask the model
+            raise LocalProtocolError("another task waits for the run's next event; iterate over a run in one task")
+        self._iterated = True
+        try:
+            return await self._next(self._group)
+        finally:
+            self._iterated = False
+
+    async def _next(self, group: TaskGroup) -> Event:
         while self.outcome is None:
             if self._events is None:
-                self._events = await self._begin(self._group)
+                self._events = await self._begin(group)
             try:
                 return await self._events.__anext__()
             except StopAsyncIteration:
@@ -252,12 +264,13 @@ class TrajectoryRun:
 
         Raises:
             StreamError: a stream failed.
+            LocalProtocolError: the run is over, and has no turn: its first request failed.
         """
         async for _ in self:
             pass
-        turn = self.turn
-        assert turn is not None, "a run has a step"
-        return turn
+        if self.turn is None:
+            raise LocalProtocolError("the run is over, and has no turn: its first request failed")
+        return self.turn
 
     async def _begin(self, group: TaskGroup) -> OpenPipeline:
         try:

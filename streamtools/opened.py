@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_token
+from anyio.lowlevel import EventLoopToken, checkpoint, checkpoint_if_cancelled, current_token
 
 from .branch import Branch, WhenFull
-from .dispatch.suspended import Suspended
+from .dispatch.suspended import Asked, Suspended
 from .errors import LocalProtocolError
-from .events import ApprovalRequested, Event, Observation, StepEnd, ToolCallReady
+from .events import Event, Observation, StepEnd, ToolCallReady
 from .outbox import call_soon
 from .turn import ToolCall, Turn
 
@@ -31,6 +31,9 @@ _WRITE = (
     "write:  async with anyio.create_task_group() as tasks:  events = pipeline(stream, tools=[...]).open(tasks)  "
     "and `await events.aclose()` when you are done"
 )
+
+_ROUNDS = 2
+"""Of the event loop, after which a host has begun that was started in this one; trio runs a round in any order."""
 
 
 class Hosted:
@@ -120,13 +123,11 @@ class OpenPipeline:
         await self._hosted.begun.wait()
         return await self._pipeline.run(call)
 
-    def approve(self, call: ApprovalRequested | ToolCall | str, *, fingerprint: str | None = None) -> bool:
+    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
         """Let a call run that waits for an approval; see `Pipeline.approve`. The end of a loop then closes nothing."""
         return self._pipeline.approve(call, fingerprint=fingerprint)
 
-    def deny(
-        self, call: ApprovalRequested | ToolCall | str, reason: str | None = None, *, fingerprint: str | None = None
-    ) -> bool:
+    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
         """Do not run a call that waits for an approval; see `Pipeline.deny`."""
         return self._pipeline.deny(call, reason, fingerprint=fingerprint)
 
@@ -140,8 +141,13 @@ class OpenPipeline:
         It waits until nothing runs any more. If it is itself cancelled meanwhile, the task group waits instead.
         """
         self._closed = True
-        self._hosted.closing.set()
-        await self._hosted.left.wait()
+        hosted = self._hosted
+        hosted.closing.set()
+        for _ in range(_ROUNDS):
+            if not hosted.begun.is_set():
+                await checkpoint()
+        if hosted.begun.is_set():  # else it never will be: its task was cancelled before, as all are when a loop ends
+            await hosted.left.wait()
 
     def __del__(self) -> None:
         if self._closed or self._hosted.left.is_set():

@@ -63,7 +63,8 @@ def pipeline(
             that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
         executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. It is
             entered, and left, by you.
-        store: remembers ``once`` calls and approved ones, so that none of them runs twice, also after a crash.
+        store: remembers ``once`` calls and approved ones, so that none of them runs twice. After a crash it knows them
+            if the `trajectory` has the same ``run_id`` again.
         dispatcher: shared by pipelines whose calls are to be bounded together; by default each has its own.
         limits: bounds on everything.
         observers: see every event. By default spans, if OpenTelemetry is configured.
@@ -139,14 +140,14 @@ def resume(
         executor: see `pipeline`.
         stages: see `pipeline`.
         dispatcher: see `pipeline`.
-        limits: see `pipeline`.
+        limits: see `pipeline`; what the calls held within their own run they may hold here.
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
         on_tool_error: see `pipeline`.
 
     Raises:
-        TypeError: `suspended` is none.
-        ValueError: a decision is about none of its calls, or is none; or an option is not known.
+        TypeError: `suspended` is none, a decision is none, or there is no store.
+        ValueError: a decision is about none of the calls, or an option is not known.
     """
     if not isinstance(suspended, Suspended):
         raise TypeError(f"resume takes a Suspended, say Suspended.from_json(text, key), not {type(suspended).__name__}")
@@ -159,14 +160,14 @@ def resume(
         on_tool_error=on_tool_error,
         executors=executors_of(executor, toolset),
         store=store,
-        resumed={call.call_id: call.key for call in suspended.calls},
+        resumed={call.call_id: call.idempotency_key for call in suspended.calls},
     )
     options.check()
     if trajectory is None:
         trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
     return Pipeline(
         open_source(calls_of(suspended), limits),
-        SuspendedDecoder(suspended.wire, toolset, stages, limits),
+        SuspendedDecoder(suspended, toolset, stages, limits),
         tools=toolset,
         transforms=(),
         options=options,
@@ -174,6 +175,7 @@ def resume(
         limits=limits,
         trajectory=Trajectory.of(trajectory, observers),
         drain=False,
+        suspended=suspended,
     )
 
 

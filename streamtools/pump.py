@@ -89,30 +89,35 @@ class Pump:
         self.idle_timeout_s = math.inf if limits.idle_timeout is None else limits.idle_timeout
         """How long the source may be silent; `look` finds out whether it is."""
         self._cancel_grace_s = limits.cancel_grace
-        self._reading = CancelScope()
+        self._reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
         self._came = -1  # how much had come when `look` looked last, and since when it is no more
         self._since = 0.0
         self._pausing = False  # for the consumer, or for a call to start: the source is not asked
+        self._passing_on = False  # the transforms have events, and have not asked for more
 
     async def run(self) -> None:
         """Emit everything that comes of the source, no faster than it is consumed; then close it."""
-        with self._reading:
+        self._reading = reading = CancelScope()
+        with reading:
             await self._run()
-        if self._reading.cancelled_caught:
+        if reading.cancelled_caught:
             try:
                 self._step.emit_all(self._last_events())
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
 
     def look(self, now: float) -> None:
-        """Stop the reading of a source that has been silent for too long. While the consumer is behind, nothing is
-        expected of it."""
-        if self._pausing or self._decoder.received != self._came:
+        """Stop the reading of a source that has been silent for too long. While the consumer is behind, or a transform
+        is busy, nothing is expected of it."""
+        if self._pausing or self._passing_on:
+            self._came = -1  # its silence begins later, and is counted from the next look
+        elif self._decoder.received != self._came:
             self._came, self._since = self._decoder.received, now
         elif now - self._since >= self.idle_timeout_s:
             self.raised = TruncatedStream(f"the source was silent for idle_timeout={self.idle_timeout_s:g} seconds")
             self._since = math.inf
-            self._reading.cancel()
+            if self._reading is not None:
+                self._reading.cancel()
 
     async def _run(self) -> None:
         error: BaseException | None = None
@@ -185,7 +190,9 @@ class Pump:
                     for part in self._parts(item):
                         events = decoder.feed(part)
                         if not direct:
+                            self._passing_on = True
                             yield events
+                            self._passing_on = False
                             continue
                         step.emit_all(events)
                         if self.must_pause or len(queue) >= outbox.full_at:
@@ -242,7 +249,6 @@ def stray(error: BaseException) -> TruncatedStream:
     found = TruncatedStream("the source was cancelled from within")
     found.__cause__ = error
     return found
-
 
 
 async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, None]:

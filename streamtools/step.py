@@ -63,8 +63,11 @@ class Step:
 
     @property
     def behind(self) -> int:
-        """How many events the consumer has not taken yet."""
-        return len(self._outbox.queue)
+        """How many events the consumer has not taken yet, or a branch that is waited for, whichever are more."""
+        behind = len(self._outbox.queue)
+        for branch in self._outbox.branches:
+            behind = max(behind, branch.behind)
+        return behind
 
     def listen(self, kinds: Iterable[type[Event]], callback: Callback) -> None:
         """Call back for each event of these types, after the observers. What raises here is not caught."""

@@ -26,10 +26,13 @@ class Trajectory:
     Args:
         observers: see every event of every step. By default spans are drawn if the application has configured
             OpenTelemetry, and nothing watches if it has not.
-        run_id: the run's name in events and spans; made up by default.
+        run_id: the run's name in events and spans, made up by default. A store knows calls by it: no two runs have the
+            same.
     """
 
     def __init__(self, *, observers: Iterable[Observer] | None = None, run_id: str | None = None) -> None:
+        if run_id is not None and not isinstance(run_id, str):
+            raise TypeError(f"run_id is a text, not {type(run_id).__name__}")
         self.run_id = run_id or uuid.uuid4().hex
         """The run's id, on each `StepStart` and on spans."""
         self.observers: tuple[Observer, ...] = tuple(default_observers() if observers is None else observers)
@@ -53,9 +56,10 @@ class Trajectory:
 
     @classmethod
     def resumed(cls, suspended: Suspended, *, observers: Iterable[Observer] | None = None) -> Trajectory:
-        """The run that calls were suspended in, at the same step: its numbering goes on."""
+        """The run that calls were suspended in, at the same step: its numbering goes on. `resume` calls this."""
         run = cls(observers=observers, run_id=suspended.run_id)
         run.steps, run.next_seq = suspended.step, suspended.seq
+        run._salts = suspended.seq  # of which there were more than pipelines
         return run
 
     def new_salt(self) -> str:

@@ -9,6 +9,8 @@ import anyio
 import anyio.lowlevel
 import orjson
 
+from streamtools.tools.context import call_key
+
 Call = tuple[str, str, str]  # id, name, arguments as JSON text
 
 
@@ -65,6 +67,11 @@ def anthropic(text: Sequence[str] = (), calls: Sequence[Call] = (), stop: str | 
         payloads.append({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 1}})
         payloads.append({"type": "message_stop"})
     return sse(payloads, named=True)
+
+
+def key_of(call_id: str, *, run: str = "r", step: int = 0, response: str = "chatcmpl-1") -> str:
+    """The idempotency key of a call in such a body; by default of one of `chat`."""
+    return call_key(run, step, response, call_id)
 
 
 async def stream(items: Iterable[Any], *, then: BaseException | None = None) -> AsyncIterator[Any]:

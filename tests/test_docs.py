@@ -38,5 +38,6 @@ def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
 
 def test_links_between_the_pages_lead_somewhere() -> None:
     for page in [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").glob("*.md")]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", prose):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

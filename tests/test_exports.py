@@ -13,7 +13,7 @@ from streamtools import events
 
 NAMES = """
     __version__
-    pipeline Pipeline resume Suspended parse StreamDecoder
+    pipeline Pipeline OpenPipeline Branch resume Suspended parse StreamDecoder
     tool Tool ToolContext Toolset
     Trajectory Limits
     Turn ToolCall Usage

@@ -11,13 +11,25 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anyio
+from anyio.lowlevel import EventLoopToken, current_token
 
 from ..cancellation import is_cancelled
-from ..errors import CallDenied, ToolFailed
+from ..errors import CallDenied, LocalProtocolError, ToolFailed
 from ..events import ApprovalRequested
 from .record import Ended, Record
 
-__all__ = ["Approver", "Decision", "Verdict", "ask", "decision", "denied", "is_gated", "request"]
+__all__ = [
+    "Approver",
+    "Decision",
+    "Verdict",
+    "ask",
+    "check_loop",
+    "decision",
+    "denied",
+    "failed",
+    "is_gated",
+    "request",
+]
 
 Verdict: TypeAlias = bool | str | None
 """True: it may run. False, or a text that the model is told as the reason: it may not. None: somebody else decides."""
@@ -49,7 +61,7 @@ def is_gated(record: Record) -> bool:
     if isinstance(gate, bool):
         return gate
     try:
-        said = gate(record.bound.by_name)
+        said = gate(dict(record.bound.by_name))
     except Exception as error:
         raise ToolFailed(f"not run: the needs_approval of {record.tool.name} raised {type(error).__name__}") from error
     if not isinstance(said, bool):
@@ -65,7 +77,7 @@ def request(record: Record) -> ApprovalRequested:
     return ApprovalRequested(
         record.call.call_id,
         record.tool.name,
-        record.bound.by_name,
+        dict(record.bound.by_name),
         fingerprint=record.fingerprint,
         index=record.call.index,
     )
@@ -90,15 +102,32 @@ async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
         verdict = approver(event)
         return decision(await verdict if inspect.isawaitable(verdict) else verdict)
     except Exception as error:
-        return _failed(error)
+        return failed(error)
     except anyio.get_cancelled_exc_class() as error:
         if is_cancelled():
             raise
-        return _failed(error)  # of a task that the approver awaited
+        return failed(error)  # of a task that the approver awaited
 
 
-def _failed(error: BaseException) -> Decision:
+def failed(error: BaseException) -> Decision:
+    """What it means that an approver has raised."""
     return Decision(False, f"asking for its approval failed ({type(error).__name__})", error)
+
+
+def check_loop(asked_in: EventLoopToken | None) -> None:
+    """Refuse a word from elsewhere than where the call would be started.
+
+    Raises:
+        LocalProtocolError: this thread runs another event loop, or none.
+    """
+    try:
+        here = current_token()
+    except RuntimeError:
+        here = None
+    if here is None or here != asked_in:
+        raise LocalProtocolError(
+            "decide in the pipeline's event loop; in a thread of it: anyio.from_thread.run_sync(events.approve, call)"
+        )
 
 
 def denied(decision: Decision) -> Ended:

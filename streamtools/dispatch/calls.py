@@ -25,6 +25,7 @@ from ..events import (
     Event,
     Observation,
     StreamEnd,
+    StreamStart,
     ToolCallEnd,
     ToolCallReady,
     ToolCallStart,
@@ -65,7 +66,7 @@ class Calls:
         watched: in one more such task, which ends only when it is cancelled, look for calls that do not stop.
     """
 
-    listens_to = (ToolCallStart, ToolCallEnd, ToolCallReady, StreamEnd)
+    listens_to = (StreamStart, ToolCallStart, ToolCallEnd, ToolCallReady, StreamEnd)
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class Calls:
         self._tasks = CallTasks(dispatcher, runner, start, self._observe, grace_s, host.emit)
         self._start = start
         self._records: dict[str, Record] = {}
+        self._response_id: str | None = None
         self._end: StreamEnd | None = None
         self._stopped: str | None = None  # why nothing more starts
         self._told: anyio.Event | None = None
@@ -97,6 +99,8 @@ class Calls:
         if isinstance(event, ToolCallStart):
             if event.kind != "server":
                 self._announced(event)
+        elif isinstance(event, StreamStart):
+            self._response_id = event.response_id
         elif isinstance(event, ToolCallEnd):
             self._ended(event)
         elif isinstance(event, ToolCallReady):
@@ -137,6 +141,7 @@ class Calls:
                 self._skip(record)
             else:
                 self._observe(record, left_over(record))
+        self._tasks.settle()
 
     # -- what becomes of a call --
 
@@ -144,7 +149,7 @@ class Calls:
         if event.call_id not in self._records:  # a transform may say it twice
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             key = self._options.resumed.get(event.call_id)
-            own = call_key(self._host.run_id, self._host.number, event.call_id)
+            own = call_key(self._host.run_id, self._host.number, self._response_id, event.call_id)
             self._records[event.call_id] = Record(call, own if key is None else key)
 
     def _ended(self, event: ToolCallEnd) -> None:
@@ -240,10 +245,7 @@ class Calls:
             raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
         if fingerprint is not None and fingerprint != record.fingerprint:
             raise LocalProtocolError("the call has other arguments than those that were decided about")
-        if _loop_here() != self._loop:
-            raise LocalProtocolError(
-                "decide in the event loop of the pipeline; in a thread: anyio.from_thread.run_sync(events.approve, call)"
-            )
+        approval.check_loop(self._loop)
         if not record.waits_for_approval or self._stopped is not None:
             return False
         self._resolve(record, decision)
@@ -395,11 +397,3 @@ class Calls:
         for record in self._records.values():
             if record.waits_for_approval:
                 self._skip(record)
-
-
-def _loop_here() -> EventLoopToken | None:
-    """The event loop of this thread, if it runs one."""
-    try:
-        return current_token()
-    except RuntimeError:
-        return None

@@ -32,7 +32,7 @@ class Host(Protocol):
 
     @property
     def behind(self) -> int:
-        """How many events the consumer has not taken yet."""
+        """How many events the slowest consumer that is waited for has not taken yet."""
         ...
 
     @property

@@ -23,7 +23,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from pydantic_core import from_json, to_json
 
 from ..content import ToolResult
-from ..errors import ToolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ..errors import LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from .executor import Invocation
 from .results import decode_error, decode_result, encode_error, encode_result
 from .store import Claim, Claimed, IdempotencyStore, Recorded, call_fingerprint
@@ -104,7 +104,8 @@ async def _claimed(store: IdempotencyStore, call: Invocation, store_failed: Stor
     except ToolNotStarted:
         raise
     except Exception as error:  # a store of the user's, a full disk
-        raise ToolNotStarted(f"not run: the idempotency store failed ({type(error).__name__})") from error
+        why = str(error) if isinstance(error, LocalProtocolError) else type(error).__name__  # ours: say, it is closed
+        raise ToolNotStarted(f"not run: the idempotency store failed ({why})") from error
     if isinstance(claim, Claimed):
         try:
             await checkpoint_if_cancelled()

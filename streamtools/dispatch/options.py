@@ -76,6 +76,11 @@ def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset
             raise ValueError(f"executor: there is no tool {name!r}; there are {', '.join(sorted(names)) or 'none'}")
         if isinstance(executor, type) or not hasattr(executor, "run"):
             raise TypeError(f"executor: {_said(executor)} is no Executor; enter one and pass it, or a mapping")
+        has = getattr(executor, "tool_names", None)  # those of others need not say
+        if isinstance(has, frozenset) and name not in has:
+            there = ", ".join(sorted(has)) or "nothing"
+            text = f"executor: the {_said(executor)} was made without the tool {name!r}; it has {there}"
+            raise ValueError(f"{text}; for some tools only, pass a mapping of their names")
     return executors
 
 

@@ -160,6 +160,7 @@ class Record:
             observation_type="error" if ended.error is not None else type(ended.value).__name__,
             duration=None if started is None else time.monotonic() - started,
             attempts=self.attempts,
+            idempotency_key=self.key,
             recorded=ended.recorded,
             still_running=still_running,
             causes=causes,

@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, Literal
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 from pydantic_core import from_json
 
 from ..cancellation import is_cancelled
@@ -148,6 +149,7 @@ class Runner:
                 ended = await self._attempt(record, tool, executor)
             else:
                 async with self._dispatcher.threads:  # waiting for a thread is not the tool's time
+                    await checkpoint_if_cancelled()  # the place is given behind a shield
                     ended = await self._attempt_in_thread(record, tool)
             begun = begun if isinstance(ended.error, ToolNotStarted) else ended
             if not ended.again or record.attempts > tool.retries:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from os import PathLike
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 from anyio import to_thread
 
@@ -44,9 +45,8 @@ CREATE TABLE IF NOT EXISTS calls (
 class SqliteStore:
     """An `IdempotencyStore` in a file.
 
-        store = SqliteStore("calls.sqlite3")
-        ...
-        store.close()
+        with SqliteStore("calls.sqlite3") as store:
+            ...
 
     Args:
         path: the file; it is made if there is none. It holds results in the clear: protect it as you would them.
@@ -66,7 +66,11 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._closed = False
         # Transactions are begun and ended by `_transaction` alone.
-        self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            error.add_note(f"the file is {str(path)!r}")
+            raise
         try:
             self._log_ahead()
             self._connection.execute("PRAGMA synchronous=FULL")
@@ -94,6 +98,14 @@ class SqliteStore:
         with self._lock:
             self._closed = True
             self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
         """See `IdempotencyStore`."""

@@ -15,14 +15,15 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 from ..errors import SuspendedError
-from ..events import Observation
+from ..events import ApprovalRequested, Observation
+from ..turn import ToolCall
 from .endings import undecided
 from .record import Record
 
-__all__ = ["Suspended", "SuspendedCall"]
+__all__ = ["Asked", "Suspended", "SuspendedCall"]
 
 VERSION = 1
 PURPOSE = b"streamtools suspended calls 1\n"  # so that the key's signatures of other things are none of these
@@ -43,8 +44,8 @@ class SuspendedCall:
     kind: Literal["function", "custom"] = "function"
     fingerprint: str
     """A hash of tool and arguments, the same as that of the `ApprovalRequested`."""
-    key: str
-    """The call's idempotency key."""
+    idempotency_key: str
+    """The same as the running tool's, and the observation's."""
     index: int = 0
     """Its position among the calls of its turn, from 0."""
 
@@ -55,6 +56,10 @@ class SuspendedCall:
             return {"input": self.arguments_text}
         parsed: dict[str, Any] = json.loads(self.arguments_text)
         return parsed
+
+
+Asked: TypeAlias = ApprovalRequested | SuspendedCall | ToolCall | str
+"""A call that somebody was asked about: what told of it, or its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +102,13 @@ class Suspended:
             key: a secret of at least 16 bytes, the same in every process that resumes.
 
         Raises:
-            ValueError: the key is too short.
+            ValueError: the key is too short, or the calls are larger than `from_json` reads.
         """
         said = {"version": VERSION, "issued_at": int(time.time()), **asdict(self)}
-        return json.dumps({**said, "signature": _signature(said, key)})
+        text = json.dumps({**said, "signature": _signature(said, key)})
+        if len(text) > MAX_CHARS:
+            raise ValueError(f"suspended calls: their text is larger than {MAX_CHARS} characters")
+        return text
 
     @classmethod
     def from_json(cls, text: str | bytes, key: bytes | str, *, max_age_s: float | None = WEEK_S) -> Self:
@@ -113,6 +121,7 @@ class Suspended:
 
         Raises:
             SuspendedError: it is something else, was changed, was signed with another key, or is too old.
+            TypeError: it is no text.
             ValueError: the key is too short.
         """
         said = _parsed(text)
@@ -137,15 +146,22 @@ def _suspended(record: Record) -> SuspendedCall:
     return SuspendedCall(
         call_id=call.call_id,
         tool_name=call.name,
-        arguments_text=call.arguments["input"] if custom else json.dumps(call.arguments),
+        arguments_text=call.arguments["input"] if custom else _as_json(call.arguments),
         kind="custom" if custom else "function",
         fingerprint=record.fingerprint,
-        key=record.key,
+        idempotency_key=record.key,
         index=call.index,
     )
 
 
+def _as_json(arguments: Mapping[str, Any]) -> str:
+    """Hardly larger than the model wrote it: what was within the limits should be so again."""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+
+
 def _parsed(text: str | bytes) -> dict[str, Any]:
+    if not isinstance(text, (str, bytes)):
+        raise TypeError(f"the text of suspended calls is what `to_json` gave, not {type(text).__name__}")
     if len(text) > MAX_CHARS:
         raise SuspendedError(f"it is larger than {MAX_CHARS} characters")
     try:

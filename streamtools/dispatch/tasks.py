@@ -55,6 +55,7 @@ class CallTasks:
         self._emit = emit
         self._placed: list[Record] = []
         self._open = 0
+        self._begun = 0  # tasks of calls that have begun, and not ended
         self._idle: anyio.Event | None = None
 
     # -- what is open --
@@ -140,6 +141,13 @@ class CallTasks:
             elif held:
                 self._dispatcher.finish(job)
 
+    def settle(self) -> None:
+        """Give up every place that is left: no task is. An asyncio task that is cancelled by itself before its first
+        step, as all are when the loop ends, never comes to do so."""
+        for record in self._placed:
+            if record.job is not None and record.job.state == "running":
+                self._dispatcher.finish(record.job)
+
     # -- tasks --
 
     def _launch(self, record: Record) -> None:
@@ -148,7 +156,7 @@ class CallTasks:
         if self._grace_s is not None:
             grace_s, self._grace_s = self._grace_s, None
             watching = partial(watch, self._running, self._emit, grace_s)
-            self._start(partial(watching, busy=lambda: self._open > 0, wait_idle=self.wait_idle))
+            self._start(partial(watching, busy=lambda: self._begun > 0, wait_idle=self.wait_idle))
 
     def _running(self) -> Iterable[Record]:
         return [record for record in self._placed if record.scope is not None]
@@ -157,6 +165,7 @@ class CallTasks:
         """The task of one call."""
         assert record.scope is not None, "made when it was launched"
         assert record.job is not None, "what is launched has its place"
+        self._begun += 1
         try:
             with record.scope:
                 if anyio.current_effective_deadline() == -math.inf:  # cancelled meanwhile: it does not start
@@ -170,5 +179,6 @@ class CallTasks:
             if record.timed_out is not None:
                 self._observe(record, Ended("timed_out", record.timed_out))
             self._observe(record, cancelled(record))
+            self._begun -= 1
             self.closed()
             self._dispatcher.finish(record.job)

@@ -22,7 +22,7 @@ from ..errors import LocalProtocolError, StreamError
 from ..events import Event
 from ..pipeline import Pipeline
 from ..turn import Turn
-from .encoding import HEARTBEAT, Encode, encode_event, error_frame, frame
+from .encoding import HEARTBEAT, Encode, encode_event, error_frame, frame, suspended_frame
 
 __all__ = ["EventStreamResponse"]
 
@@ -47,7 +47,9 @@ class EventStreamResponse:
 
     Each event is a server-sent event with its ``seq`` as ``id``. When the client goes, the calls are cancelled and the
     source is closed. A stream that fails ends with an event ``error`` that holds its ``kind``; an error that is no
-    `StreamError` (of your source, stage or `encode`) is then raised to the server as well, which logs it.
+    `StreamError` (of your source, stage or `encode`) is then raised to the server as well, which logs it. If calls wait
+    for approvals when all else is done, the last event is ``suspended`` with their ``call_ids``, and the response ends:
+    keep the pipeline's `suspended` in `after`, and answer the next request with `resume`.
 
     Args:
         pipeline: made for this request, not entered.
@@ -134,6 +136,8 @@ class EventStreamResponse:
             with anyio.move_on_after(due - anyio.current_time()) as silence:
                 event = await anext(events, None)
             if event is None and not silence.cancelled_caught:
+                if events.suspended is not None:
+                    await self._send_body(send, suspended_frame(events.suspended))
                 return
             piece = None if event is None else self._piece(event)
             if piece is None:

@@ -11,8 +11,11 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from ..dispatch import Suspended
 from ..errors import StreamError
 from ..events import (
+    ApprovalRequested,
+    ApprovalResolved,
     Event,
     Gap,
     Observation,
@@ -24,7 +27,7 @@ from ..events import (
     ToolStarted,
 )
 
-__all__ = ["HEARTBEAT", "Encode", "encode_event", "error_frame", "frame"]
+__all__ = ["HEARTBEAT", "Encode", "encode_event", "error_frame", "frame", "suspended_frame"]
 
 Encode: TypeAlias = Callable[[Event], "tuple[str, Any] | None"]
 """Says what is sent of an event: its name and data (text as it is, anything else as JSON), or None for nothing."""
@@ -38,6 +41,8 @@ _TOLD: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
     TextDelta: ("text_delta", ("text",)),
     RefusalDelta: ("refusal_delta", ("text",)),
     ToolCallStart: ("tool_call_start", ("call_id", "name")),
+    ApprovalRequested: ("approval_requested", ("call_id", "tool_name")),
+    ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved")),
     ToolStarted: ("tool_started", ("call_id", "tool_name")),
     Observation: ("observation", ("call_id", "tool_name", "outcome")),
     Gap: ("gap", ("from_seq", "to_seq")),
@@ -48,7 +53,8 @@ _TOLD: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
 
 
 def encode_event(event: Event) -> tuple[str, dict[str, Any]] | None:
-    """The default of what is sent: the answer's text, which tools are called, and how each call ended.
+    """The default of what is sent: the answer's text, which tools are called, which calls wait for an approval or were
+    decided, and how each call ended.
 
     No arguments, results, reasoning, error texts or provider state. Call it from a function of yours that adds some.
 
@@ -83,3 +89,8 @@ def frame(told: tuple[str, Any], *, id: int | None = None) -> bytes:
 def error_frame(error: Exception) -> bytes:
     """The last event of a stream that failed: which kind of failure, not its text, which may name hosts or accounts."""
     return frame(("error", {"kind": error.kind if isinstance(error, StreamError) else "internal_error"}))
+
+
+def suspended_frame(suspended: Suspended) -> bytes:
+    """The last event of a response that ends because calls wait for approvals: which ones."""
+    return frame(("suspended", {"call_ids": [call.call_id for call in suspended.calls]}))

@@ -50,7 +50,8 @@ class Chain:
         self._stages = tuple(stages)
         # For each type of event, the next stage that wants it from each position on; filled as types are met, and
         # shared by all chains whose stages want the same.
-        self._next = _shared_next(tuple(getattr(stage, "handles", None) for stage in self._stages))
+        self._handles = tuple(getattr(stage, "handles", None) for stage in self._stages)
+        self._next = _shared_next(self._handles)
 
     def passes(self, kind: type[Event]) -> bool:
         """Whether events of this type go through untouched, so that they need not be fed."""
@@ -87,7 +88,7 @@ class Chain:
 
     def _find_next(self, kind: type[Event]) -> tuple[int, ...]:
         end = len(self._stages)
-        wanting = [n for n, stage in enumerate(self._stages) if _wants(stage, kind)]
+        wanting = [n for n, handles in enumerate(self._handles) if handles is None or kind in handles]
         found = tuple(next((n for n in wanting if n >= position), end) for position in range(end + 1))
         self._next[kind] = found
         return found
@@ -99,15 +100,9 @@ def _next_by(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[E
 
 
 def _shared_next(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[Event], tuple[int, ...]]:
-    try:
+    if all(kinds is None or type(kinds) is frozenset for kinds in handles):
         return _next_by(handles)
-    except TypeError:  # a set that may change, and so cannot be looked up
-        return {}
-
-
-def _wants(stage: Stage, kind: type[Event]) -> bool:
-    handles = getattr(stage, "handles", None)
-    return handles is None or kind in handles
+    return {}  # a collection that may change: what was found for another chain says nothing
 
 
 class StageRecipe(Protocol):

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 __all__ = ["ToolContext", "call_key"]
 
 
-def call_key(run_id: str, step: int, call_id: str) -> str:
-    """One text for one call of one run, and for no other: a colon in the run's id is written as ``%3A``."""
-    return f"{run_id.replace('%', '%25').replace(':', '%3A')}:{step}:{call_id}"
+def call_key(run_id: str, step: int, response_id: str | None, call_id: str) -> str:
+    """One text for one call of one response in one run, and for no other.
+
+    The run's id with ``%3A`` for colons, the step, a hash of the response's id if the provider gives one, and the
+    call's id.
+    Some models count their calls from nought, and ids that have to be made up repeat, so that without the response two
+    answers in runs of one name would share their keys.
+    """
+    response = "" if response_id is None else blake2b(response_id.encode("utf-8", "replace"), digest_size=6).hexdigest()
+    return f"{run_id.replace('%', '%25').replace(':', '%3A')}:{step}:{response}:{call_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +56,7 @@ class ToolContext:
     @property
     def idempotency_key(self) -> str:
         """The same string for every attempt at this call and for no other call: hand it to services that want one."""
-        return call_key(self.run_id, self.step, self.call_id) if self.key is None else self.key
+        return call_key(self.run_id, self.step, None, self.call_id) if self.key is None else self.key
 
     @property
     def cancelled(self) -> bool:

@@ -17,7 +17,7 @@ import pytest
 from executor_tools import count
 from once_turns import WAIT_S, Seen, run, said
 from placed_tools import marks
-from streams import anthropic, chat, hanging, stream
+from streams import anthropic, chat, hanging, key_of, stream
 
 from streamtools import (
     ApprovalRequested,
@@ -121,7 +121,7 @@ async def test_a_call_that_has_run_is_answered_from_the_record(
     store: IdempotencyStore, effects: Effects, ends: Any, outcome: str
 ) -> None:
     first, second = [await run(said("pay"), effects.tool(ends), store) for _ in range(2)]
-    assert effects == ["r:0:a"]
+    assert effects == [key_of("a")]
     assert (first.only.outcome, first.only.recorded, first.only.attempts) == (outcome, False, 1)
     assert (second.only.outcome, second.only.recorded, second.only.attempts) == (outcome, True, 0)
     assert second.only.model_content == first.only.model_content
@@ -249,7 +249,9 @@ async def test_each_call_of_each_step_of_each_run_is_a_call_of_its_own(
         trajectory = Trajectory(run_id=run_id)
         for _ in range(2):
             await run(calls, pay, store, trajectory=trajectory)
-    assert sorted(effects) == sorted(f"{run_id}:{step}:{call}" for run_id in "rs" for step in (0, 1) for call in "ab")
+    assert sorted(effects) == sorted(
+        key_of(call, run=run_id, step=step) for run_id in "rs" for step in (0, 1) for call in "ab"
+    )
 
 
 async def test_without_an_id_of_yours_each_run_is_another(store: IdempotencyStore, effects: Effects) -> None:
@@ -316,7 +318,7 @@ async def test_all_attempts_at_a_call_are_one_claim() -> None:
 
     seen = await run(said("put"), put, store, approve=lambda _: True)
     assert (seen.only.outcome, seen.only.attempts) == ("ok", 3)
-    assert attempts == ["r:0:a"] * 3
+    assert attempts == [key_of("a")] * 3
     assert store.told == ["claim", "complete"]
 
 
@@ -359,7 +361,7 @@ async def test_calls_that_start_by_hand_or_early_are_kept_too(store: Idempotency
                             await events.run(event)
             seen += events.turn.observations
         assert [one.recorded for one in seen] == [False, True]
-    assert effects == ["r:0:a", "r:0:b"]
+    assert effects == [key_of("a"), key_of("b")]
 
 
 # -- what nobody knows --
@@ -416,7 +418,7 @@ async def test_a_call_that_ran_for_a_stream_that_failed_is_unknown_from_then_on(
 
     async def breaking() -> Any:
         for item in anthropic(calls=[said("pay")], stop=None):
-            yield item
+            yield item.replace(b"msg_1", b"chatcmpl-1")  # the same response, as far as its name goes
         await begun.wait()
         raise ConnectionError
 
@@ -431,14 +433,14 @@ async def test_a_call_that_ran_for_a_stream_that_failed_is_unknown_from_then_on(
 
 async def test_somebody_who_has_looked_settles_it(store: IdempotencyStore, effects: Effects) -> None:
     await left_in_the_middle(store)
-    await store.release("r:0:a")
+    await store.release(key_of("a"))
     seen = await run(said("pay"), effects.tool(), store)
-    assert (seen.only.outcome, seen.only.recorded, effects) == ("ok", False, ["r:0:a"])
+    assert (seen.only.outcome, seen.only.recorded, effects) == ("ok", False, [key_of("a")])
 
 
 async def test_somebody_who_knows_the_result_puts_it_on_record(store: IdempotencyStore, effects: Effects) -> None:
     await left_in_the_middle(store)
-    await store.complete("r:0:a", encode_result({"receipt": 7}))
+    await store.complete(key_of("a"), encode_result({"receipt": 7}))
     seen = await run(said("pay"), effects.tool(), store)
     assert (seen.only.outcome, seen.only.recorded, seen.only.value, effects) == ("ok", True, {"receipt": 7}, [])
 
@@ -447,8 +449,8 @@ async def test_somebody_who_knows_the_result_puts_it_on_record(store: Idempotenc
 async def test_a_record_that_cannot_be_read_is_not_taken_for_a_failure(
     store: IdempotencyStore, effects: Effects, kept: bytes
 ) -> None:
-    await store.claim("r:0:a", call_fingerprint("pay", {}))
-    await store.complete("r:0:a", kept)
+    await store.claim(key_of("a"), call_fingerprint("pay", {}))
+    await store.complete(key_of("a"), kept)
     seen = await run(said("pay"), effects.tool(), store)
     assert (seen.only.outcome, seen.only.recorded, effects) == ("unknown", False, [])
     assert "has run before, and what is on record of it cannot be read" in seen.only.model_content
@@ -916,3 +918,16 @@ def test_a_loop_that_ends_in_the_middle_of_a_call_leaves_it_unknown(place: str) 
     asyncio.run(leave())
     assert asyncio.run(turn(asyncio.Event())).outcome == "unknown"
     assert ran == ["pay"]
+
+
+async def test_calls_of_two_responses_in_runs_of_one_name_are_two_calls_although_their_ids_are_the_same(
+    store: IdempotencyStore, effects: Effects
+) -> None:
+    """Some models count their calls from nought; a conversation's name is a likely name for each of its runs."""
+    for response in ("chatcmpl-1", "chatcmpl-2", "chatcmpl-2"):
+        body = [item.replace(b"chatcmpl-1", response.encode()) for item in chat(calls=[said("pay", "functions.pay:0")])]
+        run_ = Trajectory(run_id="conversation", observers=())
+        async with pipeline(stream(body), tools=[effects.tool()], store=store, trajectory=run_) as events:
+            _ = [event async for event in events]
+    assert len(effects) == len(set(effects)) == 2
+    assert events.turn.observations[0].recorded

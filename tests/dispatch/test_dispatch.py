@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from streams import anthropic, chat, hanging, stream
+from streams import anthropic, chat, hanging, key_of, stream
 
 from streamtools import Limits, Observation, ToolContext, ToolError, ToolProgress, ToolStarted, Turn, pipeline, tool
 from streamtools.dispatch.threads import abandoned_threads
@@ -222,7 +222,7 @@ async def test_progress_is_an_event_between_start_and_observation(kind: str) -> 
     assert progress.value == {"done": 0.5}
     assert isinstance(observation, Observation)
     assert (progress.causes, observation.causes) == ((start.seq,), (progress.seq,))
-    assert observation.value == f"{events.run_id}:0:a"
+    assert observation.value == observation.idempotency_key == key_of("a", run=events.run_id)
 
 
 async def test_bad_arguments_and_unknown_tools_are_observed_and_run_nothing() -> None:

@@ -356,12 +356,12 @@ in_main.__module__ = "__main__"
 impostor.fn.__module__, impostor.fn.__qualname__ = "executor_tools", "worker_id"
 
 UNFINDABLE = [
-    (nested(), "define it at the module's top"),
+    (nested(), "define it at a module's top"),
     (in_main, "cannot import __main__; move the tool into a module"),
-    (impostor, "there is another tool under that name"),
+    (impostor, "its module has another tool there"),
     ("no_such_module:tool", r"cannot be imported \(ModuleNotFoundError\)"),
     ("executor_tools:nothing", r"cannot be imported \(AttributeError\)"),
-    ("executor_tools", "define it at the module's top"),
+    ("executor_tools", "define it at a module's top"),
     ("executor_tools:time", "not callable"),
 ]
 
@@ -523,7 +523,7 @@ GATES: dict[str, threading.Event] = {}
 def test_each_executor_takes_the_tools_that_it_can_run() -> None:
     with pytest.raises(ToolDefinitionError, match="'stay': is sync; give it to a ThreadExecutor or a ProcessExecutor"):
         InProcessExecutor([stay])
-    with pytest.raises(ToolDefinitionError, match="is async; give it to a InProcessExecutor"):
+    with pytest.raises(ToolDefinitionError, match="is async; give it to an InProcessExecutor"):
         ThreadExecutor([let_out])
 
 
@@ -553,7 +553,7 @@ async def test_what_a_generator_yields_is_progress_and_its_result_is_the_value(m
 
 async def test_an_executor_is_entered_once_and_used_inside() -> None:
     executor = InProcessExecutor([let_out])
-    with pytest.raises(ToolNotStarted, match="the executor is new; run calls inside `async with executor`"):
+    with pytest.raises(ToolNotStarted, match="the executor was not entered; run calls inside `async with executor`"):
         await executor.run(call("let_out"), nobody)
     async with executor:
         pass

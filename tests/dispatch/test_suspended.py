@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
-from streams import anthropic, chat, stream
+from streams import anthropic, chat, key_of, stream
 
 from streamtools import (
     ApprovalRequested,
@@ -128,7 +127,7 @@ def _changed(path: list[Any], value: Any) -> Any:
         _changed(["calls", 0, "arguments_text"], '{"to": "me", "amount": 999}'),
         _changed(["calls", 0, "call_id"], "z"),
         _changed(["calls", 0, "tool_name"], "look"),
-        _changed(["calls", 0, "key"], "another"),
+        _changed(["calls", 0, "idempotency_key"], "another"),
         _changed(["run_id"], "another"),
         _changed(["issued_at"], 9_999_999_999),
         _changed(["version"], 2),
@@ -230,7 +229,7 @@ async def test_the_run_goes_on_with_its_id_its_step_its_numbers_and_the_calls_ke
     assert isinstance(seen[0], StepStart)
     assert (seen[0].run_id, seen[0].resumed, seen[0].step) == ("run", True, 0)
     assert [event.seq for event in seen] == list(range(suspended.seq, suspended.seq + len(seen)))
-    assert keys == ["run:0:a"]
+    assert keys == [key_of("a", run="run", response="msg_1")]
 
 
 async def test_a_call_that_is_resumed_twice_runs_once_and_has_the_same_result() -> None:
@@ -245,7 +244,7 @@ async def test_a_call_that_is_resumed_twice_runs_once_and_has_the_same_result() 
 
 async def test_a_call_that_was_approved_before_it_was_suspended_does_not_run_again(tmp_path: Any) -> None:
     """The state was kept too early: meanwhile the first process had an approval as well."""
-    with closing(SqliteStore(tmp_path / "calls.db")) as store:
+    with SqliteStore(tmp_path / "calls.db") as store:
         with anyio.fail_after(5):
             async with pipeline(stream(anthropic(calls=CALLS)), tools=TOOLS, store=store) as events:
                 _ = [event async for event in events]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from streams import chat
 
-from streamtools import pipeline, tool
+from streamtools import Trajectory, pipeline, tool
 from streamtools.stages import DEFAULT, StageList, text_calls
 
 
@@ -62,3 +62,8 @@ def test_the_name_of_a_users_own_stage_says_nothing_about_its_place() -> None:
             return []
 
     assert list(DEFAULT.append(text_calls))[-1] == "text_calls"
+
+
+def test_a_run_is_named_by_a_text() -> None:
+    with pytest.raises(TypeError, match="run_id is a text, not int"):
+        Trajectory(run_id=7)  # type: ignore[arg-type]

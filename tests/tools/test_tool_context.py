@@ -32,7 +32,7 @@ def test_the_idempotency_key_belongs_to_one_call_and_stays_over_attempts() -> No
     first = ToolContext(run_id="r", step=2, call_id="c")
     again = ToolContext(run_id="r", step=2, call_id="c", attempt=2)
     other = ToolContext(run_id="r", step=3, call_id="c")
-    assert first.idempotency_key == again.idempotency_key == "r:2:c"
+    assert first.idempotency_key == again.idempotency_key == "r:2::c"
     assert other.idempotency_key != first.idempotency_key
 
 

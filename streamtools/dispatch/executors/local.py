@@ -36,6 +36,11 @@ class InProcessExecutor:
         self._tools = _tools_of(tools, is_async=True)
         self._runs = Runs()
 
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """What it may be asked to run."""
+        return self._tools.names
+
     async def __aenter__(self) -> Self:
         """Take calls from now on."""
         self._runs.open()
@@ -82,6 +87,11 @@ class ThreadExecutor:
         self._max_threads = checked_bound("max_threads", max_threads)
         self._max_abandoned = checked_bound("max_abandoned_threads", max_abandoned_threads)
         self._runs = Runs()
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """What it may be asked to run."""
+        return self._tools.names
 
     async def __aenter__(self) -> Self:
         """Take calls from now on."""
@@ -149,11 +159,9 @@ def reporter(run: Run, emit: Emit) -> Any:
 
 def _tools_of(given: Iterable[AnyTool], *, is_async: bool) -> Toolset:
     tools = Toolset(given)
-    other = "ThreadExecutor" if is_async else "InProcessExecutor"
+    other = "a ThreadExecutor" if is_async else "an InProcessExecutor"
     for tool in tools.values():
         if tool is not None and tool.is_async is not is_async:
-            text = (
-                f"tool {tool.name!r}: is {'sync' if is_async else 'async'}; give it to a {other} or a ProcessExecutor"
-            )
+            text = f"tool {tool.name!r}: is {'sync' if is_async else 'async'}; give it to {other} or a ProcessExecutor"
             raise ToolDefinitionError(text, tool=tool.name)
     return tools

@@ -80,6 +80,11 @@ class ProcessExecutor:
         self._runs = Runs()
         self._idle: list[_Worker] = []
 
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """What it may be asked to run."""
+        return frozenset(self._tools)
+
     async def __aenter__(self) -> Self:
         """Take calls from now on."""
         if not sys.executable:

@@ -31,7 +31,9 @@ def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
     made = given if isinstance(given, Tool) else tool()(given)
     reference = f"{getattr(made.fn, '__module__', '')}:{getattr(made.fn, '__qualname__', '')}"
     if resolved(reference).fingerprint != made.fingerprint:
-        raise _refused(reference, "there is another tool under that name", made.name)
+        raise _refused(
+            reference, "its module has another tool there; give the place of this one as 'module:name'", made.name
+        )
     return reference, made
 
 
@@ -43,16 +45,19 @@ def resolved(reference: str) -> Tool[..., Any]:
     """
     module, _, path = reference.partition(":")
     if module == "__main__":
-        raise _refused(reference, "a worker cannot import __main__; move the tool into a module")
+        raise _refused(reference, "a worker cannot import __main__; move the tool into a module of its own")
     if "<" in path or not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
-        raise _refused(reference, "a worker finds tools by their module's names only; define it at the module's top")
+        raise _refused(
+            reference, "a worker finds tools by name; define it at a module's top, or give its place as 'module:name'"
+        )
     try:
         found: Any = reduce(getattr, path.split("."), importlib.import_module(module))
     except Exception as error:  # the module is code of the user's
-        raise _refused(reference, f"cannot be imported ({type(error).__name__})") from error
+        raise _refused(
+            reference, f"cannot be imported ({type(error).__name__}); give its place as 'module:name'"
+        ) from error
     return found if isinstance(found, Tool) else tool()(found)
 
 
 def _refused(reference: str, why: str, name: str | None = None) -> ToolDefinitionError:
-    text = f"tool {reference!r}: {why}; or pass its place as 'module:name'"
-    return ToolDefinitionError(text, tool=name or reference)
+    return ToolDefinitionError(f"tool {reference!r}: {why}", tool=name or reference)

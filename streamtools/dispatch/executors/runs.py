@@ -92,7 +92,8 @@ class Runs:
 
     def _time_left(self, call: Invocation) -> float:
         if self._state != "open":
-            raise ToolNotStarted(f"not run: the executor is {self._state}; run calls inside `async with executor`")
+            what = "was not entered" if self._state == "new" else "was left"
+            raise ToolNotStarted(f"not run: the executor {what}; run calls inside `async with executor`")
         if (left := call.seconds_left) <= 0:
             raise ToolNotStarted("not run: its deadline was over before it could start")
         return left
