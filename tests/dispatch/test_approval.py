@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from payments import LOOK, PAY_A, PAY_B, block, look, outcomes, pay, ran
 from streams import anthropic, chat, hanging, stream
 
 from streamtools import (
@@ -31,40 +32,10 @@ from streamtools.errors import ApprovalPending, CallDenied, LocalProtocolError, 
 
 pytestmark = pytest.mark.anyio
 
-ran: list[str] = []
-
 
 @pytest.fixture(autouse=True)
 def nothing_ran() -> None:
     ran.clear()
-
-
-@tool(needs_approval=True)
-async def pay(to: str, amount: int = 1) -> str:
-    """Pay."""
-    ran.append(f"pay {to} {amount}")
-    await anyio.lowlevel.checkpoint()
-    return f"paid {to}"
-
-
-@tool(effect="pure")
-async def look(at: str) -> str:
-    """Look."""
-    ran.append(f"look {at}")
-    return f"seen {at}"
-
-
-PAY_A, PAY_B = ("a", "pay", '{"to": "x"}'), ("b", "pay", '{"to": "y", "amount": 9}')
-LOOK = ("l", "look", '{"at": "z"}')
-
-
-def block(calls: list[tuple[str, str, str]], **options: Any) -> Pipeline:
-    options.setdefault("tools", [pay, look])
-    return pipeline(stream(anthropic(["Hi"], calls)), **options)
-
-
-def outcomes(events: Pipeline) -> dict[str, str]:
-    return {o.call_id: o.outcome for o in events.turn.observations}
 
 
 def content(events: Pipeline, call_id: str) -> str:

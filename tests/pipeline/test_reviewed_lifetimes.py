@@ -288,6 +288,25 @@ def test_closing_ends_although_the_pipelines_task_was_cancelled_by_itself_before
     gc.collect()
 
 
+@never_begun
+def test_streams_are_watched_although_the_task_that_watches_was_cancelled_by_itself_before_its_first_step() -> None:
+    async def cut() -> None:
+        async with pipeline(hanging([])):
+            CancelAll("none").cancel()  # all but this one, which leaves
+
+    async def falls_silent() -> None:
+        with pytest.raises(TruncatedStream, match="silent"):
+            async with pipeline(hanging([]), limits=Limits(idle_timeout=0.01)) as events:
+                await read(events, [])
+
+    async def main() -> None:
+        await cut()
+        await asyncio.wait_for(falls_silent(), PATIENCE_S)
+
+    asyncio.run(main())
+    gc.collect()
+
+
 @pytest.mark.parametrize("around", ["the block", "the loop"])
 @pytest.mark.parametrize("by", ["timeout", "cancel"])
 def test_asyncios_own_ways_to_cancel_stop_all_and_leave_no_request_behind(around: str, by: str) -> None:
