@@ -35,6 +35,7 @@ class IdleWatch:
         self._groups: dict[object, TaskGroup] = {}  # of the pipelines whose block is open
         self._watched: set[Watched] = set()
         self._runs = False
+        self._starting: object = None  # the owner of the group in which the task is to begin
         self._changed = anyio.Event()
         self._shortest_s = math.inf  # the idle timeout that says when the next look is due
 
@@ -63,14 +64,20 @@ class IdleWatch:
     def leave(self, owner: object) -> None:
         """The block is being left: no task may be started in its group any more."""
         self._groups.pop(owner, None)
+        if self._starting is owner:  # nor may it ever begin: asyncio may have cancelled it by itself
+            self._starting, self._runs = None, False
+            self._start()
 
     def _start(self) -> None:
         owner = next(iter(self._groups), None)
         if owner is not None and self._watched:
-            self._runs = True
+            self._runs, self._starting = True, owner
             self._groups[owner].start_soon(self._run, owner)
 
     async def _run(self, owner: object) -> None:
+        if self._starting is not owner:  # it was left in between, and another one has taken over
+            return
+        self._starting = None
         try:
             while self._watched:
                 now = anyio.current_time()

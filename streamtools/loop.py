@@ -108,6 +108,8 @@ def trajectory(
     exports = tools if isinstance(tools, Exports) else export_all(tools, target, strict=strict)
     options.setdefault("wire", target)
     pipeline(b"", tools=exports, observers=(), **options)  # what it refuses is refused before the model is asked
+    if suspended is not None:
+        resume(suspended, tools=exports, decisions=decisions, observers=(), **_of_resume(options))
     return TrajectoryRun(
         call_model,
         messages,
@@ -288,7 +290,7 @@ class TrajectoryRun:
 
     def _resume(self, suspended: Suspended, decisions: Mapping[str, Verdict]) -> Pipeline:
         """The step that was left: its calls are decided, and the model is not asked."""
-        taken = {name: value for name, value in self._options.items() if name in _RESUMED_WITH}
+        taken = _of_resume(self._options)
         return resume(suspended, tools=self._exports, decisions=decisions, trajectory=self.run, **taken)
 
     def _decide(self, turn: Turn) -> None:
@@ -313,3 +315,8 @@ class TrajectoryRun:
         if self._events is not None:
             self._left_suspended = self._events.suspended
             self.turns, self._events = (*self.turns, self._events.turn), None
+
+
+def _of_resume(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a pipeline's options that a resumed step has, too."""
+    return {name: value for name, value in options.items() if name in _RESUMED_WITH}

@@ -74,16 +74,15 @@ async def test_what_a_tool_reports_is_bounded_for_a_branch_too_that_nobody_reads
 
     limits = Limits(max_waiting_progress=room)
     seen: list[Event] = []
+    events = pipeline(stream(anthropic(calls=[("a", "reports", "{}")])), tools=[reports], limits=limits)
     with anyio.fail_after(PATIENCE_S):
-        async with anyio.create_task_group() as tasks:
-            body = stream(anthropic(calls=[("a", "reports", "{}")]))
-            async with pipeline(body, tools=[reports], limits=limits) as events:
-                branch = events.branch(size=10, when_full=rule)
-                tasks.start_soon(read, events, seen)
-                while not events.turn.observations:
-                    await anyio.lowlevel.checkpoint()
-                assert branch.waiting <= room + 10  # and the events of the stream and of the call's end
-                await branch.aclose()
+        async with anyio.create_task_group() as tasks, events:
+            branch = events.branch(size=10, when_full=rule)
+            tasks.start_soon(read, events, seen)
+            while not events.turn.observations:
+                await anyio.lowlevel.checkpoint()
+            assert branch.waiting <= room + 10  # and the events of the stream and of the call's end
+            await branch.aclose()
     reports_seen = sum(isinstance(event, ToolProgress) for event in seen)
     told = [warning for warning in events.turn.warnings if warning.code == "progress_dropped"]
     if rule == "wait":
@@ -447,13 +446,14 @@ async def test_a_stream_that_a_run_was_given_and_never_read_is_closed() -> None:
         async def aclose(self) -> None:
             self.closed = True
 
-    given = Given()
-    with anyio.CancelScope() as scope:
+    given, scope = Given(), anyio.CancelScope()
 
-        async def ask(messages: list[Any], tools: list[Any]) -> Given:
-            scope.cancel()
-            return given
+    async def ask(messages: list[Any], tools: list[Any]) -> Given:
+        scope.cancel()
+        return given
 
-        async with trajectory(ask, ASKED, target=CHAT) as run:
+    run = trajectory(ask, ASKED, target=CHAT)
+    with scope:
+        async with run:
             await read(run, [])
     assert (run.outcome, given.closed) == ("left", True)

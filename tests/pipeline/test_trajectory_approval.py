@@ -168,6 +168,8 @@ async def test_suspended_calls_that_are_not_in_the_messages_are_refused_before_a
         run_of(Model(), ASKED, **given)
     with pytest.raises(TypeError, match="pass store=: it keeps them from running twice"):
         run_of(Model(), run.messages, suspended=run.suspended)
+    with pytest.raises(ValueError, match="decisions: no call 'q' is suspended; there are a, b"):
+        run_of(Model(), run.messages, **{**given, "decisions": {"q": True}})
     with pytest.raises(ValueError, match="pass suspended=, too"):
         run_of(Model(), ASKED, decisions={"a": True})
     assert ran == ["z"]
