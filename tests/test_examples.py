@@ -26,7 +26,13 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
-PAGES = [README, *(REPOSITORY / "docs" / name for name in ("tools.md", "dispatch.md", "history.md", "modes.md"))]
+PAGES = [
+    README,
+    *(
+        REPOSITORY / "docs" / name
+        for name in ("tools.md", "dispatch.md", "approval.md", "once.md", "history.md", "modes.md")
+    ),
+]
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
 PATIENCE_S = 60  # a program takes a second or two; one that hangs must not take the whole run with it
 
