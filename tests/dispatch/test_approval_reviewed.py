@@ -67,27 +67,33 @@ async def resumed(suspended: Suspended, **options: Any) -> Pipeline:
 # -- who decides, and from where --
 
 
-async def test_an_approver_that_breaks_while_it_is_given_up_does_not_break_the_pipeline() -> None:
-    asked = anyio.Event()
+class BreaksWhenGivenUp:
+    """An approver whose own task makes an error of its cancellation."""
 
-    async def approve(request: ApprovalRequested) -> bool:
-        async def ask_somebody() -> None:
-            try:
-                asked.set()
-                await anyio.sleep_forever()
-            finally:
-                raise ValueError("the connection is gone")
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
 
+    async def __call__(self, request: ApprovalRequested) -> bool:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask_somebody)
+            tasks.start_soon(self._ask)
             await anyio.sleep_forever()
-        return False
+        return True
 
+    async def _ask(self) -> None:
+        try:
+            self.asked.set()
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("the connection is gone")
+
+
+async def test_an_approver_that_breaks_while_it_is_given_up_does_not_break_the_pipeline() -> None:
+    approve = BreaksWhenGivenUp()
     with anyio.fail_after(5):
         async with block([PAY_A], approve=approve) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
-                    await asked.wait()
+                    await approve.asked.wait()
                     assert events.approve(event)
     assert (ran, outcomes(events)) == (["pay x 1"], {"a": "ok"})
 
@@ -221,27 +227,13 @@ async def test_what_is_suspended_can_be_decided_within_the_block_as_it_is() -> N
 
 
 async def test_leaving_while_an_approver_breaks_leaves_no_error_and_runs_nothing() -> None:
-    asked = anyio.Event()
-
-    async def approve(request: ApprovalRequested) -> bool:
-        async def ask_somebody() -> None:
-            try:
-                asked.set()
-                await anyio.sleep_forever()
-            finally:
-                raise ValueError("the connection is gone")
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask_somebody)
-            await anyio.sleep_forever()
-        return True
-
+    approve = BreaksWhenGivenUp()
     with anyio.fail_after(5):
         async with block([PAY_A], approve=approve) as events:
             async for event in events:
                 if isinstance(event, ApprovalRequested):
                     break
-            await asked.wait()
+            await approve.asked.wait()
     assert (ran, outcomes(events)) == ([], {"a": "skipped"})
     assert events.suspended is not None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -42,7 +42,6 @@ from streamtools.dispatch.executors import (
     InProcessExecutor,
     Invocation,
     MemoryStore,
-    SqliteStore,
     call_fingerprint,
 )
 from streamtools.dispatch.results import encode_result
@@ -52,22 +51,6 @@ from streamtools.errors import ToolFailed, ToolNotStarted, ToolOutcomeUnknown, T
 pytestmark = pytest.mark.anyio
 
 Make = Callable[..., Any]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
-    """Makes stores; every SQLite store of a test is of one file."""
-    made: list[SqliteStore] = []
-
-    def make(**options: Any) -> Any:
-        if request.param == "memory":
-            return MemoryStore(**options)
-        made.append(SqliteStore(tmp_path / "calls.sqlite3", **options))
-        return made[-1]
-
-    yield make
-    for store in made:
-        store.close()
 
 
 @pytest.fixture

@@ -16,26 +16,13 @@ import placed_tools
 import pytest
 from once_turns import WAIT_S, run, said
 from placed_tools import marks
+from processes import wait_until_gone
 from streams import chat, stream
 
 from streamtools import Observation, Suspended, ToolProgress, Trajectory, pipeline, resume
 from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
 
 pytestmark = pytest.mark.anyio
-
-
-def is_gone(pid: int) -> bool:
-    """Whether there is no such process, or only what is left of it until its parent asks."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):  # it may end between the opening and the reading
-        return True
-
-
-async def wait_until_gone(pid: int) -> None:
-    with anyio.fail_after(WAIT_S):
-        while not is_gone(pid):  # noqa: ASYNC110 - nobody tells of another's child
-            await anyio.sleep(0.01)
 
 
 async def test_killing_the_worker_in_the_middle_is_unknown_and_one_effect(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import anyio
 import executor_tools
 import pytest
 from executor_tools import order, worker_id
+from processes import is_gone, wait_until_gone
 
 from streamtools import ToolContext, tool
 from streamtools.content import Media, Text, ToolResult
@@ -188,20 +189,6 @@ def call(name: str, key: str = "key", /, **arguments: Any) -> Invocation:
 
 def nobody(value: Any) -> None:
     raise AssertionError("nothing is reported here")
-
-
-def is_gone(pid: int) -> bool:
-    """Whether there is no such process, or only what is left of it until its parent asks."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):  # it may end between the opening and the reading
-        return True
-
-
-async def wait_until_gone(pid: int) -> None:
-    with anyio.fail_after(20):
-        while not is_gone(pid):  # noqa: ASYNC110 - nobody tells of another's child
-            await anyio.sleep(0.01)
 
 
 async def test_workers_are_used_again_and_bounded_and_gone_at_the_end() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,20 +39,9 @@ pytestmark = pytest.mark.anyio
 Make = Callable[..., Any]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
-    """Makes stores; every SQLite store of a test is of one file."""
-    made: list[SqliteStore] = []
-
-    def make(**options: Any) -> Any:
-        if request.param == "memory":
-            return MemoryStore(**options)
-        made.append(SqliteStore(tmp_path / "calls.sqlite3", **options))
-        return made[-1]
-
-    yield make
-    for store in made:
-        store.close()
+@pytest.fixture
+def make(make_store: Make) -> Make:
+    return make_store
 
 
 async def test_a_free_key_is_claimed_once(make: Make) -> None:
