@@ -22,4 +22,9 @@ def one_line(text: str, max_chars: int | None = None) -> str:
         text = text[:max_chars] + "…"
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    half = "\ud800" <= character <= "\udfff"  # of a surrogate pair: no character at all
+    return "\N{REPLACEMENT CHARACTER}" if half else character.encode("unicode_escape").decode()

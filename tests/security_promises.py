@@ -77,7 +77,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
     "T9": (
         "names of things inside Python, paths into arguments",
         (
-            "tests/security/test_names.py::test_a_key_that_is_called_like_something_inside_is_only_a_key",
+            "tests/security/test_hostile_names.py::test_a_key_that_is_called_like_something_inside_is_only_a_key",
             "tests/wires/test_gemini_pieces.py::test_a_path_is_names_and_indexes_and_nothing_else",
             "tests/wires/test_gemini_pieces.py::test_limits_hold_before_anything_is_kept",
         ),
@@ -94,8 +94,8 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
     "T11": (
         "a tool that nobody registered",
         (
-            "tests/security/test_names.py::test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered",
-            "tests/security/test_names.py::test_the_list_of_names_that_a_model_is_told_is_bounded",
+            "tests/security/test_hostile_names.py::test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered",
+            "tests/security/test_hostile_names.py::test_the_list_of_names_that_a_model_is_told_is_bounded",
             "tests/history/test_history.py::test_a_name_that_the_model_made_up_is_made_valid",
         ),
     ),
@@ -112,7 +112,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
     "T13": (
         "names that look like others",
         (
-            "tests/security/test_names.py::test_a_name_beyond_ascii_cannot_be_registered",
+            "tests/security/test_hostile_names.py::test_a_name_beyond_ascii_cannot_be_registered",
             "tests/tools/test_tool_definition.py::test_names_that_providers_refuse_are_refused",
             "tests/mcp/test_mcp_names.py::test_a_name_that_could_deceive_is_refused_alone",
         ),
@@ -210,7 +210,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
     "T23": (
         "a model that sets what only the program sets",
         (
-            "tests/security/test_names.py::test_what_only_the_program_sets_cannot_be_set_by_a_model",
+            "tests/security/test_hostile_names.py::test_what_only_the_program_sets_cannot_be_set_by_a_model",
             "tests/tools/test_tool_definition.py::test_a_context_is_in_no_schema_and_cannot_be_sent",
             "tests/tools/test_foreign_schemas.py::test_an_open_schema_lets_nothing_set_what_is_injected_or_bound",
         ),
@@ -258,7 +258,7 @@ IN_SHORT: dict[str, tuple[str, ...]] = {
         "tests/security/test_wire_text.py::test_without_a_logger_of_yours_nothing_is_logged_or_printed",
     ),
     "Only registered tools run, only with complete arguments that fit their schema.": (
-        "tests/security/test_names.py::test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered",
+        "tests/security/test_hostile_names.py::test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered",
         "tests/pipeline/test_any_bytes_through_the_pipeline.py"
         "::test_any_bytes_end_in_a_turn_or_a_typed_error_and_run_nothing_that_is_not_whole",
     ),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from pathlib import Path
 
-import conftest
 import pytest
 from named_tests import missing
 from reliability_checklist import NEEDS, OTHERWISE, PROMISES
@@ -47,7 +45,8 @@ def test_what_is_decided_otherwise_is_a_clause_and_has_its_reason() -> None:
 
 
 def test_async_tests_run_on_asyncio_and_on_trio() -> None:
-    functions = [node for node in ast.parse(inspect.getsource(conftest)).body if isinstance(node, ast.FunctionDef)]
+    source = Path(__file__).with_name("conftest.py").read_text(encoding="utf-8")
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     (fixture,) = [function for function in functions if function.name == "anyio_backend"]
     (decorator,) = fixture.decorator_list
     assert isinstance(decorator, ast.Call)

@@ -13,7 +13,11 @@ from streamtools.errors import SuspendedError
 KEY = b"0123456789abcdef"
 OTHER = b"fedcba9876543210"
 STATE = Suspended(
-    calls=(SuspendedCall(call_id="c", tool_name="pay", arguments_text='{"amount": 1}', fingerprint="f", key="k"),),
+    calls=(
+        SuspendedCall(
+            call_id="c", tool_name="pay", arguments_text='{"amount": 1}', fingerprint="f", idempotency_key="k"
+        ),
+    ),
     run_id="run",
     step=1,
     seq=7,

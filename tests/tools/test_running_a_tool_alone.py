@@ -99,7 +99,7 @@ async def through_the_pipeline(made: Tool, text: str, limits: Limits) -> Observa
 def record(seen: Observation) -> dict[str, Any]:
     """What two observations of the same call have in common."""
     fields = {field.name: getattr(seen, field.name) for field in dataclasses.fields(seen)}
-    for name in ("seq", "time", "causes", "duration"):
+    for name in ("seq", "time", "causes", "duration", "idempotency_key"):  # each run has its own
         del fields[name]
     error = fields.pop("error")
     fields["value"] = repr(fields["value"]).partition(" at 0x")[0]
