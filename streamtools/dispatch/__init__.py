@@ -5,7 +5,8 @@ dispatcher.Dispatcher   the same for one pipeline or several, with the tasks tha
 calls.Calls             the calls of one turn: what is held, asked about, skipped, released, observed
 tasks.CallTasks         their places in the order, and the tasks that they run in
 running.Runner          one call: attempts, times, threads, executors, results
-approval, suspended     who may run them, and what waits for a word over a restart
+approvals.Approvals     who is asked before they run, and what follows from the answer
+suspended.Suspended     what waits for a word over a restart
 """
 
 from __future__ import annotations

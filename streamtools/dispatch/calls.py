@@ -12,16 +12,10 @@ so that none of its siblings starts instead.
 
 from __future__ import annotations
 
-from functools import partial
-
 import anyio
-from anyio import CancelScope
-from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
 from ..errors import CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
 from ..events import (
-    ApprovalRequested,
-    ApprovalResolved,
     Event,
     Observation,
     StreamEnd,
@@ -35,8 +29,8 @@ from ..limits import Limits
 from ..tools import Tool, Toolset
 from ..tools.context import call_key
 from ..turn import ToolCall
-from . import approval
-from .approval import Approver, Decision
+from .approval import Decision, is_gated
+from .approvals import Approvals
 from .content import error_content
 from .dispatcher import Dispatcher
 from .endings import ended_well, left_over, skipped, undecided
@@ -86,13 +80,20 @@ class Calls:
         self._host = host
         runner, grace_s = Runner(host, tools, limits, dispatcher, options), limits.cancel_grace if watched else None
         self._tasks = CallTasks(dispatcher, runner, start, self._observe, grace_s, host.emit)
-        self._start = start
+        self._approvals = Approvals(
+            options.approver,
+            host.emit,
+            self._tasks,
+            start,
+            go=self._go,
+            observe=self._observe,
+            stopped=lambda: self._stopped is not None,
+        )
         self._records: dict[str, Record] = {}
         self._response_id: str | None = None
         self._end: StreamEnd | None = None
         self._stopped: str | None = None  # why nothing more starts
         self._told: anyio.Event | None = None
-        self._loop: EventLoopToken | None = None  # in which somebody was asked
 
     def on_event(self, event: Event) -> None:
         """Take an event that has been emitted."""
@@ -245,50 +246,10 @@ class Calls:
             raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
         if fingerprint is not None and fingerprint != record.fingerprint:
             raise LocalProtocolError("the call has other arguments than those that were decided about")
-        approval.check_loop(self._loop)
-        if not record.waits_for_approval or self._stopped is not None:
-            return False
-        self._resolve(record, decision)
-        self._tell()
-        return True
-
-    def _request(self, record: Record) -> None:
-        record.approval, event = "asked", approval.request(record)
-        self._loop = self._loop or current_token()
-        self._host.emit(event)
-        if self._options.approver is not None and record.waits_for_approval:  # else an observer has decided
-            self._tasks.opened()
-            record.scope = CancelScope()
-            self._start(partial(self._ask, record, record.scope, event, self._options.approver))
-
-    async def _ask(self, record: Record, scope: CancelScope, event: ApprovalRequested, approver: Approver) -> None:
-        """The task of one question; its scope is no longer the record's when somebody else has decided."""
-        decision = None
-        try:
-            with scope:
-                await checkpoint()
-                decision = await approval.ask(approver, event)
-        except Exception as error:  # what the approver's own task group made of its cancellation
-            decision = approval.failed(error)
-        finally:
-            if record.scope is scope:
-                record.scope = None
-            if decision is not None and record.waits_for_approval and self._stopped is None:
-                self._resolve(record, decision)
-            self._tasks.closed()
-
-    def _resolve(self, record: Record, decision: Decision) -> None:
-        assert record.tool is not None, "only a ready call is asked about"
-        record.approval = "approved" if decision.approved else "denied"
-        scope, record.scope = record.scope, None
-        if scope is not None:
-            scope.cancel()  # of an approver that goes on thinking
-        name = record.tool.name
-        self._host.emit(ApprovalResolved(record.call.call_id, name, decision.approved, decision.reason))
-        if decision.approved:
-            self._go(record)
-        else:
-            self._observe(record, approval.denied(decision))
+        decided = self._approvals.decide(record, decision)
+        if decided:
+            self._tell()
+        return decided
 
     # -- by hand --
 
@@ -347,7 +308,7 @@ class Calls:
             self._observe(record, refused)
             return False
         try:
-            gated = resumed or approval.is_gated(record)
+            gated = resumed or is_gated(record)
         except ToolFailed as error:
             self._observe(record, Ended("failed", error))
             return False
@@ -360,7 +321,7 @@ class Calls:
         assert record.tool is not None, "only a ready call may run"
         record.held = False
         if record.approval == "needed":
-            self._request(record)
+            self._approvals.request(record)
         elif record.job is not None or self._tasks.place(record):
             held = record.approval == "none" and self._held_by_effect(record.tool)
             self._tasks.release(record, (self._end.seq,) if held and self._end is not None else ())
