@@ -7,7 +7,8 @@ looks at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 from .document import Place
@@ -24,11 +25,19 @@ Own: TypeAlias = Callable[[Making], Iterator[Collect]]
 """What a schema looks at by its own keywords."""
 
 
-def _make_properties(making: Making) -> Check | None:
-    check = making.one("unevaluatedProperties")
+def _make(keyword: str, own: Own, parts: Callable[[Any], Iterable[tuple[Any, Any]]], making: Making) -> Check | None:
+    """The check of a keyword.
+
+    Args:
+        keyword: its name.
+        own: what a schema looks at by itself.
+        parts: the parts of a value, with their names or places.
+        making: the schema.
+    """
+    check = making.one(keyword)
     if check is None or check is accept:
         return None
-    collect = _collector(making.place, making.compiler, _own_properties, "unevaluatedProperties")
+    collect = _collector(making.place, making.compiler, own, keyword)
 
     def unevaluated(value: Any, at: At, run: Run) -> bool:
         seen: set[Any] = set()
@@ -36,30 +45,8 @@ def _make_properties(making: Making) -> Check | None:
             return True
         run.spend_on(len(value))
         ok = True
-        for name, item in value.items():
-            if name not in seen and not check(item, (at, name), run):
-                if run.problems is None:
-                    return False
-                ok = False
-        return ok
-
-    return unevaluated
-
-
-def _make_items(making: Making) -> Check | None:
-    check = making.one("unevaluatedItems")
-    if check is None or check is accept:
-        return None
-    collect = _collector(making.place, making.compiler, _own_items, "unevaluatedItems")
-
-    def unevaluated(value: Any, at: At, run: Run) -> bool:
-        seen: set[Any] = set()
-        if not value or collect(value, at, run, seen):
-            return True
-        run.spend_on(len(value))
-        ok = True
-        for index, item in enumerate(value):
-            if index not in seen and not check(item, (at, index), run):
+        for part, item in parts(value):
+            if part not in seen and not check(item, (at, part), run):
                 if run.problems is None:
                     return False
                 ok = False
@@ -225,7 +212,7 @@ def _referred(making: Making, keyword: str, target: Place, again: Callable[[Plac
 
 
 LAST = (
-    Maker(("unevaluatedItems",), ARRAY, _make_items),
-    Maker(("unevaluatedProperties",), OBJECT, _make_properties),
+    Maker(("unevaluatedItems",), ARRAY, partial(_make, "unevaluatedItems", _own_items, enumerate)),
+    Maker(("unevaluatedProperties",), OBJECT, partial(_make, "unevaluatedProperties", _own_properties, dict.items)),
 )
 """Checks that come after all others of their schema."""
