@@ -42,7 +42,8 @@ from .events import (
     Unknown,
     Warning,
 )
-from .outbox import Outbox, call_soon
+from .into_loop import call_soon
+from .outbox import Outbox
 
 __all__ = ["Branch", "BranchQueue", "WhenFull"]
 

@@ -19,7 +19,7 @@ from .branch import Branch, WhenFull
 from .dispatch.suspended import Asked, Suspended
 from .errors import LocalProtocolError
 from .events import Event, Observation, StepEnd, ToolCallReady
-from .outbox import call_soon
+from .into_loop import call_soon
 from .turn import ToolCall, Turn
 
 if TYPE_CHECKING:

@@ -10,18 +10,17 @@ Further consumers have branches, queues of their own, which the step fills. The 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
-from anyio.lowlevel import EventLoopToken, checkpoint
+from anyio.lowlevel import checkpoint
 
 from .events import Event
 
 if TYPE_CHECKING:
     from .branch import BranchQueue
 
-__all__ = ["Outbox", "call_soon"]
+__all__ = ["Outbox"]
 
 
 class Outbox:
@@ -118,13 +117,3 @@ class Outbox:
                 self.awaited = anyio.Event()
             await self.awaited.wait()
         return True
-
-
-def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
-    """Call back in an event loop, from any thread: garbage is collected wherever it pleases. Not if it has ended."""
-    loop: Any = token.native_token
-    schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
-    try:
-        schedule(callback)
-    except RuntimeError:  # it has ended, and with it whoever would have been told
-        return

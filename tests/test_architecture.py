@@ -25,7 +25,7 @@ LAYERS = (
     ("body",),
     ("exports", "history", "decode"),
     ("interop", "modes"),
-    ("cancellation", "dispatch", "telemetry"),
+    ("cancellation", "into_loop", "dispatch", "telemetry"),
     ("mcp",),
     (
         "sources",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import anyio
-from anyio import from_thread
 from anyio.lowlevel import current_token
 
 from ..events import ToolProgress, Warning
+from ..into_loop import call_soon, from_any_thread
 from ..tools import Tool, ToolContext
 from .host import Host
 from .record import Record
@@ -39,19 +38,9 @@ def reports_of(record: Record, tool: Tool[..., Any], host: Host, most_waiting: i
 
 def context_of(record: Record, tool: Tool[..., Any], host: Host, most_waiting: int) -> ToolContext:
     """The context of the running attempt; its reports may come from any thread."""
-    loop_thread, token, attempt = threading.get_ident(), current_token(), record.attempts
+    attempt = record.attempts
+    is_over = partial(_is_over, record, attempt)
     report = reports_of(record, tool, host, most_waiting)
-
-    def from_anywhere(value: Any) -> None:
-        """From a thread of the loop, of a sync tool, or one that the tool itself has started."""
-        if threading.get_ident() == loop_thread:
-            report(value)
-        elif not _is_over(record, attempt):
-            try:
-                from_thread.run_sync(report, value, token=token)
-            except anyio.RunFinishedError:
-                return  # the loop is over, and with it whoever wanted to know
-
     return ToolContext(
         call_id=record.call.call_id,
         tool_name=tool.name,
@@ -59,8 +48,8 @@ def context_of(record: Record, tool: Tool[..., Any], host: Host, most_waiting: i
         step=host.number,
         attempt=attempt,
         key=record.key,
-        report=from_anywhere,
-        is_cancelled=lambda: _is_over(record, attempt),
+        report=from_any_thread(report, is_over),
+        is_cancelled=is_over,
     )
 
 
@@ -69,19 +58,11 @@ def _is_over(record: Record, attempt: int) -> bool:
     return record.observed or record.attempts != attempt
 
 
-def late_warning(record: Record, tool: Tool[..., Any], host: Host) -> Callable[[], None]:
-    """What a thread that was given up calls at its end. It waits for nobody: the loop may be about to end."""
-    loop: Any = current_token().native_token
-    call_soon = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
+def late_warning(record: Record, host: Host) -> Callable[[], None]:
+    """What a thread that was given up calls at its end."""
 
     def tell() -> None:
         if not host.ended:
             host.emit(Warning("late_result", f"{record.label}: ended after it was given up"))
 
-    def late() -> None:
-        try:
-            call_soon(tell)
-        except RuntimeError:  # the loop has ended, and with it whoever wanted to know
-            return
-
-    return late
+    return partial(call_soon, current_token(), tell)

@@ -42,7 +42,7 @@ from .record import Ended, Record
 from .reports import context_of, late_warning, reports_of
 from .results import AsRead, encode_error
 from .store import IdempotencyStore
-from .threads import ThreadCall, abandoned_threads
+from .threads import ThreadCall, check_abandoned
 
 __all__ = ["Runner", "failure"]
 
@@ -160,10 +160,11 @@ class Runner:
             await anyio.sleep(min(doubled, _LONGEST_DELAY_S))
 
     async def _attempt_in_thread(self, record: Record, tool: Tool) -> Ended:
-        if abandoned_threads() < self._limits.max_abandoned_threads:
-            return await self._attempt(record, tool, None)
-        text = f"not run: {abandoned_threads()} threads are still busy with sync tools that were given up"
-        return Ended("failed", ToolNotStarted(f"{text} (max_abandoned_threads)"))
+        try:
+            check_abandoned(self._limits.max_abandoned_threads)
+        except ToolNotStarted as error:
+            return Ended("failed", error)
+        return await self._attempt(record, tool, None)
 
     async def _attempt(self, record: Record, tool: Tool, executor: Executor | None) -> Ended:
         record.attempts += 1
@@ -218,7 +219,7 @@ class Runner:
         if tool.is_async:
             value = tool.fn(*args, **kwargs)
         else:
-            record.thread = ThreadCall(late_warning(record, tool, self._host))
+            record.thread = ThreadCall(late_warning(record, self._host))
             value = await record.thread.run(partial(tool.fn, *args, **kwargs))
         if inspect.isasyncgen(value):
             return await last_word(tool.name, value, self._context(record, tool).progress)

@@ -13,7 +13,9 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 
-__all__ = ["ThreadCall", "abandoned_threads"]
+from ..errors import ToolNotStarted
+
+__all__ = ["ThreadCall", "abandoned_threads", "check_abandoned"]
 
 _lock = threading.Lock()
 _abandoned = 0
@@ -22,6 +24,17 @@ _abandoned = 0
 def abandoned_threads() -> int:
     """Threads of this process that still run a sync tool which was given up."""
     return _abandoned
+
+
+def check_abandoned(most: int) -> None:
+    """Refuse another sync tool while too many threads are given up.
+
+    Raises:
+        ToolNotStarted: there are `most` of them, or more.
+    """
+    if _abandoned >= most:
+        text = f"not run: {_abandoned} threads are still busy with sync tools that were given up"
+        raise ToolNotStarted(f"{text} (max_abandoned_threads)")
 
 
 class ThreadCall:

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from anyio import CapacityLimiter, RunFinishedError, from_thread
-from anyio.lowlevel import checkpoint_if_cancelled, current_token
+from anyio import CapacityLimiter
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from ...errors import ToolDefinitionError, ToolNotStarted
+from ...into_loop import from_any_thread
 from ...telemetry.carried import carried
-from ...tools import AnyTool, Tool, Toolset
+from ...tools import AnyTool, Tool, ToolContext, Toolset
 from ..executor import Emit, Invocation, context_of
 from ..store import checked_bound
-from ..threads import ThreadCall, abandoned_threads
+from ..threads import ThreadCall, check_abandoned
 from .runs import Run, Runs, awaitable, bind, guarded
 
 __all__ = ["InProcessExecutor", "ThreadExecutor"]
 
 
-class InProcessExecutor:
-    """Runs async tools in the task that asks.
+class _Local(ABC):
+    """What executors in this process share: their tools, and the calls that they have open."""
 
-    Args:
-        tools: what may be called.
-
-    Raises:
-        ToolDefinitionError: one of them is no tool, or is sync.
-    """
-
-    def __init__(self, tools: Iterable[AnyTool]) -> None:
-        self._tools = _tools_of(tools, is_async=True)
+    def __init__(self, tools: Toolset) -> None:
+        self._tools = tools
         self._runs = Runs()
 
     @property
@@ -49,25 +43,46 @@ class InProcessExecutor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        """Cancel what runs."""
+        """Cancel what runs, or give it up."""
         await self._runs.close()
 
     async def run(self, call: Invocation, emit: Emit, /) -> Any:
         """See `Executor`."""
-        return await self._runs.run(call, partial(self._body, call, emit))
+        return await self._runs.run(call, partial(self._bound, call, emit))
 
-    async def _body(self, call: Invocation, emit: Emit, run: Run) -> Any:
+    async def _bound(self, call: Invocation, emit: Emit, run: Run) -> Any:
         tool = tool_of(self._tools, call)
         bound = bind(tool, call)
         ctx = context_of(call, reporter(run, emit), lambda: run.over)
         args, kwargs = tool.complete(bound, ctx)
+        return await self._body(call, run, ctx, partial(tool.fn, *args, **kwargs))
+
+    @abstractmethod
+    async def _body(self, call: Invocation, run: Run, ctx: ToolContext, function: Callable[[], Any]) -> Any:
+        """Call the tool's function, say that it has started, and return its value."""
+
+
+class InProcessExecutor(_Local):
+    """Runs async tools in the task that asks.
+
+    Args:
+        tools: what may be called.
+
+    Raises:
+        ToolDefinitionError: one of them is no tool, or is sync.
+    """
+
+    def __init__(self, tools: Iterable[AnyTool]) -> None:
+        super().__init__(_tools_of(tools, is_async=True))
+
+    async def _body(self, call: Invocation, run: Run, ctx: ToolContext, function: Callable[[], Any]) -> Any:
         await checkpoint_if_cancelled()
         with carried(call.carrier):
             run.started = True
-            return await guarded(tool.name, awaitable(tool, tool.fn(*args, **kwargs), ctx))
+            return await guarded(call.tool, awaitable(call.tool, function(), ctx))
 
 
-class ThreadExecutor:
+class ThreadExecutor(_Local):
     """Runs sync tools in threads.
 
     Python cannot stop a thread. A call that is cancelled, or whose deadline has come, is given up: its tool sees
@@ -83,45 +98,24 @@ class ThreadExecutor:
     """
 
     def __init__(self, tools: Iterable[AnyTool], *, max_threads: int = 8, max_abandoned_threads: int = 8) -> None:
-        self._tools = _tools_of(tools, is_async=False)
+        super().__init__(_tools_of(tools, is_async=False))
         self._max_threads = checked_bound("max_threads", max_threads)
         self._max_abandoned = checked_bound("max_abandoned_threads", max_abandoned_threads)
-        self._runs = Runs()
-
-    @property
-    def tool_names(self) -> frozenset[str]:
-        """What it may be asked to run."""
-        return self._tools.names
 
     async def __aenter__(self) -> Self:
         """Take calls from now on."""
-        self._runs.open()
+        await super().__aenter__()
         self._limiter = CapacityLimiter(self._max_threads)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        """Give up what runs."""
-        await self._runs.close()
-
-    async def run(self, call: Invocation, emit: Emit, /) -> Any:
-        """See `Executor`."""
-        return await self._runs.run(call, partial(self._body, call, emit))
-
-    async def _body(self, call: Invocation, emit: Emit, run: Run) -> Any:
-        tool = tool_of(self._tools, call)
-        bound = bind(tool, call)
-        args, kwargs = tool.complete(bound, context_of(call, reporter(run, emit), lambda: run.over))
+    async def _body(self, call: Invocation, run: Run, ctx: ToolContext, function: Callable[[], Any]) -> Any:
         async with self._limiter:
-            if abandoned_threads() >= self._max_abandoned:
-                text = f"not run: {abandoned_threads()} threads are still busy with sync tools that were given up"
-                raise ToolNotStarted(f"{text} (max_abandoned_threads)")
+            check_abandoned(self._max_abandoned)
             thread = ThreadCall(late=lambda: None)  # its end is nobody's business: the call has its error
             with carried(call.carrier):
                 run.started = True
                 try:
-                    return await guarded(tool.name, thread.run(partial(tool.fn, *args, **kwargs)))
+                    return await guarded(call.tool, thread.run(function))
                 finally:
                     thread.give_up()
 
@@ -137,24 +131,14 @@ def tool_of(tools: Toolset, call: Invocation) -> Tool[..., Any]:
     return tool
 
 
-def reporter(run: Run, emit: Emit) -> Any:
+def reporter(run: Run, emit: Emit) -> Callable[[Any], None]:
     """What passes a tool's reports to the loop, from any thread, as long as somebody waits for the call."""
-    loop_thread, token = threading.get_ident(), current_token()
 
-    def in_loop(value: Any) -> None:
+    def report(value: Any) -> None:
         if not run.over:
             emit(value)
 
-    def report(value: Any) -> None:
-        if threading.get_ident() == loop_thread:
-            in_loop(value)
-        elif not run.over:
-            try:
-                from_thread.run_sync(in_loop, value, token=token)
-            except RunFinishedError:
-                return  # the loop is over, and with it whoever wanted to know
-
-    return report
+    return from_any_thread(report, lambda: run.over)
 
 
 def _tools_of(given: Iterable[AnyTool], *, is_async: bool) -> Toolset:

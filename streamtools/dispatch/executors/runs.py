@@ -119,9 +119,9 @@ def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
         raise ToolNotStarted(f"not run: {error}") from error
 
 
-def awaitable(tool: Tool[..., Any], value: Any, ctx: ToolContext) -> Awaitable[Any]:
+def awaitable(tool: str, value: Any, ctx: ToolContext) -> Awaitable[Any]:
     """What an async tool's function gave when it was called, as one thing to await."""
-    return last_word(tool.name, value, ctx.progress) if isasyncgen(value) else value
+    return last_word(tool, value, ctx.progress) if isasyncgen(value) else value
 
 
 async def guarded(tool: str, body: Awaitable[Any]) -> Any:

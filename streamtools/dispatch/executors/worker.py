@@ -161,7 +161,7 @@ def _value(tool: Tool[..., Any], value: Any, ctx: ToolContext, backend: str) -> 
     """What the function returned, or what that comes to."""
     if not (isawaitable(value) or isasyncgen(value)):
         return value
-    return anyio.run(_awaited, awaitable(tool, value, ctx), backend=backend)
+    return anyio.run(_awaited, awaitable(tool.name, value, ctx), backend=backend)
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:

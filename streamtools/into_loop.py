@@ -1,0 +1,44 @@
+"""From any thread into the event loop. Where that has ended nothing happens: whoever wanted to know is gone, too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from anyio import RunFinishedError, from_thread
+from anyio.lowlevel import EventLoopToken, current_token
+
+__all__ = ["call_soon", "from_any_thread"]
+
+
+def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
+    """Call back in an event loop, and wait for nothing: garbage is collected wherever it pleases, and a loop may be
+    about to end."""
+    loop: Any = token.native_token
+    schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
+    try:
+        schedule(callback)
+    except RuntimeError:  # it has ended
+        return
+
+
+def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) -> Callable[[Any], None]:
+    """A function that passes a value to `take` in this event loop, from this thread or any other, and waits for that.
+
+    Args:
+        take: is called in the loop; it has to look by itself whether it is too late.
+        is_over: nobody wants a value any more, so that other threads need not ask the loop.
+    """
+    loop_thread, token = threading.get_ident(), current_token()
+
+    def give(value: Any) -> None:
+        if threading.get_ident() == loop_thread:
+            take(value)
+        elif not is_over():
+            try:
+                from_thread.run_sync(take, value, token=token)
+            except RunFinishedError:
+                return
+
+    return give
