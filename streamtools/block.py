@@ -10,7 +10,7 @@ its end.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from dataclasses import replace
@@ -20,20 +20,28 @@ from typing import Any, Literal
 import anyio
 from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
+from anyio.lowlevel import current_token
 
+from .at_exit import settle_at_exit
 from .branch import Branch, WhenFull
+from .cancellation import is_cancelled, is_told
+from .deadlines import Deadlines
 from .dispatch import Calls, Dispatcher, DispatchOptions
 from .dispatch.approval import Decision
+from .dispatch.call import Mention
 from .dispatch.suspended import Asked, Suspended, SuspendedCall
-from .errors import LocalProtocolError, TruncatedStream
+from .errors import LocalProtocolError
 from .events import ApprovalRequested, Event, Observation, StreamEnd, ToolCallReady, Warning
-from .idle import IdleWatch
+from .into_loop import is_running, ring
+from .joining import is_looked_at, join
 from .limits import Limits
 from .opened import Hosted, OpenPipeline, open_in
 from .outbox import Outbox
 from .pump import Decoder, Pump, Transform, unwrapped
+from .settling import Settling
 from .sources import Source
 from .step import Step
+from .timers import Timer, Timers
 from .tools import Toolset
 from .trajectory import Trajectory
 from .turn import ToolCall, Turn
@@ -56,20 +64,23 @@ class Pipeline:
         tools: Toolset,
         transforms: tuple[Transform, ...],
         options: DispatchOptions,
-        dispatcher: Dispatcher,
+        dispatcher: Dispatcher | None,
         limits: Limits,
         trajectory: Trajectory,
         drain: bool,
         suspended: Suspended | None = None,
+        requested_at: float | None = None,
     ) -> None:
         self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
         self._step = Step(trajectory, self._outbox)
         self._trajectory = trajectory
         self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits)
-        self._calls = Calls(dispatcher, tools, limits, options, self._step, self._start_call)
+        self._calls = Calls(dispatcher, tools, limits, options, self._step, self._start_call, self._at)
         self._resumed = suspended
-        self._watch: IdleWatch | None = None
+        self._ending = Settling(self._step, decoder, self._pump, self._calls)
+        self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)
+        self._timers: Timers | None = None
         self._drain = drain  # let calls that run finish when the stream fails
         self._state: Literal["new", "opening", "open", "left"] = "new"
         self._group: TaskGroup | None = None
@@ -77,8 +88,8 @@ class Pipeline:
         self._pump_done = False
         self._pump_awaited: anyio.Event | None = None  # made when somebody waits: a thousand streams have one each
         self._context = copy_context()  # the caller's, for tools; a source may change its own
+        self._loop: Any = None
         self._error: BaseException | None = None  # to be raised at `async for`, once
-        self._end: StreamEnd | None = None  # the one that was emitted
 
     # -- for the consumer ----------------------------------------------------------------------------------------
 
@@ -173,6 +184,24 @@ class Pipeline:
         """
         return self._decide(call, Decision(False, reason), fingerprint)
 
+    def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
+        """Stop one call, wherever it is, as a person's stop button does; the others go on. False if that changes
+        nothing: it is over, or was told to stop before. One that has not begun is ``cancelled`` at once, and never
+        runs. An async tool that runs is cancelled where it awaits; a thread is given up.
+
+        Args:
+            call: an event that tells of it, or its `call_id`.
+            reason: why, for the model to read, if it has not begun.
+
+        Raises:
+            LocalProtocolError: there is no such call in this step.
+        """
+        if self._state != "left":
+            self._check_open()
+        changed = self._calls.cancel_one(call if isinstance(call, str) else call.call_id, reason)
+        self._outbox.resting &= not changed
+        return changed
+
     def _decide(self, call: Asked, decision: Decision, fingerprint: str | None) -> bool:
         if self._state == "opening":
             raise LocalProtocolError("the pipeline has not begun; decide after its ApprovalRequested")
@@ -221,7 +250,7 @@ class Pipeline:
             self._pump_awaited = self._pump_awaited or anyio.Event()
             await self._pump_awaited.wait()
         await self._calls.wait_idle()
-        self._settle(self._outcome() if self._outbox.resting else "abandoned")
+        self._ending.settle(self._ending.outcome if self._outbox.resting else "abandoned")
 
     def open(self, task_group: TaskGroup) -> OpenPipeline:
         """Start in a task group of yours, where no block can be written: in a generator of a web framework's.
@@ -252,41 +281,72 @@ class Pipeline:
         self._check_new()
         self._state = "open"
         self._pump_scope, self._context = CancelScope(), copy_context()
-        self._step.listen([StreamEnd], self._stream_ended)
+        self._loop = current_token().native_token
+        self._step.listen([StreamEnd], self._ending.stream_ended)
         self._step.listen(Calls.listens_to, self._calls.on_event)
         self._step.begin(resumed=self._resumed is not None)
         self._group = create_task_group()
         await self._group.__aenter__()
-        self._group.start_soon(self._run)
-        if self._pump.idle_timeout_s < math.inf:
-            self._watch = IdleWatch.current()
-            self._watch.add(self, self._group, self._pump)
+        try:
+            settle_at_exit(self)
+            self._group.start_soon(self._run)
+            self._timers = Timers.current()
+            self._timers.join(self, self._group)
+            self._deadlines.set(self._timers, self._trajectory.began_at)
+        except BaseException:  # an interrupt: nobody else leaves a block that was not entered
+            await self.__aexit__(*sys.exc_info())
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._group is not None, "set when the block was entered"
+        group = self._group
+        assert group is not None, "set when the block was entered"
         self._state = "left"
-        broken = self._group.cancel_scope.cancel_called  # a task died of what nobody had foreseen
-        self._calls.stop()
-        if self._watch is not None:
-            self._watch.remove(self._pump)
-            self._watch.leave(self)
-        self._group.cancel_scope.cancel()  # before the outbox is closed: what waits for room must not go on
-        self._outbox.discard()
+        if kind is GeneratorExit and not is_running(
+            self._loop
+        ):  # it was closed over this block: nothing can be awaited
+            self._ending.settle_surely("cancelled")
+            return
+        broken = group.cancel_scope.cancel_called  # a task died of what nobody had foreseen
+        cancelled = kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
+        # Each step stands in the `finally` of the one before it: a second Ctrl-C may fall on any line.
         try:
-            # The body's own exception is not given to the group, which would wrap it; it leaves the block as it is.
-            await self._group.__aexit__(None, None, None)
-        except BaseExceptionGroup as group:
-            fatal = group if broken else group.split(Exception)[1]
+            self._part(group)
+        finally:
+            try:
+                group.cancel_scope.cancel()  # before the outbox is closed: a task that waits for room must not go on
+                self._outbox.discard()
+            finally:
+                try:
+                    await self._join(group, broken=broken)
+                finally:
+                    left = self._ending.outcome if self._outbox.resting else "abandoned"
+                    self._ending.settle_surely("cancelled" if cancelled else left)
+
+    def _part(self, group: TaskGroup) -> None:
+        """Starts nothing more, and takes what this pipeline has in the event loop's timers out of them."""
+        self._calls.stop()
+        self._deadlines.stop()
+        if self._timers is not None:
+            self._timers.leave(self)
+        if self._calls.busy and not is_looked_at(group):
+            group.start_soon(self._calls.tell_stragglers)
+
+    async def _join(self, group: TaskGroup, *, broken: bool) -> None:
+        """Waits for the tasks. The body's own exception is not given to their group, which would wrap it; it leaves the
+        block as it is."""
+        try:
+            await join(group, self._calls.look)
+        except BaseExceptionGroup as raised:
+            fatal = raised if broken else raised.split(Exception)[1]
             if fatal is not None:
+                if is_told(fatal) and is_cancelled():
+                    raise anyio.get_cancelled_exc_class()("the event loop was interrupted") from None
                 raise unwrapped(fatal) from None
             # The consumer has left: what a source made of its cancellation is told, not raised into other code.
-            self._step.emit(Warning("source_close_failed", type(unwrapped(group)).__name__))
-        finally:
-            cancelled = kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
-            self._settle("cancelled" if cancelled else self._outcome() if self._outbox.resting else "abandoned")
+            self._step.emit(Warning("source_close_failed", type(unwrapped(raised)).__name__))
 
     def _check_new(self) -> None:
         if self._state != "new":
@@ -317,74 +377,56 @@ class Pipeline:
                     hosted.lost = True
                     raise
         finally:
-            hosted.begun.set()
-            hosted.left.set()
+            try:
+                hosted.begun.set()
+            finally:
+                hosted.left.set()
 
     async def _run(self) -> None:
         """Read the source to its end, let the calls finish, end the step."""
         assert self._pump_scope is not None, "set when the block was entered"
+        ending = self._ending
         try:
             with self._pump_scope:
                 await self._pump.run()
-                if self._watch is not None:
-                    self._watch.remove(self._pump)
-                if self._end is None and self._pump.raised is None and self._pump.end is not None:
+                self._deadlines.source_is_over()
+                if ending.end is None and self._pump.raised is None and self._pump.end is not None:
                     # A transform kept it to itself.
                     self._step.emit(self._pump.end)
-                if self._failed() and not self._drain:
+                if ending.failed and not (self._drain and ending.expired is None):
                     self._calls.cancel()
                 await self._calls.wait_idle()
-                while self._calls.to_tell and not self._failed():
+                while self._calls.to_tell and not ending.failed:
                     self._outbox.rest()
                     await self._calls.wait_told()
                     await self._calls.wait_idle()
-                self._settle(self._outcome())
-                failure = self._pump.raised or (self._end.error if self._end else None)
-                self._outbox.fail_branches(failure)
+                self._deadlines.stop()
+                ending.settle(ending.outcome)
+                self._outbox.fail_branches(ending.failure)
                 if not self._outbox.closed:
-                    self._error = failure
+                    self._error = ending.failure
         except Exception as error:  # a group of what was raised on the way out of a cancellation, after `aclose`
             self._step.emit(Warning("source_close_failed", type(error).__name__))
         finally:
-            self._outbox.close()
-            self._pump_done = True
-            if self._pump_awaited is not None:
-                self._pump_awaited.set()
+            self._pump_done = True  # before what a Ctrl-C may interrupt: somebody may wait for it
+            try:
+                self._outbox.close()
+            finally:
+                if self._pump_awaited is not None:
+                    ring(self._pump_awaited)
 
     def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None, "calls start inside the block"
         self._pump.must_pause = True
         self._context.copy().run(self._group.start_soon, run)
 
+    def _at(self, when: float, callback: Callable[[], None]) -> Timer:
+        assert self._timers is not None, "calls start inside the block"
+        return self._timers.at(when, callback)
+
     # -- the end -------------------------------------------------------------------------------------------------
 
-    def _stream_ended(self, event: Event) -> None:
-        assert isinstance(event, StreamEnd), "that is what it listens to"
-        self._end = event
-
-    def _failed(self) -> bool:
-        return self._pump.raised is not None or (self._end is not None and self._end.error is not None)
-
-    def _outcome(self) -> Literal["complete", "truncated", "error", "abandoned"]:
-        end = self._end
-        if end is not None and isinstance(end.error, TruncatedStream):
-            return "truncated"
-        if self._failed():
-            return "error"
-        return "complete" if end is not None and end.complete else "abandoned"
-
-    def _settle(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
-        """Say what is left to say: no task runs any more. Idempotent."""
-        if self._step.ended:
-            return
-        self._calls.stop()
-        error = self._pump.stream_error()
-        if self._end is None:
-            try:
-                self._step.emit_all(self._decoder.finish(error, abandoned=error is None))
-            except Exception as raised:  # a stage of the user's
-                self._step.emit(Warning("stage_failed", type(raised).__name__))
-        if self._end is None:
-            self._step.emit(StreamEnd(error=error))
-        self._calls.settle()
-        self._step.end(outcome)
+    def settle_at_exit(self) -> None:
+        """Say what is left to say when the program ends, if its event loop was cut off in the middle of the block."""
+        if self._state != "new" and not is_running(self._loop):
+            self._ending.settle_surely("cancelled")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+from contextvars import ContextVar
 
 import anyio
 
-__all__ = ["is_cancelled"]
+__all__ = ["cleaning_up", "is_cancelled", "is_told"]
+
+cleaning_up: ContextVar[int | None] = ContextVar("streamtools_cleaning_up", default=None)
+"""The task in which code was cancelled, and is shielded while it cleans up."""
 
 
 def is_cancelled() -> bool:
@@ -18,6 +22,8 @@ def is_cancelled() -> bool:
     """
     if anyio.current_effective_deadline() == -math.inf:
         return True
+    if (task_id := cleaning_up.get()) is not None and task_id == anyio.get_current_task().id:
+        return True
     asyncio = sys.modules.get("asyncio")  # not there: another loop runs
     if asyncio is None:
         return False
@@ -26,3 +32,16 @@ def is_cancelled() -> bool:
     except RuntimeError:  # another loop runs
         return False
     return task is not None and task.cancelling() > 0
+
+
+def is_told(error: BaseException) -> bool:
+    """Whether the event loop knows already: asyncio has let an interrupt out of itself when it ended the first task.
+
+    Raised once more, by who waited for that task, it would cut off the closing of the loop.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_told(inner) for inner in error.exceptions)
+    if not isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return False
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None

@@ -65,7 +65,9 @@ class Causality:
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
         """Give an event its number, its step, its time and its causes; causes that it has already come first."""
-        causes = tuple(dict.fromkeys((*event.causes, *self._causes(event))))
+        causes = self._causes(event)
+        if event.causes:
+            causes = tuple(dict.fromkeys((*event.causes, *causes)))
         _set(event, "seq", seq)
         _set(event, "step", step)
         _set(event, "time", time)

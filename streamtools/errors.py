@@ -8,6 +8,8 @@ What concerns the stream is raised at ``async for`` (and kept as ``turn.error``)
     │  ├─ RemoteProtocolError             the peer broke its wire format: "protocol_error", "malformed_chunk",
     │  │  │                               "not_event_stream", "empty_stream", "unknown_wire"
     │  │  └─ TruncatedStream              it ended before its terminal marker: "stream_truncated"
+    │  ├─ DeadlineExceeded                the time for the first chunk, the step or the run was over:
+    │  │                                  "deadline_exceeded"   .limit .seconds
     │  ├─ LimitExceeded                   more than `Limits` allows: "limit_exceeded"   .limit .value .setting
     │  └─ ProviderError                   the provider said "error" in band: "provider_error"; Gemini and
     │                                     Bedrock also "malformed_function_call", "blocked"   .code .type
@@ -28,7 +30,9 @@ What concerns the stream is raised at ``async for`` (and kept as ``turn.error``)
        ├─ ModelRetry                      a tool raises it: the model shall mend the arguments and call again
        ├─ ToolFailed                      the tool raised; see __cause__
        ├─ ToolNotStarted                  it did not run, and has had no effect: an executor or a store refused it
+       │  └─ BeginRefused                 told to an executor: the call is over, run nothing
        ├─ ToolOutcomeUnknown              it was started, and nobody can say how it ended
+       │  └─ CallStillRunning             it runs elsewhere at this moment
        └─ ToolTimeout                     .timeout_s
 
 No message holds argument values, tool results or credentials: they may be secret.
@@ -42,11 +46,14 @@ from .printable import one_line
 
 __all__ = [
     "ApprovalPending",
+    "BeginRefused",
     "CallCancelled",
     "CallDenied",
     "CallSkipped",
+    "CallStillRunning",
     "CallTruncated",
     "ConsumerTooSlow",
+    "DeadlineExceeded",
     "ExportError",
     "InvalidArguments",
     "LimitExceeded",
@@ -156,6 +163,19 @@ class ConsumerTooSlow(StreamToolsError):
         """`seq` of the first event that the branch does not have."""
 
 
+class DeadlineExceeded(StreamError):
+    """The time for the first chunk, the step or the run was over. Its running calls are ``cancelled``."""
+
+    kind = "deadline_exceeded"
+
+    def __init__(self, limit: str, seconds: float, what: str) -> None:
+        super().__init__(f"{what} within {limit}={seconds:g} seconds")
+        self.limit = limit
+        """The field of `Limits`: ``first_chunk_timeout``, ``step_timeout`` or ``run_timeout``."""
+        self.seconds = seconds
+        """Its value."""
+
+
 class ToolDefinitionError(StreamToolsError, TypeError):
     """This function cannot be described as a tool. Raised where the tool is defined."""
 
@@ -253,10 +273,18 @@ class ToolTimeout(ToolError):
 
 
 class ToolNotStarted(ToolError):
-    """The call is known not to have run: its executor has no worker for it, its deadline was over, or a store refused
-    it. Whatever its effect, it may be made again."""
+    """The call is known not to have run: its executor has no worker for it, or a store refused it. Whatever its effect,
+    it may be made again."""
+
+
+class BeginRefused(ToolNotStarted):
+    """Raised by ``begin()`` in an executor: the call is over, or its end is on record. Run nothing, and let it out."""
 
 
 class ToolOutcomeUnknown(ToolError):
     """The call was started, and how it ended is not known: its worker was lost, or an earlier process was. It may have
     had its effect. Do not make it again without looking."""
+
+
+class CallStillRunning(ToolOutcomeUnknown):
+    """The call runs elsewhere at this moment, so its end is not known yet: ask again when it has ended."""

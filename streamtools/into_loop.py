@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from anyio import RunFinishedError, from_thread
+from anyio import Event, RunFinishedError, from_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
-__all__ = ["call_soon", "from_any_thread"]
+__all__ = ["call_soon", "from_any_thread", "is_running", "ring"]
 
 
 def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
@@ -21,6 +21,20 @@ def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
         schedule(callback)
     except RuntimeError:  # it has ended
         return
+
+
+def ring(event: Event) -> None:
+    """Set an event, or nothing where its event loop is closed: nobody waits there any more."""
+    try:
+        event.set()
+    except RuntimeError:
+        return
+
+
+def is_running(loop: Any) -> bool:
+    """Whether somebody still drives a loop, as its token names it. Of trio's that is not known, and not asked: its runs
+    end by themselves, however they are interrupted."""
+    return loop is not None and not (hasattr(loop, "is_running") and not loop.is_running())
 
 
 def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) -> Callable[[Any], None]:

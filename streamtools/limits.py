@@ -88,8 +88,17 @@ class Limits:
     tool_timeout: float | None = 120.0
     """Seconds a tool may run, its own ``timeout`` aside. None: no limit."""
     cancel_grace: float = 5.0
-    """Seconds that closing the source may take. A tool that goes on for longer after it was cancelled or timed out is
-    waited for without bound, and told of (warning ``tool_unresponsive``)."""
+    """Seconds that closing the source may take, and that a cancelled tool's own cleanup may await. A tool that goes on
+    for longer after it was cancelled or timed out is waited for without bound, and told of (``tool_unresponsive``)."""
+    first_chunk_timeout: float | None = None
+    """Seconds until the source has brought anything, from the request (``requested_at=``), else from the block's entry;
+    then it is a `DeadlineExceeded`. None: no limit."""
+    step_timeout: float | None = None
+    """Seconds for the whole step, its calls and approvals included; then it is a `DeadlineExceeded`, and calls that run
+    are ``cancelled``. None: no limit."""
+    run_timeout: float | None = None
+    """The same for all steps of a run (trajectory), from the first one's beginning; requests that `trajectory` makes
+    count, too. None: no limit."""
     idle_timeout: float | None = 120.0
     """Seconds that the source may be silent; then it is a `TruncatedStream`. Anything that comes counts, keep-alives
     too; while the consumer is behind nothing is expected. None: no limit."""

@@ -18,19 +18,22 @@ the block instead suspends them; another run begins with them, and puts their re
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
-from anyio import create_task_group
+from anyio import create_task_group, move_on_after
 from anyio.abc import TaskGroup
 
 from .dispatch import Suspended, Verdict
+from .dispatch.call import Mention
 from .dispatch.suspended import Asked
-from .errors import LocalProtocolError
+from .errors import DeadlineExceeded, LocalProtocolError
 from .events import Event, Observation, ToolCallReady
 from .exports import Exports, export_all
 from .history import with_results
+from .limits import Limits
 from .opened import OpenPipeline
 from .pipeline import Pipeline, pipeline, resume
 from .tools import Tool
@@ -96,7 +99,13 @@ def trajectory(
         raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
     if stop is not None and not callable(stop):
         raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")
-    known = inspect.signature(pipeline).parameters.keys() - {"stream", "tools", "trajectory", "observers"}
+    known = inspect.signature(pipeline).parameters.keys() - {
+        "stream",
+        "tools",
+        "trajectory",
+        "observers",
+        "requested_at",
+    }
     if unknown := sorted(options.keys() - known):
         raise TypeError(f"trajectory has no option {unknown[0]!r}; the pipeline's are {', '.join(sorted(known))}")
     if suspended is not None and options.get("store") is None:
@@ -194,6 +203,10 @@ class TrajectoryRun:
         """Do not run a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
         return self._step().deny(call, reason, fingerprint=fingerprint)
 
+    def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
+        """Stop one call of the step that goes on, and no other; see `Pipeline.cancel`."""
+        return self._step().cancel(call, reason)
+
     async def run_call(self, call: ToolCall | ToolCallReady | str) -> Observation:
         """Run a ready call, with ``dispatch="manual"``; see `Pipeline.run`. Then iterate on."""
         return await self._step().run(call)
@@ -279,14 +292,36 @@ class TrajectoryRun:
             if self._resuming is not None and not self.turns:
                 return self._resume(*self._resuming).open(group)
             self._asked += 1
+            requested_at = time.monotonic()
+            self.run.began_at = self.run.began_at or requested_at
             stream = self._call_model(self.messages, list(self._exports.payloads))
             if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
-                stream = await stream
-            block = pipeline(stream, tools=self._exports, trajectory=self.run, **self._options)
+                stream = await self._in_time(stream, requested_at)
+            block = pipeline(
+                stream, tools=self._exports, trajectory=self.run, requested_at=requested_at, **self._options
+            )
         except Exception:
             self.outcome = "error"
             raise
         return block.open(group)
+
+    async def _in_time(self, request: Awaitable[Any], requested_at: float) -> Any:
+        """Awaits a request, within the times for the first chunk and the run."""
+        limits: Limits = self._options.get("limits", Limits())
+        ends = [
+            (began + seconds, name, seconds)
+            for name, seconds, began in (
+                ("first_chunk_timeout", limits.first_chunk_timeout, requested_at),
+                ("run_timeout", limits.run_timeout, self.run.began_at),
+            )
+            if seconds is not None
+        ]
+        if not ends:
+            return await request
+        end, name, seconds = min(ends)
+        with move_on_after(end - time.monotonic()):
+            return await request
+        raise DeadlineExceeded(name, seconds, "the request was not answered")
 
     def _resume(self, suspended: Suspended, decisions: Mapping[str, Verdict]) -> Pipeline:
         """The step that was left: its calls are decided, and the model is not asked."""

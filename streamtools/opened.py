@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken, checkpoint, checkpoint_if_cancelled, current_token
 
 from .branch import Branch, WhenFull
+from .dispatch.call import Mention
 from .dispatch.suspended import Asked, Suspended
 from .errors import LocalProtocolError
 from .events import Event, Observation, StepEnd, ToolCallReady
@@ -130,6 +131,10 @@ class OpenPipeline:
     def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
         """Do not run a call that waits for an approval; see `Pipeline.deny`."""
         return self._pipeline.deny(call, reason, fingerprint=fingerprint)
+
+    def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
+        """Stop one call, and no other; see `Pipeline.cancel`."""
+        return self._pipeline.cancel(call, reason)
 
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
         """One more consumer of the events from now on; see `Pipeline.branch`."""

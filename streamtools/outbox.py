@@ -16,6 +16,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from .events import Event
+from .into_loop import ring
 
 if TYPE_CHECKING:
     from .branch import BranchQueue
@@ -55,8 +56,8 @@ class Outbox:
     def wake(self) -> None:
         """Wake whoever waits for an event."""
         if self.awaited is not None:
-            self.awaited.set()
-            self.awaited = None
+            awaited, self.awaited = self.awaited, None
+            ring(awaited)
 
     def rest(self) -> None:
         """Nothing will come by itself. Wakes whoever waits for an event."""
@@ -66,10 +67,12 @@ class Outbox:
     def close(self) -> None:
         """Nothing more will come; what is here can still be had. Wakes everybody."""
         self.closed = True
-        self.wake()
-        if self.room_awaited is not None:
-            self.room_awaited.set()
-            self.room_awaited = None
+        try:
+            self.wake()
+        finally:
+            if self.room_awaited is not None:
+                ring(self.room_awaited)
+                self.room_awaited = None
 
     def discard(self) -> None:
         """Nobody takes events any more: drop those that wait, and keep none.

@@ -43,6 +43,7 @@ def pipeline(
     trajectory: Trajectory | None = None,
     on_source_error: Literal["cancel", "drain"] = "cancel",
     on_tool_error: OnToolError = "continue",
+    requested_at: float | None = None,
 ) -> Pipeline:
     """Wrap a stream that you hold: typed events come out, and the tools that the model calls are run.
 
@@ -72,6 +73,7 @@ def pipeline(
         on_source_error: what happens to calls that run when the stream fails: cancelled, or drained.
         on_tool_error: what happens to the other calls when one fails, times out or is lost: they go on, or are
             cancelled.
+        requested_at: when the request was made, on ``time.monotonic``, for ``Limits(first_chunk_timeout=...)``.
 
     Raises:
         TypeError: `stream` cannot be streamed from; the message says what to pass.
@@ -97,10 +99,11 @@ def pipeline(
         tools=toolset,
         transforms=tuple(transforms),
         options=options,
-        dispatcher=Dispatcher(limits) if dispatcher is None else dispatcher,
+        dispatcher=dispatcher,
         limits=limits,
         trajectory=run,
         drain=on_source_error == "drain",
+        requested_at=requested_at,
     )
 
 
@@ -171,7 +174,7 @@ def resume(
         tools=toolset,
         transforms=(),
         options=options,
-        dispatcher=Dispatcher(limits) if dispatcher is None else dispatcher,
+        dispatcher=dispatcher,
         limits=limits,
         trajectory=Trajectory.of(trajectory, observers),
         drain=False,

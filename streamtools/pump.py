@@ -98,6 +98,8 @@ class Pump:
     async def run(self) -> None:
         """Emit everything that comes of the source, no faster than it is consumed; then close it."""
         self._reading = reading = CancelScope()
+        if self.raised is not None:  # its time was over before this task came to begin
+            reading.cancel()
         with reading:
             await self._run()
         if reading.cancelled_caught:
@@ -105,6 +107,17 @@ class Pump:
                 self._step.emit_all(self._last_events())
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
+
+    @property
+    def came(self) -> bool:
+        """The source has brought something."""
+        return self._decoder.received > 0
+
+    def fail(self, error: StreamError) -> None:
+        """Stop reading: the stream ends with this error."""
+        self.raised = self.raised or error
+        if self._reading is not None:
+            self._reading.cancel()
 
     def look(self, now: float) -> None:
         """Stop the reading of a source that has been silent for too long. While the consumer is behind, or a transform
@@ -114,10 +127,8 @@ class Pump:
         elif self._decoder.received != self._came:
             self._came, self._since = self._decoder.received, now
         elif now - self._since >= self.idle_timeout_s:
-            self.raised = TruncatedStream(f"the source was silent for idle_timeout={self.idle_timeout_s:g} seconds")
             self._since = math.inf
-            if self._reading is not None:
-                self._reading.cancel()
+            self.fail(TruncatedStream(f"the source was silent for idle_timeout={self.idle_timeout_s:g} seconds"))
 
     async def _run(self) -> None:
         error: BaseException | None = None

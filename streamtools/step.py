@@ -15,13 +15,18 @@ from .causality import Causality
 from .events import (
     CausedEvent,
     Event,
+    Observation,
     ReasoningDelta,
     RefusalDelta,
     StepEnd,
     StepStart,
+    StreamEnd,
     TextDelta,
     ToolCallDelta,
+    ToolCallEnd,
     ToolCallFragment,
+    ToolCallReady,
+    ToolCallStart,
     Warning,
 )
 from .observers import Observer
@@ -31,6 +36,7 @@ from .turn import Turn, TurnBuilder
 
 __all__ = ["Step"]
 
+_LASTING = frozenset({ToolCallStart, ToolCallEnd, ToolCallReady, Observation, StreamEnd, StepEnd})
 _DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta, ToolCallFragment})
 
 Callback = Callable[[Event], None]
@@ -58,6 +64,7 @@ class Step:
         self._listeners: list[tuple[frozenset[type[Event]], Callback]] = []
         self._failures: list[tuple[Observer, Exception]] = []
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
+        self._cut: list[tuple[Event, Callback | None]] = []  # that an interrupt fell into, and who was being told
         self._plain_text = False  # nobody but the turn and the consumer wants text deltas
         self._turn: Turn | None = None  # the final one, once it was asked for
 
@@ -131,24 +138,47 @@ class Step:
         run = self._trajectory
         seq = run.next_seq
         run.next_seq = seq + 1
-        if kind in _DELTAS:
-            event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
-            event.step = self.number  # type: ignore[misc]
-        elif isinstance(event, CausedEvent):
-            self._causality.stamp(event, seq, self.number, time.monotonic())
-        self._builder.add(event)
-        self._outbox.put(event)
-        route = self._routes.get(kind)
-        if route is None:
-            route = self._route(kind)
-        for callback in route:
-            callback(event)
+        callback: Callback | None = None
+        try:
+            if kind in _DELTAS:
+                event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
+                event.step = self.number  # type: ignore[misc]
+            elif isinstance(event, CausedEvent):
+                self._causality.stamp(event, seq, self.number, time.monotonic())
+            self._builder.add(event)
+            self._outbox.put(event)
+            route = self._routes.get(kind)
+            if route is None:
+                route = self._route(kind)
+            for callback in route:
+                callback(event)
+        except Exception:  # a listener's: it would raise again
+            raise
+        except BaseException:  # an interrupt, on any line
+            if kind in _LASTING:
+                self._cut.append((event, callback))
+            raise
         if self._failures:
             self._drop_failed()
+
+    def resume(self) -> None:
+        """Go on with the events that an interrupt fell into; whoever was just being told of one is told once more.
+
+        What the turn holds of calls would else be unknown to those who observe them, and to the observers.
+        """
+        while self._cut:
+            event, reached = self._cut[0]
+            self._builder.add(event)
+            route = self._route(type(event))
+            for callback in route[route.index(reached) if reached in route else 0 :]:
+                callback(event)
+            self._cut.pop(0)
 
     def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
         """What the observers want held while a tool's body runs."""
         managers: list[AbstractContextManager[object]] = []
+        if not self._observers:
+            return managers
         for observer in tuple(self._observers):
             try:
                 manager = observer.around_tool(call_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable
 
@@ -38,6 +39,8 @@ class Trajectory:
         self.observers: tuple[Observer, ...] = tuple(default_observers() if observers is None else observers)
         self.steps = 0
         """How many steps have begun."""
+        self.began_at = 0.0
+        """When the first step began, on ``time.monotonic``."""
         self.next_seq = 0
         """The number of the next event."""
         self.counts = RunCounts()
@@ -70,5 +73,6 @@ class Trajectory:
     def begin_step(self) -> tuple[int, Causality]:
         """Begin the next step; returns its number and what stamps its events. `pipeline` calls this."""
         step, self.steps = self.steps, self.steps + 1
+        self.began_at = self.began_at or time.monotonic()
         self._latest = Causality(tuple(self._latest.observations))
         return step, self._latest

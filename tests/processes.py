@@ -1,10 +1,18 @@
-"""What tests that kill processes ask about them."""
+"""What tests that kill processes ask about them, and the calls that they make."""
 
 from __future__ import annotations
 
+import math
+import threading
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
+
+from streamtools.dispatch.executor import Begin
+from streamtools.dispatch.executors import Invocation
 
 PATIENCE_S = 60  # for a process to end on a busy machine
 
@@ -21,3 +29,41 @@ async def wait_until_gone(pid: int) -> None:
     with anyio.fail_after(PATIENCE_S):
         while not is_gone(pid):  # noqa: ASYNC110 - nobody tells of another's child
             await anyio.sleep(0.01)
+
+
+# -- calls of executors --
+
+
+def call(name: str, key: str = "key", /, **arguments: Any) -> Invocation:
+    return Invocation(tool=name, arguments=arguments, key=key)
+
+
+def begin_with(seconds: float = math.inf, *before: Callable[[], object]) -> Begin:
+    """Returns a `begin` that lets a call run for so long, and does something before."""
+
+    async def begin() -> float:
+        for act in before:
+            if isinstance(done := act(), Awaitable):
+                await done
+        return seconds
+
+    return begin
+
+
+begin = begin_with()
+
+
+def nobody(value: Any) -> None:
+    raise AssertionError("nothing is reported here")
+
+
+async def never() -> float:
+    raise AssertionError("it should not begin")
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    """Wait in a thread, or block the event loop, until it holds."""
+    pause, until = threading.Event(), time.monotonic() + PATIENCE_S
+    while not holds() and time.monotonic() < until:
+        pause.wait(0.002)
+    assert holds()

@@ -163,7 +163,7 @@ PROMISES: dict[str, tuple[str, Tests]] = {
         (
             LAWS + "test_at_18_a_cancellation_that_the_tool_itself_lets_out_is_its_failure",
             LAWS + "test_at_18_a_scope_that_the_tool_cancels_itself_is_its_own_affair",
-            "dispatch/test_executors.py::test_a_cancellation_that_nobody_asked_for_is_the_tools_failure",
+            "dispatch/test_local_executor.py::test_a_cancellation_that_nobody_asked_for_is_the_tools_failure",
         ),
     ),
     "AT-19": (
@@ -221,7 +221,7 @@ PROMISES: dict[str, tuple[str, Tests]] = {
         "nothing depends on one event loop: the tests run on asyncio and on trio",
         (
             "test_reliability_checklist.py::test_async_tests_run_on_asyncio_and_on_trio",
-            "test_reliability_checklist.py::test_nothing_but_the_demo_imports_one_event_loop",
+            "test_reliability_checklist.py::test_nothing_but_the_demo_and_what_runs_in_ray_imports_one_event_loop",
         ),
     ),
     "AT-27": (

@@ -194,8 +194,8 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "tests/security/test_no_code_from_data.py"
             "::test_what_could_run_a_peers_words_stands_only_where_it_cannot_read_them",
-            "tests/dispatch/test_executors.py::test_arguments_that_are_no_plain_json_are_not_started_and_not_told",
-            "tests/dispatch/test_executors.py::test_a_tool_that_a_worker_would_not_find_is_refused_at_once",
+            "tests/dispatch/test_process_executor.py::test_arguments_that_are_no_plain_json_are_not_started_and_not_told",
+            "tests/dispatch/test_process_executor.py::test_a_tool_that_a_worker_would_not_find_is_refused_at_once",
         ),
     ),
     "T22": (

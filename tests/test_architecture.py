@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,17 +26,20 @@ LAYERS = (
     ("body",),
     ("exports", "history", "decode"),
     ("interop", "modes"),
-    ("cancellation", "into_loop", "dispatch", "telemetry"),
+    ("cancellation", "into_loop", "timers", "dispatch", "telemetry"),
     ("mcp",),
     (
         "sources",
         "branch",
+        "deadlines",
+        "joining",
+        "at_exit",
+        "settling",
         "outbox",
         "causality",
         "cursor",
         "trajectory",
         "step",
-        "idle",
         "pump",
         "resumed",
         "opened",
@@ -78,7 +82,10 @@ FORBIDDEN_BELOW = (
 SDK = ("opentelemetry.sdk", "opentelemetry.exporter")
 
 MAX_LINES = 400
-LONG = {"streamtools.events": "the catalogue of events, to be read in one go"}
+LONG = {
+    "streamtools.block": "the consumer's handle and the block's tasks, which share all of their state",
+    "streamtools.events": "the catalogue of events, to be read in one go",
+}
 """Modules that may be longer, with the reason."""
 
 
@@ -207,6 +214,7 @@ def only_telemetry_imports_opentelemetry(module: Module) -> Iterator[str]:
 OPENS_GROUPS = {
     "streamtools.block": "the tasks of a stream",
     "streamtools.loop": "the steps of a run, in its block; nothing yields inside",
+    "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
     "streamtools.testing_executors.bench": "checks that run calls side by side",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",
 }
@@ -309,6 +317,18 @@ MODULES = {module.name: module for module in map(load, sorted((REPOSITORY / PACK
 def test_every_module_keeps_the_rule(rule: Callable[[Module], Iterator[str]]) -> None:
     problems = [f"{module.name}: {problem}" for module in MODULES.values() for problem in rule(module)]
     assert not problems, "\n".join(problems)
+
+
+def imported(module: Module) -> set[str]:
+    """The modules of the package that a module imports: at its top, in functions, for type checkers."""
+    targets = (target for _, target, _ in module.imports if within(target, PACKAGE))
+    return {target if target in MODULES else target.rpartition(".")[0] for target in targets} - {module.name}
+
+
+def test_no_modules_of_dispatch_import_each_other_in_a_circle_not_even_lazily_or_for_types() -> None:
+    rooms = {name: imported(module) for name, module in MODULES.items() if within(name, "streamtools.dispatch")}
+    graph = {name: {target for target in targets if target in rooms} for name, targets in rooms.items()}
+    assert len(tuple(TopologicalSorter(graph).static_order())) == len(rooms)  # raises CycleError
 
 
 def test_every_exception_is_still_needed() -> None:

@@ -6,10 +6,20 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+from named_tests import missing
+
 from streamtools.wires import WIRES
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SOURCES = sorted((REPOSITORY / "streamtools").rglob("*.py"))
+
+
+@pytest.mark.parametrize("page", ["dispatch.md", "once.md"])
+def test_a_page_names_tests_that_exist_for_its_promises(page: str) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py::\w+)`", (REPOSITORY / "docs" / page).read_text(encoding="utf-8"))
+    assert len(named) > 10
+    assert missing(named) == []
 
 
 def test_every_warning_code_is_on_the_page_about_wires() -> None:

@@ -532,7 +532,8 @@ def test_warnings_do_not_pile_up() -> None:
 @pytest.mark.parametrize("field", [field.name for field in fields(Limits)])
 @pytest.mark.parametrize("value", [0, -1, "1", None, True, float("nan")])
 def test_a_limit_is_a_number_greater_than_zero(field: str, value: Any) -> None:
-    if field in ("tool_timeout", "idle_timeout", "max_repeated_calls") and value is None:
+    optional = ("tool_timeout", "idle_timeout", "first_chunk_timeout", "step_timeout", "run_timeout")
+    if field in (*optional, "max_repeated_calls") and value is None:
         nothing: Any = {field: None}
         assert getattr(Limits(**nothing), field) is None
         return

@@ -1,12 +1,14 @@
 """Calls in, observations out: when a call starts, how it runs, and the one event that says how it ended.
 
-scheduler.Scheduler     which calls may run now; decides only
-dispatcher.Dispatcher   the same for one pipeline or several, with the tasks that it starts
-calls.Calls             the calls of one turn: what is held, asked about, skipped, released, observed
-tasks.CallTasks         their places in the order, and the tasks that they run in
-running.Runner          one call: attempts, times, threads, executors, results
-approvals.Approvals     who is asked before they run, and what follows from the answer
-suspended.Suspended     what waits for a word over a restart
+states.TRANSITIONS      the states of a call: what happens, what comes next, with which effects
+calls.Calls             the calls of one turn: events and people's acts, as things that happen to a call
+moves.Moves             carries the effects out: places, tasks, questions, observations
+attempts.Attempts       one call that runs: its attempts, and `begin`, the one step in which each begins
+executor.Executor       the contract of the places where calls run; `executors/` has ours
+claims.CallClaim        a call that must not run twice: its claim in a store
+scheduler.Scheduler     decides which calls may run now; starts none
+pool.Dispatcher         the same for one pipeline or several, with the tasks that it starts
+suspended.Suspended     the calls that wait for an approval over a restart
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from .approval import Approver, Verdict
 from .calls import Calls
-from .dispatcher import Dispatcher
 from .options import DispatchOptions, DispatchPolicy
+from .pool import Dispatcher
 from .store import IdempotencyStore, MemoryStore
 from .suspended import Suspended, SuspendedCall
 
 if TYPE_CHECKING:
+    from .store_redis import RedisStore
     from .store_sqlite import SqliteStore
 
 __all__ = [
@@ -31,6 +34,7 @@ __all__ = [
     "Dispatcher",
     "IdempotencyStore",
     "MemoryStore",
+    "RedisStore",
     "SqliteStore",
     "Suspended",
     "SuspendedCall",
@@ -43,4 +47,8 @@ def __getattr__(name: str) -> Any:
         from .store_sqlite import SqliteStore
 
         return SqliteStore
+    if name == "RedisStore":  # an extra
+        from .store_redis import RedisStore
+
+        return RedisStore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

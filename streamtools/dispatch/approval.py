@@ -1,6 +1,6 @@
-"""Calls that wait for somebody's word: who needs one, who is asked, and what was said.
+"""Approvals: which calls need one, how an approver is asked, and what an answer means.
 
-What is decided here is decided closed: a predicate that raises fails its call, an approver that raises denies it.
+A decision is taken closed: a predicate that raises fails its call, an approver that raises denies it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from ..cancellation import is_cancelled
 from ..errors import CallDenied, LocalProtocolError, ToolFailed
 from ..events import ApprovalRequested
-from .record import Ended, Record
+from .call import Call, Ending
 
 __all__ = [
     "Approver",
@@ -40,51 +40,51 @@ Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was said about a call."""
+    """An answer about a call."""
 
     approved: bool
     reason: str | None = None
     """Why not, for the model to read."""
     error: BaseException | None = None
-    """What the approver raised."""
+    """The approver's exception."""
 
 
-def is_gated(record: Record) -> bool:
-    """Whether the call waits for an approval.
+def is_gated(call: Call) -> bool:
+    """Returns whether the call waits for an approval.
 
     Raises:
         ToolFailed: the tool's own predicate does not say.
     """
-    assert record.tool is not None, "only a ready call is asked"
-    assert record.bound is not None, "only a ready call is asked"
-    gate = record.tool.needs_approval
+    assert call.tool is not None, "only a ready call is asked"
+    assert call.bound is not None, "only a ready call is asked"
+    gate = call.tool.needs_approval
     if isinstance(gate, bool):
         return gate
     try:
-        said = gate(dict(record.bound.by_name))
+        said = gate(dict(call.bound.by_name))
     except Exception as error:
-        raise ToolFailed(f"not run: the needs_approval of {record.tool.name} raised {type(error).__name__}") from error
+        raise ToolFailed(f"not run: the needs_approval of {call.tool.name} raised {type(error).__name__}") from error
     if not isinstance(said, bool):
         kind = type(said).__name__
-        raise ToolFailed(f"not run: the needs_approval of {record.tool.name} returned {kind}, not True or False")
+        raise ToolFailed(f"not run: the needs_approval of {call.tool.name} returned {kind}, not True or False")
     return said
 
 
-def request(record: Record) -> ApprovalRequested:
-    """The event that asks for a word about a call."""
-    assert record.tool is not None, "only a ready call is asked about"
-    assert record.bound is not None, "only a ready call is asked about"
+def request(call: Call) -> ApprovalRequested:
+    """Returns the event that asks about a call."""
+    assert call.tool is not None, "only a ready call is asked about"
+    assert call.bound is not None, "only a ready call is asked about"
     return ApprovalRequested(
-        record.call.call_id,
-        record.tool.name,
-        dict(record.bound.by_name),
-        fingerprint=record.fingerprint,
-        index=record.call.index,
+        call.call.call_id,
+        call.tool.name,
+        dict(call.bound.by_name),
+        fingerprint=call.fingerprint,
+        index=call.call.index,
     )
 
 
 def decision(verdict: Any) -> Decision | None:
-    """What an answer means; None: nothing is decided.
+    """Returns the meaning of an answer; None: nothing is decided.
 
     Raises:
         TypeError: it is no answer.
@@ -97,7 +97,7 @@ def decision(verdict: Any) -> Decision | None:
 
 
 async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
-    """What the approver says. Only a cancellation that was asked for comes out of it."""
+    """Returns the approver's decision. Only a cancellation that was asked for comes out of it."""
     try:
         verdict = approver(event)
         return decision(await verdict if inspect.isawaitable(verdict) else verdict)
@@ -110,12 +110,12 @@ async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
 
 
 def failed(error: BaseException) -> Decision:
-    """What it means that an approver has raised."""
+    """Returns the decision of an approver that has raised."""
     return Decision(False, f"asking for its approval failed ({type(error).__name__})", error)
 
 
 def check_loop(asked_in: EventLoopToken | None) -> None:
-    """Refuse a word from elsewhere than where the call would be started.
+    """Refuse an answer from elsewhere than where the call would be started.
 
     Raises:
         LocalProtocolError: this thread runs another event loop, or none.
@@ -130,9 +130,9 @@ def check_loop(asked_in: EventLoopToken | None) -> None:
         )
 
 
-def denied(decision: Decision) -> Ended:
-    """How a call ends that was not approved."""
+def denied(decision: Decision) -> Ending:
+    """Returns the ending of a call that was not approved."""
     why = f": {decision.reason}" if decision.reason else ""
     error = CallDenied(f"not run: the call was not approved{why}")
     error.__cause__ = decision.error
-    return Ended("denied", error)
+    return Ending("denied", error)

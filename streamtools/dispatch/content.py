@@ -1,8 +1,16 @@
-"""What the model will read: a tool's value, or its failure, as text."""
+"""The model's text of a tool's value or failure, bounded while it is written.
+
+A value that is small by its size in Python is written at once. Any other is written in pieces, up to the limit and no
+further: a result that never ends costs no more than one of the limit's size. That takes time, so it is done in a thread
+(see `Attempts`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from types import GeneratorType
 from typing import Any
 
 from pydantic_core import to_json
@@ -11,48 +19,160 @@ from ..content import Block, Media, Text, ToolResult
 from ..errors import ToolError, ToolFailed
 from ..limits import Limits
 
-__all__ = ["bounded", "error_content", "value_content"]
+__all__ = ["bounded", "error_content", "is_small", "said_by", "value_content"]
+
+_SMALL_CHARS = 64 << 10  # written in some 50 µs
+_SMALL_NODES = 2_000
+_PIECE_CHARS = 64 << 10
+_PIECE_BYTES = 48 << 10  # as base64 as many characters; a multiple of 3, so that none but the last is padded
+_MEASURED_CHARS = 4 << 20
+_MAX_DEPTH = 200  # as deep as pydantic writes
 
 
-def value_content(value: Any, max_bytes: int) -> str:
-    """A tool's value as text: strings as they are, all else as JSON. Cut, with a note, beyond `max_bytes` of UTF-8.
+def is_small(value: Any) -> bool:
+    """Returns whether a value can be written at once, in the event loop: small, and made of plain values."""
+    if isinstance(value, str):
+        return len(value) <= _SMALL_CHARS
+    chars = nodes = 0
+    left = [value]
+    while left:
+        one = left.pop()
+        nodes += 1
+        if isinstance(one, (str, bytes)):
+            chars += len(one)
+        elif isinstance(one, (dict, list, tuple)):
+            if nodes + len(one) > _SMALL_NODES:
+                return False
+            left.extend(one if not isinstance(one, dict) else (*one.keys(), *one.values()))
+        elif not (one is None or isinstance(one, (bool, float)) or (isinstance(one, int) and abs(one) < 1 << 64)):
+            known = getattr(one, "__dict__", None)  # a model's or dataclass' fields; of others it says nothing
+            if not known or isinstance(one, (Iterator, type)) or not _has_fields(one):
+                return False
+            left.append(known)
+        if chars > _SMALL_CHARS or nodes > _SMALL_NODES:
+            return False
+    return True
+
+
+def _has_fields(value: Any) -> bool:
+    return is_dataclass(value) or hasattr(type(value), "model_fields")
+
+
+def value_content(value: Any, max_bytes: int) -> tuple[str, bool]:
+    """Returns a tool's value as text, and whether it was cut: strings as they are, all else as JSON. Beyond `max_bytes`
+    of UTF-8 it is cut, with a note; no more than that is ever written.
 
     Raises:
         ToolFailed: the value cannot be written as JSON.
     """
+    if isinstance(value, str):
+        return _text_content(value, max_bytes)
     try:
-        if isinstance(value, str):
-            encoded = str.encode(value, "utf-8", "replace")
-        else:
-            encoded = to_json(value, bytes_mode="base64", inf_nan_mode="null")
+        small = is_small(value)
+        written = _json(value) if small else _written(value, max_bytes)
     except Exception as error:  # the value's own code runs here: serialisers, properties, generators
         message = f"the tool returned a {type(value).__name__}, which cannot be written as JSON"
         raise ToolFailed(message) from error
-    if len(encoded) <= max_bytes:
-        return encoded.decode()
-    shown = encoded[:max_bytes].decode("utf-8", "ignore")
-    return f"{shown}\n{_cut(max_bytes, len(encoded))}"
+    if len(written) <= max_bytes:
+        return written.decode(), False
+    size = len(written) if small else None
+    return f"{written[:max_bytes].decode('utf-8', 'ignore')}\n{_cut(max_bytes, size)}", True
 
 
-def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str]:
-    """A tool's own result within the limits, and all of it as one text: what is no text is a placeholder there.
+def _cut(kept: int, size: int | None) -> str:
+    return f"[cut: the first {kept} bytes]" if size is None else f"[cut: the first {kept} of {size} bytes]"
+
+
+def _size(text: str) -> int | None:
+    """Returns how many bytes a text has as UTF-8; None if that takes long to find out."""
+    if text.isascii():
+        return len(text)
+    return len(str.encode(text, "utf-8", "replace")) if len(text) <= _MEASURED_CHARS else None
+
+
+def _text_content(value: str, max_bytes: int) -> tuple[str, bool]:
+    if len(value) <= max_bytes:
+        encoded = str.encode(value, "utf-8", "replace")
+        if len(encoded) <= max_bytes:
+            return encoded.decode(), False
+    shown = str.encode(value[:max_bytes], "utf-8", "replace")[:max_bytes].decode("utf-8", "ignore")
+    return f"{shown}\n{_cut(max_bytes, _size(value))}", True
+
+
+def _written(value: Any, max_bytes: int) -> bytes:
+    written = bytearray()
+    for piece in _pieces(value, 0):
+        written += piece
+        if len(written) > max_bytes:
+            break
+    return bytes(written)
+
+
+def _pieces(value: Any, depth: int) -> Iterator[bytes]:
+    """Yields a value's JSON in pieces, as `to_json` writes it."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deeply, or in itself")
+    kind = type(value)
+    if kind is str and len(value) > _PIECE_CHARS:
+        yield b'"'
+        for at in range(0, len(value), _PIECE_CHARS):
+            yield _json(value[at : at + _PIECE_CHARS])[1:-1]
+        yield b'"'
+    elif kind is bytes and len(value) > _PIECE_CHARS:
+        yield b'"'
+        for at in range(0, len(value), _PIECE_BYTES):
+            yield urlsafe_b64encode(value[at : at + _PIECE_BYTES])
+        yield b'"'
+    elif kind is dict:
+        yield from _members(((_json({key: None})[1:-6], one) for key, one in value.items()), depth)
+    elif kind in (list, tuple, set, frozenset) or isinstance(value, GeneratorType):
+        before = b"["
+        for one in value:
+            yield before
+            yield from _pieces(one, depth + 1)
+            before = b","
+        yield b"[]" if before == b"[" else b"]"
+    elif is_dataclass(value) and not isinstance(value, type) and not hasattr(kind, "__pydantic_serializer__"):
+        yield from _members(((_json(one.name), getattr(value, one.name)) for one in fields(value)), depth)
+    else:
+        yield _json(value)
+
+
+def _members(members: Iterator[tuple[bytes, Any]], depth: int) -> Iterator[bytes]:
+    before = b"{"
+    for name, one in members:
+        yield before + name + b":"
+        yield from _pieces(one, depth + 1)
+        before = b","
+    yield b"{}" if before == b"{" else b"}"
+
+
+def _json(value: Any) -> bytes:
+    return to_json(value, bytes_mode="base64", inf_nan_mode="null")
+
+
+def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str, bool]:
+    """Returns a tool's own result within the limits, all of it as one text, and whether it was cut: anything that is no
+    text is a placeholder there.
 
     Text is cut at the limit, with one note. An image or file is whole or not there. An error begins with ``Error:``,
     like every other failure, since not every wire has a flag for it.
     """
     if result.is_error:
         result = replace(result, blocks=_as_error(result.blocks))
-    whole = sum(len(str.encode(block.text, "utf-8", "replace")) for block in result.blocks if isinstance(block, Text))
-    left, media_left = limits.max_result_bytes, limits.max_result_media_bytes
+    left, media_left, cut = limits.max_result_bytes, limits.max_result_media_bytes, False
     blocks: list[Block] = []
     texts: list[str] = []
     for block in result.blocks:
         if isinstance(block, Text):
             if left < 0:
-                continue  # the note about what was cut stands already
-            encoded = str.encode(block.text, "utf-8", "replace")
+                continue  # the note about the cut stands already
+            encoded = str.encode(block.text[: left + 1], "utf-8", "replace")
             if len(encoded) > left:
-                block = Text(f"{encoded[:left].decode('utf-8', 'ignore')}\n{_cut(limits.max_result_bytes, whole)}")
+                sizes = [_size(one.text) for one in result.blocks if isinstance(one, Text)]
+                whole = None if None in sizes else sum(size or 0 for size in sizes)
+                note = _cut(limits.max_result_bytes, whole)
+                block, cut = Text(f"{encoded[:left].decode('utf-8', 'ignore')}\n{note}"), True
             elif not block.text.isascii():  # half a character cannot be sent
                 block = replace(block, text=encoded.decode())
             left -= len(encoded)
@@ -61,9 +181,9 @@ def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str]:
             texts.append(block.placeholder())
             media_left -= len(block.data or "")
             if media_left < 0:
-                block = Text(f"{block.placeholder()} [left out: larger than max_result_media_bytes]")
+                block, cut = Text(f"{block.placeholder()} [left out: larger than max_result_media_bytes]"), True
         blocks.append(block)
-    return replace(result, blocks=tuple(blocks)), "\n".join(texts)
+    return replace(result, blocks=tuple(blocks)), "\n".join(texts), cut
 
 
 def _as_error(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -73,14 +193,14 @@ def _as_error(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     return blocks if first.text.startswith("Error") else (Text(f"Error: {first.text}"), *blocks[1:])
 
 
-def _cut(kept: int, size: int) -> str:
-    return f"[cut: the first {kept} of {size} bytes]"
+def said_by(error: BaseException) -> str:
+    """Returns an error's text. A subclass of the user's may fail to give one: then its type."""
+    try:
+        return str(error)
+    except Exception:
+        return f"the tool raised {type(error).__name__}"
 
 
 def error_content(error: ToolError, max_bytes: int) -> str:
-    """A failure as text. A tool that wants to tell the model more raises a `ToolError` of its own wording."""
-    try:
-        text = str(error)
-    except Exception:  # a subclass of the user's; that it failed is what there is to tell
-        text = f"the tool raised {type(error).__name__}"
-    return value_content(f"Error: {text}", max_bytes)
+    """Returns a failure as text. A tool that wants to tell the model more raises a `ToolError` of its own wording."""
+    return value_content(f"Error: {said_by(error)}", max_bytes)[0]

@@ -1,27 +1,65 @@
-"""What becomes of calls that nobody runs: the turn ended otherwise, somebody left, nobody has decided."""
+"""How calls end that are not run, the meaning of a failure, and the model's hints about either."""
 
 from __future__ import annotations
 
-from ..errors import ApprovalPending, CallCancelled, CallSkipped, CallTruncated
-from ..events import StreamEnd
-from ..turn import WELL_ENDED
-from .record import Ended, Record
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any
 
-__all__ = ["before_it_started", "cancelled", "ended_well", "left_over", "skipped", "undecided"]
+from pydantic_core import from_json
+
+from ..errors import (
+    ApprovalPending,
+    CallCancelled,
+    CallDenied,
+    CallSkipped,
+    CallTruncated,
+    ModelRetry,
+    ToolError,
+    ToolFailed,
+    ToolNotStarted,
+    ToolOutcomeUnknown,
+    UnknownTool,
+)
+from ..events import StreamEnd
+from ..limits import Limits
+from ..turn import WELL_ENDED, ToolCall
+from .call import Call, Ending
+from .content import is_small
+from .counts import RunCounts
+from .results import AsRead
+
+__all__ = [
+    "as_read",
+    "cancelled",
+    "ended_well",
+    "failure",
+    "left_over",
+    "no_key",
+    "repeated",
+    "skipped",
+    "try_again",
+    "undecided",
+    "unknown_tool",
+    "unstarted",
+]
+
+_COMPARED = 500  # names that are looked through for the closest: some milliseconds
 
 
 def ended_well(end: StreamEnd | None) -> bool:
-    """Whether the turn is over, and in a way that lets its calls run."""
+    """Returns whether the turn is over, and in a way that lets its calls run."""
     return end is not None and end.complete and end.error is None and end.finish in WELL_ENDED
 
 
-def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> Ended:
-    """A complete call that was held, and will not be released.
+def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> Ending:
+    """Returns the ending of a complete call that will not start.
 
     Args:
         end: the turn's, if it has one.
         stopped: why nothing more starts, if that was not the turn's end.
-        by_hand: somebody had to ask for it.
+        by_hand: it starts only if it is asked for.
     """
     if by_hand and (end is None or ended_well(end)):
         reason = "nobody ran it (dispatch='manual')"
@@ -31,31 +69,83 @@ def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> End
         reason = f"the turn ended with an error ({end.error.kind})"
     else:
         reason = f"the turn ended by {end.finish or 'nothing that says so'}"
-    return Ended("skipped", CallSkipped(f"the call was not run: {reason}"))
+    return Ending("skipped", CallSkipped(f"the call was not run: {reason}"))
 
 
-def undecided() -> Ended:
-    """A call that needs an approval when the block is left."""
-    return Ended("skipped", ApprovalPending("the call was not run: it waits for an approval"))
+def undecided() -> Ending:
+    """Returns the ending of a call that needs an approval when the block is left."""
+    return Ending("skipped", ApprovalPending("the call was not run: it waits for an approval"))
 
 
-def before_it_started(reason: str | None) -> Ended:
-    """A call that was cancelled while it waited for its turn to run."""
+def unstarted(reason: str | None) -> Ending:
+    """Returns the ending of a call that was cancelled before any of its tool's code ran."""
     why = f": {reason}" if reason else ""
-    return Ended("cancelled", CallCancelled(f"the call was cancelled before it started{why}"))
+    return Ending("cancelled", CallCancelled(f"the call was cancelled before it started{why}"))
 
 
-def cancelled(record: Record) -> Ended:
-    """A call whose task was cancelled."""
-    if not record.attempts:
-        return before_it_started(None)
-    return Ended("cancelled", CallCancelled("the call was cancelled; it may have had its effect, or part of it"))
+def cancelled(call: Call, reason: str | None = None) -> Ending:
+    """Returns the ending of a call that was cancelled."""
+    if not call.attempts:
+        return unstarted(reason)
+    return Ending("cancelled", CallCancelled("the call was cancelled; it may have had its effect, or part of it"))
 
 
-def left_over(record: Record) -> Ended:
-    """A call that nothing has become of when all is over."""
-    if record.bound is not None:
-        return before_it_started(None)
-    if record.call.status == "ready":
-        return Ended("skipped", CallSkipped("the call was not run: it was held back on its way"))
-    return Ended("truncated", CallTruncated("the stream was left before the call's end"))
+def left_over(call: Call) -> Ending:
+    """Returns the ending of a call that is not valid yet when all is over."""
+    if call.state == "ended" or call.call.status == "ready":
+        return Ending("skipped", CallSkipped("the call was not run: it was held back on its way"))
+    return Ending("truncated", CallTruncated("the stream was left before the call's end"))
+
+
+def no_key(tool: str, error: Exception) -> Ending:
+    """Returns the ending of a call whose conflict key cannot be had: it might conflict with another one."""
+    failed = ToolFailed(f"not run: the conflict_key of {tool} raised {type(error).__name__}")
+    failed.__cause__ = error
+    return Ending("failed", failed)
+
+
+def unknown_tool(name: str, names: Iterable[str]) -> UnknownTool:
+    """Returns the answer to a call of a tool that is not there: the known ones, and the closest."""
+    available = sorted(names)
+    folded = {known.casefold(): known for known in islice(available, _COMPARED)}
+    close = get_close_matches(name.casefold(), folded, n=1) if name else []
+    return UnknownTool(name, available=available, closest=folded[close[0]] if close else None)
+
+
+def repeated(call: ToolCall, counts: RunCounts, limits: Limits) -> Ending | None:
+    """Counts a call; returns its refusal if it was made too often with the same arguments."""
+    most = limits.max_repeated_calls
+    if most is None or counts.call(call.name, call.arguments) <= most:
+        return None
+    text = f"not run: {call.name} was called {most} times with the same arguments; use its result, or do something else"
+    return Ending("denied", CallDenied(f"{text} (max_repeated_calls)"))
+
+
+def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) -> str:
+    """Returns the hint that is added to an error's own words: what the model had better do."""
+    if isinstance(error, CallTruncated):
+        return "\nThe call was not run. Make it again, with smaller arguments if they were cut for their length."
+    if not isinstance(error, ModelRetry):
+        return ""
+    if counts.model_retry(tool) <= limits.max_model_retries:
+        return f"\nMend the arguments and call {tool} again."
+    most = limits.max_model_retries
+    return f"\nDo not call {tool} again: it asked for that more than max_model_retries={most} times."
+
+
+def failure(error: ToolError) -> Ending:
+    """Returns the ending of a call that raised this. A tool's own `ToolError` is no reason to try again."""
+    if isinstance(error, ToolOutcomeUnknown):
+        return Ending("unknown", error, again=True)
+    return Ending("failed", error, again=isinstance(error, (ToolNotStarted, ToolFailed)))
+
+
+def as_read(ending: Ending) -> Any:
+    """Returns a value for the record: as it was written for the model, since an iterator can be written only once."""
+    value, content = ending.value, ending.content
+    if content is None or (isinstance(value, str) and not ending.cut):
+        return value
+    if ending.cut:
+        return value if is_small(value) else AsRead(None, content)
+    said = from_json(content)
+    return AsRead(said, content) if isinstance(said, str) else said  # a date, say, which a text would not be written as

@@ -1,51 +1,62 @@
-"""What every executor is: a place that runs one call, and says exactly how that ended."""
+"""The contract of every executor: run one call somewhere, begin it in one step, and say exactly how it ended.
+
+Theory of operation. A call is *not started* until its executor has awaited ``begin()``, and *begun* from then on; there
+is no third. `begin` is where the dispatcher asks whether the call may still start, claims it in its store, emits
+`ToolStarted` and starts its clock. So an executor first does all that can fail or wait without effect (a place, a
+thread, a worker, finding the tool, validating the arguments), then awaits ``begin()``, and runs the tool's code next. A
+worker elsewhere does it by a handshake: the worker says that it is ready, the executor awaits ``begin()``, the worker
+is told to go. What ends before ``begin()`` has returned has provably had no effect, whatever the reason; what ends
+after it has an end, or is unknown.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
-from ..tools import Effect, ToolContext
+from ..tools import Bound, Effect, ToolContext
 
-__all__ = ["Emit", "Executor", "Invocation", "context_of"]
+__all__ = ["Begin", "Emit", "Executor", "Invocation", "context_of"]
+
+Begin: TypeAlias = Callable[[], Awaitable[float]]
+"""Turns "not started" into "begun". Await it exactly once, in the event loop, behind all that can fail without effect
+and right before the tool's code. Returns the seconds that the call may take from now, infinite if there is no limit;
+each side counts them on its own monotonic clock. If it raises, run nothing, and let that out unchanged."""
 
 Emit: TypeAlias = Callable[[Any], object]
-"""Takes what a running tool reports. It is called in the event loop and must not block."""
+"""Takes a running tool's reports. Call it in the event loop, between ``begin()`` and the end; it never blocks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Invocation:
     """One call, as plain values that may travel to another process or machine."""
 
     tool: str
     """The tool's name."""
-    arguments: Mapping[str, Any] = field(repr=False)
+    arguments: dict[str, Any] = field(repr=False)
     """Plain JSON by parameter name, validated. The executor validates them again, where the tool is."""
     key: str
     """The call's idempotency key: the same for every attempt at it, and handed to the tool."""
     effect: Effect = "once"
     """What a second run would do."""
-    deadline: float | None = None
-    """When it has to be over, in seconds since 1970: it is kept on the other side, too, whose clock may differ."""
-    carrier: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """``traceparent`` and ``tracestate`` by W3C Trace Context: spans of the tool become children of that span."""
+    carrier: dict[str, str] = field(default_factory=dict, repr=False)
+    """``traceparent`` and ``tracestate`` by W3C Trace Context: spans of the tool become children of that span. The span
+    begins with the call: read this after ``begin()`` has returned."""
     attempt: int = 1
     """Which start of the call this is, from 1."""
     call_id: str = "call"
     run_id: str = "run"
     step: int = 0
-
-    @property
-    def seconds_left(self) -> float:
-        """Time until the deadline, from now; infinite if there is none."""
-        return float("inf") if self.deadline is None else self.deadline - time.time()
+    bound: Bound | None = field(default=None, repr=False, compare=False)
+    """The arguments as the tool's function takes them, if they were validated in this process. It does not travel."""
+    left_running: bool = field(default=False, init=False, repr=False, compare=False)
+    """Set by an executor at its end: it gave up the tool's code, which goes on."""
 
 
 class Executor(Protocol):
-    """Runs calls somewhere, between ``async with`` and its end. Never makes a call again by itself."""
+    """Runs calls somewhere, between ``async with`` and its end. Never runs a call twice."""
 
     async def __aenter__(self) -> Self:
         """Get ready."""
@@ -57,25 +68,26 @@ class Executor(Protocol):
         """End what still runs, and leave nothing behind."""
         ...
 
-    async def run(self, call: Invocation, emit: Emit, /) -> Any:
-        """Run one call and return its value. If this is cancelled, the work is, too.
+    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+        """Run one call and return its value. If this is cancelled, stop the tool's code, and let the cancellation out.
 
         Args:
-            call: what to run.
-            emit: is given what the tool reports while it runs.
+            call: the call.
+            begin: is awaited exactly once, before any of the tool's code runs; see `Begin`.
+            emit: is given the tool's reports while it runs.
 
         Raises:
-            ToolNotStarted: it has not run; it may be made again.
-            ToolOutcomeUnknown: it was started, and its end is not known.
-            ToolTimeout: its deadline came while it ran. What it had done by then is done.
-            ToolFailed: the tool raised; the text names the type and nothing more.
-            ToolError: the tool raised this, in words for the model.
+            ToolNotStarted: before `begin` only: there is no worker, thread or tool for it, or the arguments do not fit.
+            ToolOutcomeUnknown: after `begin`: nobody knows how the call ended.
+            ToolTimeout: after `begin`: its seconds were over. Its effect up to then stays.
+            ToolFailed: after `begin`: the tool raised; the text names the type and nothing more.
+            ToolError: after `begin`: the tool raised this, in words for the model.
         """
         ...
 
 
 def context_of(call: Invocation, report: Callable[[Any], None], is_cancelled: Callable[[], bool]) -> ToolContext:
-    """What the running tool is told about the call."""
+    """Returns the running tool's view of the call."""
     return ToolContext(
         call_id=call.call_id,
         tool_name=call.tool,

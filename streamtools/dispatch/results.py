@@ -81,7 +81,7 @@ def encode_error(tool: str, error: BaseException) -> dict[str, str]:
         return {"kind": "ToolFailed", "text": f"the tool {tool} raised {type(error).__name__}"}
     try:
         text = str(error)
-    except Exception:  # a subclass of the user's
+    except (Exception, SystemExit):  # a subclass of the user's
         text = f"the tool {tool} raised {type(error).__name__}"
     return {"kind": type(error).__name__, "text": text}
 

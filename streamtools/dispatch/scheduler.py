@@ -8,13 +8,15 @@
 Rules, each by itself enough to make a job wait:
 
 * **Limits.** At most `max_running` jobs run, and at most `Job.tool_limit` of one tool.
-* **Conflicts.** Jobs with one `key` run in the order in which they were added, one at a time; readers (`shared`) of a
-  key run side by side. A job that was added and is not released yet keeps its place in that order.
+* **Conflicts.** Jobs with one `key` run one at a time; readers (`shared`) of a key run side by side. Jobs of one owner
+  do so in the order in which they were added: one that is not released yet keeps its place before the younger ones of
+  its owner. It holds up nobody else: among owners, a key's order is that of the releases.
 * **Barriers.** An `exclusive` job runs alone: as soon as its key is its own, no younger job starts before it.
 * **Fairness.** Owners take turns; of one owner the oldest job that may run goes first. A job that waits for its tool or
   its key holds up nobody else.
 
-Theory of operation. A job is *admitted* when those before it in its key's line are over; released and admitted, it is
+Theory of operation. A job *enters* its key's line when it is released and no older job of its owner, with which it
+conflicts, is still outside. It is *admitted* when those before it in that line are over; released and admitted, it is
 *ready*. Ready jobs stand in lines, one for each owner and group; a group is a tool that has a limit, or all tools that
 have none. Each group keeps its lines in a heap by the turn of their owner. An owner that comes, or has been served,
 gets the last turn; entries of the heap become stale by that, and are put right when they come to its top. So an event
@@ -57,6 +59,8 @@ class Job:
     number: int = field(default=-1, init=False)
     """Its age: the smaller, the older."""
     state: Literal["new", "held", "waiting", "running", "over"] = field(default="new", init=False)
+    entered: bool = field(default=False, init=False)
+    """It stands in its key's line, or is past it."""
     admitted: bool = field(default=False, init=False)
     """Nothing before it in its key's line stands in its way."""
 
@@ -162,6 +166,7 @@ class Scheduler:
         self._alone: Job | None = None  # the exclusive job that runs
         self._by_tool: Counter[str] = Counter()  # how many run
         self._keys: dict[Hashable, _Key] = {}
+        self._outside: dict[tuple[Hashable, Hashable], list[Job]] = {}  # of an owner and key: not in the key's line yet
         self._owners: dict[Hashable, _Owner] = {}  # who has ready jobs
         self._heaps: dict[_Group, _Heap] = {}
         self._barriers: list[Job] = []  # ready exclusive jobs, by age; they stand in no line
@@ -174,18 +179,17 @@ class Scheduler:
         self.alive += 1
         if job.key is None:
             job.admitted = True
-            return
-        key = self._keys.setdefault(job.key, _Key())
-        key.waiting.append(job)
-        key.admit()
+        else:
+            self._outside.setdefault((job.owner, job.key), []).append(job)
 
     def release(self, job: Job) -> list[Job]:
         """Let a job run when its turn comes. Returns the jobs that start now, itself perhaps among them."""
         if job.state != "held":
             return []
         job.state = "waiting"
-        if not job.admitted:
-            return []
+        if job.key is not None:
+            self._enter(job.owner, job.key)
+            return self._start()
         if not self._heaps and not self._barriers and not job.exclusive and self._may_run(job):
             self._run(job)  # nobody waits: what follows would come to the same, at ten times the price
             return [job]
@@ -216,17 +220,38 @@ class Scheduler:
         if self._alone is job:
             self._alone = None
 
+    def _enter(self, owner: Hashable, name: Hashable) -> None:
+        """Lets an owner's released jobs into the line of their key, as far as no older one holds them up."""
+        key, left = self._keys.setdefault(name, _Key()), list[Job]()
+        writer_left = False
+        for job in self._outside.pop((owner, name), ()):
+            if job.state == "waiting" and not (writer_left if job.shared else left):
+                job.entered = True
+                key.waiting.append(job)
+            else:
+                left.append(job)
+                writer_left |= not job.shared
+        if left:
+            self._outside[owner, name] = left
+        self._admit(name, key)
+
     def _leave(self, job: Job, name: Hashable) -> None:
-        """Out of the line of its key, which moves up."""
-        key = self._keys[name]
-        if job.admitted:
-            key.admitted -= 1
-            key.writing = False
+        """Removes a job from its key's line, or from before it, and admits the next."""
+        if not job.entered:
+            self._outside[job.owner, name].remove(job)
+            self._enter(job.owner, name)
         else:
-            key.waiting.remove(job)
-        for admitted in key.admit():
-            if admitted.state == "waiting":
-                self._ready(admitted)
+            key = self._keys[name]
+            if job.admitted:
+                key.admitted -= 1
+                key.writing = False
+            else:
+                key.waiting.remove(job)
+            self._admit(name, key)
+
+    def _admit(self, name: Hashable, key: _Key) -> None:
+        for job in key.admit():
+            self._ready(job)
         if not key.admitted and not key.waiting:
             del self._keys[name]
 

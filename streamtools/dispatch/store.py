@@ -1,21 +1,26 @@
 """What has become of calls that must not happen twice: claimed before they run, kept with their result afterwards.
 
-    claim(key, fingerprint)     Claimed: run it now. Recorded: it has run, here is its result. Unknown: it was begun,
-                                and its end is not known
+    claim(key, fingerprint)     Claimed: run it now. Recorded: it has run, here is its result. StillRunning: somebody
+                                runs it now. Unknown: it was begun, and its end is not known
     complete(key, result)       it has run to its end
     release(key)                it is known not to have run: the key is free again
+    abandon(key)                nobody runs it any more, and its end is not known
 
 A claim that is never completed stays, also over a restart: that is how a call whose process died in the middle is
 told from one that was never made. A person who has found out what became of it says so by `complete` or `release`.
+A claim notes its host and process, and a lease that the store renews by itself until the claim ends: while that runs,
+the call is still running; when it has run out, or its process is gone, its end is unknown.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from platform import node as gethostname
 from typing import Any, Protocol, TypeAlias
 
 from anyio.lowlevel import checkpoint
@@ -28,6 +33,7 @@ __all__ = [
     "IdempotencyStore",
     "MemoryStore",
     "Recorded",
+    "StillRunning",
     "Unknown",
     "call_fingerprint",
 ]
@@ -49,18 +55,35 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
+class StillRunning:
+    """The call was begun, and its claim is alive: it runs now, in this process or another one."""
+
+    claimed_at: float
+    """When, in seconds since 1970."""
+    host: str
+    """The name of the machine that runs it."""
+    pid: int
+    """The process there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
-    """The call was begun before, and its end is not known: it runs now, or whoever ran it is gone."""
+    """The call was begun before, its claim is not alive any more, and its end is not known."""
 
     claimed_at: float
     """When, in seconds since 1970."""
 
 
-Claim: TypeAlias = Claimed | Recorded | Unknown
+Claim: TypeAlias = Claimed | Recorded | StillRunning | Unknown
 
 
 class IdempotencyStore(Protocol):
-    """Keeps claims and results. `MemoryStore` forgets them with the process, `SqliteStore` does not."""
+    """Keeps claims and results. `MemoryStore` forgets them with the process; `SqliteStore` keeps them for the processes
+    of one machine, `RedisStore` for those of several.
+
+    Nobody shields a wait for a store. If a wait for `claim` is cancelled, the store sees to it that the key is not
+    claimed; work that `complete`, `release` and `abandon` have begun goes on to its end although nobody waits for it.
+    """
 
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
         """Claim a key for the call with this fingerprint; of several who ask at once, one gets `Claimed`.
@@ -80,6 +103,11 @@ class IdempotencyStore(Protocol):
 
     async def release(self, key: str, /) -> None:
         """Give a claimed key back: its call has not run. A key that is not claimed is left as it is."""
+        ...
+
+    async def abandon(self, key: str, /) -> None:
+        """Leave a claimed key as it is: nobody runs its call any more, and its end is not known. From now on `claim`
+        answers `Unknown`."""
         ...
 
 
@@ -116,7 +144,11 @@ class MemoryStore:
         checked_key(key)
         entry = self._entries.get(key)
         if entry is not None:
-            return claim_of(key, fingerprint, entry.fingerprint, entry.claimed_at, entry.completed, entry.result)
+            checked_fingerprint(key, fingerprint, entry.fingerprint)
+            if entry.completed:
+                return Recorded(entry.result)
+            alive = entry.runs
+            return StillRunning(entry.claimed_at, gethostname(), os.getpid()) if alive else Unknown(entry.claimed_at)
         if len(self._entries) >= self._max_entries:
             self._forget_one()
         self._entries[key] = _Entry(fingerprint, time.time())
@@ -136,6 +168,12 @@ class MemoryStore:
         if entry is not None and not entry.completed:
             del self._entries[key]
 
+    async def abandon(self, key: str, /) -> None:
+        """See `IdempotencyStore`."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            entry.runs = False
+
     def _forget_one(self) -> None:
         oldest = next((key for key, entry in self._entries.items() if entry.completed), None)
         if oldest is None:
@@ -147,6 +185,7 @@ class MemoryStore:
 class _Entry:
     fingerprint: str
     claimed_at: float
+    runs: bool = True
     completed: bool = False
     result: bytes | None = None
 
@@ -154,17 +193,14 @@ class _Entry:
 # -- what every store says in the same words --
 
 
-def claim_of(
-    key: str, fingerprint: str, known: str, claimed_at: float, completed: bool, result: bytes | None
-) -> Recorded | Unknown:
-    """What a key that is there already means for a call.
+def checked_fingerprint(key: str, fingerprint: str, known: str) -> None:
+    """Refuse a call whose key belongs to another one.
 
     Raises:
-        ToolNotStarted: the key is that of another call.
+        ToolNotStarted: it does.
     """
     if fingerprint != known:
         raise ToolNotStarted(f"not run: the idempotency key {key!r} belongs to a call with another tool or arguments")
-    return Recorded(result) if completed else Unknown(claimed_at)
 
 
 def checked_key(key: str) -> None:

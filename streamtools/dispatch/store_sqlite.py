@@ -1,48 +1,81 @@
 """An idempotency store in one file, which outlives the process. Nothing to install, nothing to run.
 
-Each operation is one short transaction in a thread, and is on the disk when it returns (``synchronous=FULL``). Several
-processes may share the file; it has to be on a local disk, since SQLite's write-ahead log does not work over networks.
-https://sqlite.org/wal.html
+Each operation is one short transaction, and is on the disk when it returns (``synchronous=FULL``). Several processes
+of a machine may share the file, also over a fork; it has to be on a local disk, since SQLite's write-ahead log does not
+work over networks. https://sqlite.org/wal.html
+
+Leases are told by a clock that all processes of the machine share and that nobody sets, so a wall clock that is put
+forward or back changes no answer. After a restart of the machine all claims of before are unknown.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from os import PathLike
-from types import TracebackType
-from typing import Self, TypeVar
-
-from anyio import to_thread
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 from ..errors import LocalProtocolError
-from .store import Claim, Claimed, checked_bound, checked_key, claim_of, no_room, not_claimed
+from .store import (
+    Claim,
+    Claimed,
+    Recorded,
+    StillRunning,
+    Unknown,
+    checked_bound,
+    checked_fingerprint,
+    no_room,
+    not_claimed,
+)
+from .store_process import Holder, boot_id, machine_clock, this_process
+from .store_thread import Job, ThreadedStore, checked_seconds
 
-__all__ = ["SqliteStore"]
+__all__ = ["SqliteStore", "StoredCall"]
 
 T = TypeVar("T")
 
-VERSION = 1
-BUSY_S = 10.0  # how long another process may hold the file
-PAUSE_S = 0.005  # between two tries where SQLite itself does not wait
+APPLICATION, VERSION = 0x73747374, 2
+PAUSE_S = 0.005  # between two tries while the file is locked
 
-_TABLE = """
-CREATE TABLE IF NOT EXISTS calls (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    key TEXT NOT NULL UNIQUE,
-    fingerprint TEXT NOT NULL,
-    claimed_at REAL NOT NULL,
-    completed INTEGER NOT NULL DEFAULT 0,
-    result BLOB
+_COLUMNS = {
+    1: "number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL,"
+    " claimed_at REAL NOT NULL, completed INTEGER NOT NULL DEFAULT 0, result BLOB",
+    2: "claim_id TEXT, host TEXT, pid INTEGER, boot TEXT, start TEXT, lease_until REAL",
+}
+_OURS = ((0, 1), (APPLICATION, 2))
+_NAMES = {n: [one.split()[0] for version in range(1, n + 1) for one in _COLUMNS[version].split(",")] for n in (1, 2)}
+_AROUND = (  # a claim takes the same time however many calls there are
+    "CREATE INDEX completed_calls ON calls (number) WHERE completed",
+    "CREATE TABLE counted (calls INTEGER NOT NULL)",
+    "INSERT INTO counted SELECT count(*) FROM calls",
+    "CREATE TRIGGER call_added AFTER INSERT ON calls BEGIN UPDATE counted SET calls = calls + 1; END",
+    "CREATE TRIGGER call_deleted AFTER DELETE ON calls BEGIN UPDATE counted SET calls = calls - 1; END",
+    f"PRAGMA application_id={APPLICATION}",
+    f"PRAGMA user_version={VERSION}",
 )
-"""
+_CLAIM = "claimed_at, completed, lease_until, host, pid, boot, start"
 
 
-class SqliteStore:
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A call that a store knows, without its result."""
+
+    key: str
+    fingerprint: str
+    state: Literal["running", "unknown", "completed"]
+    claimed_at: float
+    """When it was claimed, in seconds since 1970."""
+    host: str
+    pid: int
+    """The process that claimed it, or 0 if that is not known."""
+
+
+class SqliteStore(ThreadedStore):
     """An `IdempotencyStore` in a file.
 
         with SqliteStore("calls.sqlite3") as store:
@@ -52,134 +85,249 @@ class SqliteStore:
         path: the file; it is made if there is none. It holds results in the clear: protect it as you would them.
         max_entries: how many keys are kept; see `MemoryStore`.
         max_result_bytes: how large a kept result may be; see `MemoryStore`.
+        busy_timeout: for how many seconds an operation waits while another process holds the file.
+        lease: for how many seconds a claim is alive if its process stands still. A process that has ended is noticed
+            at once, where there is a ``/proc``.
+        must_exist: never make a file, nor a store of an empty one.
 
     Raises:
-        LocalProtocolError: the file belongs to another version of this library.
+        ValueError: the path is empty, or names no file.
+        LocalProtocolError: the file is another application's, or of a newer version of this library.
+        TimeoutError: another process holds it.
         sqlite3.Error: it cannot be opened, or is no database.
     """
 
     def __init__(
-        self, path: str | PathLike[str], *, max_entries: int = 100_000, max_result_bytes: int = 1 << 20
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_entries: int = 100_000,
+        max_result_bytes: int = 1 << 20,
+        busy_timeout: float = 10.0,
+        lease: float = 30.0,
+        must_exist: bool = False,
     ) -> None:
+        if not os.fspath(path) or os.fspath(path).startswith((":memory:", "file:")):
+            raise ValueError(f"a SqliteStore needs the path of a file, not {path!r}; MemoryStore keeps calls in memory")
+        self._path = Path(path).absolute()
         self._max_entries = checked_bound("max_entries", max_entries)
         self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
-        self._lock = threading.Lock()
-        self._closed = False
-        # Transactions are begun and ended by `_transaction` alone.
+        self._may_make = not must_exist
+        self._file: tuple[int, int] | None = None
+        self._connection: sqlite3.Connection | None = None
+        super().__init__(checked_seconds("busy_timeout", busy_timeout), lease)
         try:
-            self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            self._transact(lambda connection: None, Job(lambda job: None, busy_timeout))
         except sqlite3.Error as error:
             error.add_note(f"the file is {str(path)!r}")
             raise
-        try:
-            self._log_ahead()
-            self._connection.execute("PRAGMA synchronous=FULL")
-            with self._transaction() as connection:
-                self._make_table(connection)
-        except BaseException:
-            self.close()
-            raise
+        finally:
+            self._disconnect()
 
-    def _log_ahead(self) -> None:
-        """Have a write-ahead log. While others open a new file at the same time, SQLite refuses it without waiting."""
-        until = time.monotonic() + BUSY_S
+    def begin_anew(self) -> None:
+        """See `ThreadedStore`."""
+        super().begin_anew()
+        self._holder = this_process()
+
+    async def calls(self, *, completed: bool = False) -> list[StoredCall]:
+        """Returns the calls that run or whose end is not known, in the order of their claims.
+
+        Args:
+            completed: return those on record, too.
+        """
+        return await self._ask(partial(self._transact, partial(_calls, completed)))
+
+    async def settle(self, key: str, result: bytes | None, *, force: bool = False) -> None:
+        """Say what became of a call whose end is not known.
+
+        Args:
+            key: the call's.
+            result: is put on record (see `streamtools.dispatch.results`); None if it is known not to have run, and may.
+            force: settle it even if it still runs.
+
+        Raises:
+            LocalProtocolError: there is no such call, it is on record, or it still runs.
+        """
+        await self._ask(partial(self._transact, partial(self._settle, key, result, force)))
+
+    # -- the file --
+
+    def _transact(self, work: Callable[[sqlite3.Connection], T], job: Job) -> T:
         while True:
             try:
-                self._connection.execute("PRAGMA journal_mode=WAL")
-                return
+                with self.gate, self._transaction(job) as connection:
+                    return work(connection)
             except sqlite3.OperationalError as error:
-                busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                if not busy or time.monotonic() >= until:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
                     raise
-                time.sleep(PAUSE_S)
+            if time.monotonic() >= job.until:
+                raise TimeoutError(self._busy())
+            time.sleep(PAUSE_S)  # SQLite would wait with the gate held, and would not hear of a waiter that leaves
+            job.check()
 
-    def close(self) -> None:
-        """Close the file. It may be called twice."""
-        with self._lock:
-            self._closed = True
-            self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def claim(self, key: str, fingerprint: str, /) -> Claim:
-        """See `IdempotencyStore`."""
-        checked_key(key)
-        return await self._in_thread(partial(self._claim, key, fingerprint))
-
-    async def complete(self, key: str, result: bytes, /) -> None:
-        """See `IdempotencyStore`."""
-        await self._in_thread(partial(self._complete, key, result))
-
-    async def release(self, key: str, /) -> None:
-        """See `IdempotencyStore`."""
-        await self._in_thread(partial(self._release, key))
-
-    # -- in a thread --
-
-    async def _in_thread(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await to_thread.run_sync(self._transacted, work)
-
-    def _transacted(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._lock:
-            if self._closed:
-                raise LocalProtocolError("the SqliteStore is closed")
-            with self._transaction() as connection:
-                return work(connection)
+    def _busy(self) -> str:
+        return f"{str(self._path)!r} was held by others for busy_timeout={self._patience:g} s"
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, job: Job) -> Iterator[sqlite3.Connection]:
         """The lock on the file is taken at the start, so that no other process comes between reading and writing."""
-        self._connection.execute("BEGIN IMMEDIATE")
+        connection = self._connected()
+        connection.execute("BEGIN IMMEDIATE")
         try:
-            yield self._connection
-            self._connection.execute("COMMIT")
+            self._check_file()
+            yield connection
+            job.check()
+            connection.execute("COMMIT")
         except BaseException:
-            if self._connection.in_transaction:  # SQLite has ended it itself after some errors, as of a full disk
-                self._connection.execute("ROLLBACK")
+            if connection.in_transaction:  # pragma: no branch - not after some errors, as of a full disk
+                connection.execute("ROLLBACK")
             raise
 
-    def _make_table(self, connection: sqlite3.Connection) -> None:
-        with closing(connection.execute("PRAGMA user_version")) as cursor:
-            (version,) = cursor.fetchone()
-        if version not in (0, VERSION):
-            raise LocalProtocolError(
-                f"the file is of version {version}, this library reads {VERSION}; use another file"
-            )
-        connection.execute(_TABLE)
-        connection.execute(f"PRAGMA user_version={VERSION}")
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            if self._file is not None:
+                self._check_file()
+            mode = "rwc" if self._may_make and self._file is None else "rw"
+            uri = f"{self._path.as_uri()}?mode={mode}"
+            connection = sqlite3.connect(uri, timeout=0, isolation_level=None, check_same_thread=False, uri=True)
+            try:
+                self._set_up(connection)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
 
-    def _claim(self, key: str, fingerprint: str, connection: sqlite3.Connection) -> Claim:
-        select = "SELECT fingerprint, claimed_at, completed, result FROM calls WHERE key = ?"
-        with closing(connection.execute(select, (key,))) as cursor:
-            row = cursor.fetchone()
+    def _disconnect(self) -> None:
+        with self.gate:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        self._version_of(connection)  # before anything is written
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        _migrate(connection, self._version_of(connection))
+        connection.execute("COMMIT")
+        status = self._path.stat()
+        self._file = self._file or (status.st_dev, status.st_ino)
+
+    def _check_file(self) -> None:
+        """A file without its name is seen by nobody else: what is claimed in it, others claim again."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            status = None
+        if status is None or (status.st_dev, status.st_ino) != self._file:
+            raise LocalProtocolError(f"the file {str(self._path)!r} was removed or replaced while the store was in use")
+
+    def _version_of(self, connection: sqlite3.Connection) -> int:
+        application, version = (_row(connection, f"PRAGMA {one}")[0] for one in ("application_id", "user_version"))
+        if application == APPLICATION and version > VERSION:
+            text = f"is of version {version}, and this library reads up to {VERSION}; use another file"
+            raise LocalProtocolError(f"the file {str(self._path)!r} {text}")
+        (tables,) = _row(connection, "SELECT count(*) FROM sqlite_master")
+        columns = [row[1] for row in connection.execute("PRAGMA table_info(calls)")]
+        is_new = (application, version) == (0, 0) and not tables and self._may_make and self._file is None
+        if not is_new and ((application, version) not in _OURS or columns != _NAMES[version]):
+            raise LocalProtocolError(f"the file {str(self._path)!r} is no store of calls; nothing was written to it")
+        return int(version)
+
+    # -- in a transaction --
+
+    def _claim(self, key: str, fingerprint: str, claim_id: str, job: Job) -> Claim:
+        return self._transact(partial(self._claim_in, key, fingerprint, claim_id), job)
+
+    def _claim_in(self, key: str, fingerprint: str, claim_id: str, connection: sqlite3.Connection) -> Claim:
+        row = _row(connection, f"SELECT {_CLAIM}, fingerprint, result FROM calls WHERE key = ?", key)
         if row is not None:
-            known, claimed_at, completed, result = row
-            return claim_of(key, fingerprint, known, claimed_at, bool(completed), result)
+            *claim, known, result = row
+            checked_fingerprint(key, fingerprint, known)
+            state = _state(*claim)
+            if state == "completed":
+                return Recorded(result)
+            claimed_at, _, _, host, pid, *_ = claim
+            return StillRunning(claimed_at, host, pid) if state == "running" else Unknown(claimed_at)
         self._make_room(connection)
-        insert = "INSERT INTO calls (key, fingerprint, claimed_at) VALUES (?, ?, ?)"
-        connection.execute(insert, (key, fingerprint, time.time()))
+        holder, until = self._holder, machine_clock() + self._lease
+        insert = f"INSERT INTO calls (key, fingerprint, claim_id, {_CLAIM}) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?)"
+        who = (holder.host, holder.pid, holder.boot, holder.start)
+        connection.execute(insert, (key, fingerprint, claim_id, time.time(), until, *who))
         return Claimed()
 
     def _make_room(self, connection: sqlite3.Connection) -> None:
-        with closing(connection.execute("SELECT count(*) FROM calls")) as cursor:
-            (count,) = cursor.fetchone()
+        (count,) = _row(connection, "SELECT calls FROM counted")
         if count < self._max_entries:
             return
         oldest = "SELECT number FROM calls WHERE completed ORDER BY number LIMIT 1"
         if not connection.execute(f"DELETE FROM calls WHERE number = ({oldest})").rowcount:
             raise no_room(self._max_entries)
 
-    def _complete(self, key: str, result: bytes, connection: sqlite3.Connection) -> None:
+    def _complete(self, key: str, claim_id: str | None, result: bytes, job: Job) -> None:
         kept = result if len(result) <= self._max_result_bytes else None
-        update = "UPDATE calls SET completed = 1, result = ? WHERE key = ? AND NOT completed"
-        if not connection.execute(update, (kept, key)).rowcount:
+        if not self._change("UPDATE calls SET completed = 1, result = ?", [(kept, key, claim_id)], job):
             raise not_claimed(key)
 
-    def _release(self, key: str, connection: sqlite3.Connection) -> None:
-        connection.execute("DELETE FROM calls WHERE key = ? AND NOT completed", (key,))
+    def _release(self, key: str, claim_id: str | None, job: Job) -> None:
+        self._change("DELETE FROM calls", [(key, claim_id)], job)
+
+    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: Job) -> None:
+        until = None if lease is None else machine_clock() + lease
+        self._change("UPDATE calls SET lease_until = ?", [(until, *claim) for claim in claims.items()], job)
+
+    def _change(self, what: str, claims: list[tuple[Any, ...]], job: Job) -> int:
+        """Change open claims, each by its key and, if it is of this store, by its id; returns how many there were."""
+        change = f"{what} WHERE key = ? AND claim_id IS coalesce(?, claim_id) AND NOT completed"
+        return self._transact(lambda connection: connection.executemany(change, claims).rowcount, job)
+
+    def _settle(self, key: str, result: bytes | None, force: bool, connection: sqlite3.Connection) -> None:
+        row = _row(connection, f"SELECT {_CLAIM} FROM calls WHERE key = ?", key)
+        if row is None:
+            raise LocalProtocolError(f"there is no call with the key {key!r}")
+        state = _state(*row)
+        if state == "completed":
+            raise LocalProtocolError(f"the call {key!r} is completed: its result is on record")
+        if state == "running" and not force:
+            raise LocalProtocolError(
+                f"the call {key!r} still runs (process {row[4]} on {row[3]}); settle it by force alone"
+            )
+        if result is None:
+            connection.execute("DELETE FROM calls WHERE key = ?", (key,))
+        else:
+            connection.execute("UPDATE calls SET completed = 1, result = ? WHERE key = ?", (result, key))
+
+
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    if version == 0:
+        connection.execute(f"CREATE TABLE calls ({_COLUMNS[1]}, {_COLUMNS[2]})")
+    elif version == 1:
+        for column in _COLUMNS[2].split(","):
+            connection.execute(f"ALTER TABLE calls ADD COLUMN {column}")
+    for statement in _AROUND if version < VERSION else ():
+        connection.execute(statement)
+
+
+def _calls(completed: bool, connection: sqlite3.Connection) -> list[StoredCall]:
+    found = []
+    rows = connection.execute(f"SELECT key, fingerprint, {_CLAIM} FROM calls WHERE ? OR NOT completed", (completed,))
+    for key, fingerprint, *claim in rows:
+        claimed_at, _, _, host, pid, *_ = claim
+        found.append(StoredCall(key, fingerprint, _state(*claim), claimed_at, host or "", pid or 0))
+    return found
+
+
+def _state(
+    claimed_at: float, completed: int, until: float | None, host: str, pid: int, boot: str, start: str
+) -> Literal["running", "unknown", "completed"]:
+    if completed:
+        return "completed"
+    if until is None or boot != boot_id() or machine_clock() >= until or Holder(host, pid, boot, start).is_gone():
+        return "unknown"
+    return "running"
+
+
+def _row(connection: sqlite3.Connection, query: str, *values: Any) -> Any:
+    with closing(connection.execute(query, values)) as cursor:
+        return cursor.fetchone()

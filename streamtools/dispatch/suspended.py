@@ -20,8 +20,8 @@ from typing import Any, Literal, Self, TypeAlias
 from ..errors import SuspendedError
 from ..events import ApprovalRequested, Observation
 from ..turn import ToolCall
+from .call import Call
 from .endings import undecided
-from .record import Record
 
 __all__ = ["Asked", "Suspended", "SuspendedCall"]
 
@@ -75,10 +75,9 @@ class Suspended:
     """Over which wire the calls came."""
 
     @classmethod
-    def of(cls, records: Iterable[Record], *, run_id: str, step: int, seq: int, wire: str | None) -> Suspended:
+    def of(cls, calls: Iterable[Call], *, run_id: str, step: int, seq: int, wire: str | None) -> Suspended:
         """What these calls amount to; `Pipeline.suspended` calls this."""
-        calls = tuple(_suspended(record) for record in records)
-        return cls(calls=calls, run_id=run_id, step=step, seq=seq, wire=wire)
+        return cls(calls=tuple(map(_suspended, calls)), run_id=run_id, step=step, seq=seq, wire=wire)
 
     def placeholders(self) -> list[Observation]:
         """What a history says of the calls as long as nobody has decided."""
@@ -139,8 +138,8 @@ class Suspended:
         return cls(calls=calls, **said)
 
 
-def _suspended(record: Record) -> SuspendedCall:
-    call = record.call
+def _suspended(held: Call) -> SuspendedCall:
+    call = held.call
     assert call.arguments is not None, "only a ready call waits for an approval"
     custom = call.kind == "custom"
     return SuspendedCall(
@@ -148,8 +147,8 @@ def _suspended(record: Record) -> SuspendedCall:
         tool_name=call.name,
         arguments_text=call.arguments["input"] if custom else _as_json(call.arguments),
         kind="custom" if custom else "function",
-        fingerprint=record.fingerprint,
-        idempotency_key=record.key,
+        fingerprint=held.fingerprint,
+        idempotency_key=held.key,
         index=call.index,
     )
 

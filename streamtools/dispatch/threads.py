@@ -1,28 +1,48 @@
-"""Sync tools in threads, and the threads that had to be given up.
+"""Threads for sync tools, and the threads that had to be given up.
 
 Python cannot stop a thread. When a sync tool is cancelled or times out, its thread goes on to its end, unheard; how
-many of those the process may have at once is bounded here, because the thread limiter forgets them on asyncio
-(measured: a limiter of 2 and 30 timeouts leave 29 threads alive).
+many of those the process may have at once is bounded here. The threads are daemons of ours: a tool that never ends
+keeps no program alive (those of event loops' own pools do, https://docs.python.org/3/library/threading.html).
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
+import anyio
+from anyio.lowlevel import current_token
 
 from ..errors import ToolNotStarted
+from ..into_loop import call_soon
 
-__all__ = ["ThreadCall", "abandoned_threads", "check_abandoned"]
+__all__ = ["ThreadCall", "WorkerThread", "abandoned_threads", "check_abandoned", "take_thread"]
+
+IDLE_S = 10.0  # after which a thread without work ends
 
 _lock = threading.Lock()
 _abandoned = 0
+_idle: list[WorkerThread] = []
+
+
+def _forget() -> None:
+    """Forgets the threads of the parent: a fork takes none along."""
+    global _lock, _abandoned
+    _lock, _abandoned = threading.Lock(), 0
+    _idle.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def abandoned_threads() -> int:
-    """Threads of this process that still run a sync tool which was given up."""
+    """Returns how many threads of this process still run a sync tool which was given up."""
     return _abandoned
 
 
@@ -37,46 +57,105 @@ def check_abandoned(most: int) -> None:
         raise ToolNotStarted(f"{text} (max_abandoned_threads)")
 
 
+class WorkerThread:
+    """A daemon thread that does one piece of work after the other."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._serve, name="streamtools tool", daemon=True).start()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Do this, which must not raise, and be idle again."""
+        self._work.put(work)
+
+    def put_back(self) -> None:
+        """Be idle again, having done nothing."""
+        with _lock:
+            _idle.append(self)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                work = self._work.get(timeout=IDLE_S)
+            except Empty:
+                with _lock:
+                    if self in _idle:  # else it was just taken
+                        _idle.remove(self)
+                        return
+                continue
+            work()
+            del work  # a thread that waits holds on to nobody's arguments
+            self.put_back()
+
+
+def take_thread() -> WorkerThread:
+    """Returns an idle thread, or a new one.
+
+    Raises:
+        ToolNotStarted: the system has none.
+    """
+    with _lock:
+        if _idle:
+            return _idle.pop()
+    try:
+        return WorkerThread()
+    except RuntimeError as error:  # "can't start new thread"
+        raise ToolNotStarted("not run: no thread could be started") from error
+
+
 class ThreadCall:
-    """One call of a sync tool in a thread.
+    """One call of a sync function in a thread.
 
     Args:
-        late: called in the thread when the tool ends after it was given up.
+        late: called in the thread when the function ends after it was given up.
     """
 
     def __init__(self, late: Callable[[], None] | None = None) -> None:
         self.abandoned = False
         """Nobody waits for it any more; its result and its progress go nowhere."""
-        self.begun = False
-        """The tool's code may have run. Once it was given up, it does not begin any more."""
         self._late = late
         self._running = False
+        self._result: Any = None
+        self._raised: BaseException | None = None
 
-    async def run(self, function: Callable[[], Any]) -> Any:
-        """Run it and return its result. If this is cancelled, the thread is left to itself at once."""
-        # How many may run is the dispatcher's business: the limiter here only keeps anyio's own from queueing them.
-        boxed = await to_thread.run_sync(self._body, function, abandon_on_cancel=True, limiter=CapacityLimiter(1))
-        return boxed[0] if boxed else None
+    async def run(self, thread: WorkerThread, function: Callable[[], Any]) -> Any:
+        """Run it in this thread and return its result. If this is cancelled, the thread is left to itself at once."""
+        done, token, context = anyio.Event(), current_token(), copy_context()
+        if (sniffio := sys.modules.get("sniffio")) is not None:  # no event loop runs there: a tool may run one
+            context.run(sniffio.current_async_library_cvar.set, None)
 
-    def _body(self, function: Callable[[], Any]) -> tuple[Any, ...]:
-        """The result in a tuple: trio refuses a bare coroutine, which is for the dispatcher to await."""
+        def work() -> None:
+            if context.run(self._body, function):
+                call_soon(token, done.set)
+
+        thread.do(work)
+        await done.wait()
+        if self._raised is not None:
+            raise self._raised
+        return self._result
+
+    def _body(self, function: Callable[[], Any]) -> bool:
+        """Runs it; returns whether somebody waits for its end."""
         global _abandoned
         with _lock:
             if self.abandoned:  # given up before the thread came to it
-                return ()
-            self._running = self.begun = True
+                return False
+            self._running = True
         try:
-            return (function(),)
-        finally:
-            with _lock:
-                self._running = False
-                if self.abandoned:
-                    _abandoned -= 1
-            if self.abandoned and self._late is not None:
-                self._late()
+            self._result = function()
+        except BaseException as error:  # SystemExit, too: it is the tool's, and this is not the main thread
+            self._raised = error
+        with _lock:
+            self._running = False
+            if not self.abandoned:
+                return True
+            _abandoned -= 1
+        if self._late is not None:
+            self._late()
+        return False
 
     def give_up(self) -> bool:
-        """Stop caring. True if the tool is still running; it counts as abandoned until it ends."""
+        """Stop caring. True if the function is still running; its thread counts as abandoned until it ends."""
         global _abandoned
         with _lock:
             if not self.abandoned and self._running:

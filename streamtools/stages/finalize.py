@@ -73,7 +73,8 @@ class Finalize:
             return (_refused(event, found, self._limits),)
         value, steps = found
         warnings = [Warning(step) for step in steps if step != "empty_arguments"]
-        return (*warnings, replace(event, call=replace(call, arguments=value, normalizations=steps)))
+        call = replace(call, arguments=value, normalizations=steps)
+        return (*warnings, ToolCallEnd(call, event.error, causes=event.causes))  # a fifth of what `replace` takes
 
     def finish(self) -> Iterable[Event]:
         """Nothing is held."""

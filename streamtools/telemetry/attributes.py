@@ -220,6 +220,14 @@ class AttributeWriter:
             "exception.stacktrace": self.content(stack[-self.max_chars :]),
         }
 
+    def words(self, error: BaseException) -> str:
+        """What an exception says, as content. A class of the user's may fail to say anything: then its name."""
+        try:
+            said = str(error)
+        except (Exception, SystemExit):
+            said = type(error).__name__
+        return self.content(said)
+
     # -- helpers --
 
     def _identity(self, step: StepStart) -> Attributes:

@@ -299,7 +299,7 @@ class Tracing:
         if error is None or not self._writer.capture_content:
             span.set_status(Status(StatusCode.ERROR))
             return
-        span.set_status(Status(StatusCode.ERROR, self._writer.content(str(error))))
+        span.set_status(Status(StatusCode.ERROR, self._writer.words(error)))
         if error.__cause__ is not None:
             span.add_event("exception", self._writer.exception(error.__cause__), at_ns)
 

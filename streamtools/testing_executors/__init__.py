@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -12,7 +12,7 @@ import anyio
 from ..dispatch.executors import Executor
 from ..tools import Tool
 from .bench import Bench
-from .checks import CHECKS, LOST_WORKER, Check
+from .checks import CHECKS, CLOSING, LOST_WORKER, Check
 from .tools import TOOLS
 
 __all__ = ["CHECKS", "MakeExecutor", "check_executor"]
@@ -33,8 +33,10 @@ async def check_executor(
             await check_executor(lambda tools: MyExecutor(tools))
 
     Args:
-        make_executor: makes a fresh executor for the given tools, which are functions of this module; at least two
-            calls must run at once. Leaving it twice must do no harm.
+        make_executor: makes a fresh executor for the given tools, which are functions of
+            ``streamtools.testing_executors.tools``; at least two calls must run at once. One serves all checks but
+            those that close it. The tools count their effects in a file of this machine. Leaving the executor twice
+            must do no harm.
         tools: which form of tool it runs.
         own_processes: tools run in other processes of this machine; one of them is then killed, too.
 
@@ -44,22 +46,41 @@ async def check_executor(
     Raises:
         AssertionError: it breaks a promise; the text names which. Others are not tried any more.
     """
-    checks = CHECKS + (LOST_WORKER if own_processes else ())
-    for check in checks:
-        await _checked(check, make_executor(list(TOOLS[tools])))
-    return [_name(check) for check in checks]
+    together = [check for check in CHECKS if check not in CLOSING] + list(LOST_WORKER if own_processes else ())
+    rounds = [together, *([check] for check in CLOSING)]
+    for checks in rounds:
+        await _checked(checks, make_executor(list(TOOLS[tools])))
+    return [_name(check) for checks in rounds for check in checks]
 
 
-async def _checked(check: Check, executor: Executor) -> None:
+async def _checked(checks: Sequence[Check], executor: Executor) -> None:
+    """Holds one executor to all of these; raises behind its end, since its own task group may wrap what goes by."""
+    failed: AssertionError | None = None
+    try:
+        with anyio.fail_after(WAIT_S * (len(checks) + 1)):
+            async with executor:
+                for check in checks:
+                    failed = await _failed(check, executor)
+                    if failed is not None:
+                        break
+    except Exception as error:  # as it was entered or left
+        failed = failed or AssertionError(f"{_name(checks[-1])}: {error!r}")
+        failed.__cause__ = failed.__cause__ or error
+    if failed is not None:
+        raise failed
+
+
+async def _failed(check: Check, executor: Executor) -> AssertionError | None:
     with tempfile.TemporaryDirectory() as directory:
         try:
             with anyio.fail_after(WAIT_S):
-                async with executor:
-                    await check(Bench(executor, Path(directory, "marks")))
-        except TimeoutError as error:
-            raise AssertionError(f"{_name(check)}: it takes longer than {WAIT_S:g} s") from error
+                await check(Bench(executor, Path(directory, "marks")))
         except Exception as error:
-            raise AssertionError(f"{_name(check)}: {error!r}") from error
+            said = f"it takes longer than {WAIT_S:g} s" if isinstance(error, TimeoutError) else repr(error)
+            failed = AssertionError(f"{_name(check)}: {said}")
+            failed.__cause__ = error
+            return failed
+    return None
 
 
 def _name(check: Check) -> str:

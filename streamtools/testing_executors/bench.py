@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,11 +10,11 @@ from typing import Any
 
 import anyio
 
-from ..dispatch.executors import Executor, Invocation
+from ..dispatch.executor import Begin, Executor, Invocation
 from ..errors import ToolError
 from .tools import marks
 
-__all__ = ["Bench", "background", "expect", "stops"]
+__all__ = ["Bench", "background", "expect", "nothing_ran", "stops"]
 
 
 class Bench:
@@ -29,26 +29,36 @@ class Bench:
         self.executor = executor
         self.path = path
         self.progress: list[Any] = []
+        self.begun = 0
         self.reported = anyio.Event()
 
-    def call(self, tool: str, *, seconds: float | None = None, key: str = "key", **arguments: Any) -> Invocation:
-        """An invocation; `seconds` from now is its deadline."""
-        deadline = None if seconds is None else time.time() + seconds
-        return Invocation(tool=tool, arguments=arguments, key=key, deadline=deadline)
+    def call(self, tool: str, *, key: str = "key", **arguments: Any) -> Invocation:
+        """Returns an invocation."""
+        return Invocation(tool=tool, arguments=arguments, key=key)
 
-    async def run(self, call: Invocation) -> Any:
-        """Run it, and keep what it reports."""
-        return await self.executor.run(call, self._report)
+    async def run(self, call: Invocation, begin: Begin | None = None, *, seconds: float = math.inf) -> Any:
+        """Run it, and keep its reports. By default `begin` lets it run for `seconds`, and is counted."""
+        return await self.executor.run(call, begin or self.begin_with(seconds), self.report)
 
-    async def error_of(self, call: Invocation) -> ToolError:
-        """What the call raises."""
+    def begin_with(self, seconds: float) -> Begin:
+        """Returns a `begin` that lets a call run for so long, and counts in `begun` how often it was awaited."""
+
+        async def begin() -> float:
+            self.begun += 1
+            return seconds
+
+        return begin
+
+    async def error_of(self, call: Invocation, begin: Begin | None = None, *, seconds: float = math.inf) -> ToolError:
+        """Returns the call's error."""
         try:
-            value = await self.run(call)
+            value = await self.run(call, begin, seconds=seconds)
         except ToolError as error:
             return error
         raise AssertionError(f"{call.tool} should have raised, and returned a {type(value).__name__}")
 
-    def _report(self, value: Any) -> None:
+    def report(self, value: Any) -> None:
+        """Take a tool's report."""
         self.progress.append(value)
         self.reported.set()
 
@@ -78,3 +88,9 @@ async def stops(path: Path) -> None:
     before = -1
     while before != (before := marks(path)):  # noqa: ASYNC110 - it is another process that may go on
         await anyio.sleep(0.2)
+
+
+async def nothing_ran(path: Path) -> None:
+    """Raise if there is a mark, or comes within 200 ms: what was started by mistake may be in another process."""
+    await anyio.sleep(0.2)
+    expect(not path.exists(), "no tool should have run", path)  # noqa: ASYNC240 - one look

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+import anyio
+
+from ..dispatch.executor import Begin
 from ..dispatch.executors import Invocation, MemoryStore, run_once
-from ..errors import ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from .bench import Bench, background, expect, stops
+from ..errors import BeginRefused, ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from .bench import Bench, background, expect, nothing_ran, stops
 from .tools import SECRET, marks
 
 __all__ = ["CHECKS", "LOST_WORKER", "Check"]
@@ -33,10 +37,15 @@ async def the_tool_is_told_its_key_and_attempt(bench: Bench) -> None:
 
 
 async def the_tools_span_belongs_to_the_callers(bench: Bench) -> None:
-    """The W3C carrier is the tool's context."""
-    seen = await bench.run(replace(bench.call("echo", value=1), carrier={"traceparent": TRACEPARENT}))
-    found = seen["carrier"].get("traceparent")
-    expect(found == TRACEPARENT, "the carrier's span should be the tool's current one", found)
+    """The W3C carrier is the tool's context. It is filled by `begin`, with which the call's span begins."""
+    call = bench.call("echo", value=1)
+
+    async def begin() -> float:
+        call.carrier["traceparent"] = TRACEPARENT
+        return math.inf
+
+    found = (await bench.run(call, begin))["carrier"].get("traceparent")
+    expect(found == TRACEPARENT, "the span in the carrier that begin fills should be the tool's current one", found)
 
 
 async def an_exception_tells_its_type_and_nothing_more(bench: Bench) -> None:
@@ -54,6 +63,14 @@ async def a_tool_error_keeps_its_words(bench: Bench) -> None:
     expect(str(error) == SECRET, "a ToolError's text should arrive as it is", str(error))
 
 
+async def whatever_a_tool_raises_is_its_failure(bench: Bench) -> None:
+    """`sys.exit`, in a group too, and an error that has no words."""
+    for kind in ("SystemExit", "BaseExceptionGroup", "Wordless"):
+        error = await bench.error_of(bench.call("fail", kind=kind))
+        expect(type(error) is ToolFailed, f"{kind} should become ToolFailed", type(error))
+        expect(kind in str(error), "it should name the type", str(error))
+
+
 async def after_a_failure_it_runs_calls_as_before(bench: Bench) -> None:
     """A tool that fails harms no other."""
     await bench.error_of(bench.call("fail", kind="ValueError"))
@@ -61,35 +78,104 @@ async def after_a_failure_it_runs_calls_as_before(bench: Bench) -> None:
 
 
 async def an_unknown_tool_is_not_started(bench: Bench) -> None:
-    """And says so."""
+    """And says so, before it has begun."""
     error = await bench.error_of(bench.call("no_such_tool"))
     expect(isinstance(error, ToolNotStarted), "an unknown tool should be ToolNotStarted", type(error))
+    expect(bench.begun == 0, "begin should not have been awaited", bench.begun)
 
 
 async def arguments_that_do_not_fit_are_not_started(bench: Bench) -> None:
-    """The tool validates where it is."""
+    """The tool validates where it is, before the call has begun."""
     error = await bench.error_of(bench.call("mark", wrong=str(bench.path)))
     expect(isinstance(error, ToolNotStarted), "bad arguments should be ToolNotStarted", type(error))
-    expect(not bench.path.exists(), "nothing should have run", bench.path)
+    expect(bench.begun == 0, "begin should not have been awaited", bench.begun)
+    await nothing_ran(bench.path)
 
 
-async def a_deadline_that_is_over_is_not_started(bench: Bench) -> None:
-    """The tool never sees the call."""
-    error = await bench.error_of(bench.call("mark", seconds=-1, path=str(bench.path)))
-    expect(isinstance(error, ToolNotStarted), "a deadline in the past should be ToolNotStarted", type(error))
-    expect(not bench.path.exists(), "nothing should have run", bench.path)
+async def it_begins_once_and_before_the_tool(bench: Bench) -> None:
+    """And the tool runs once."""
+
+    async def begin() -> float:
+        bench.begun += 1
+        await nothing_ran(bench.path)
+        return math.inf
+
+    await bench.run(bench.call("mark", path=str(bench.path)), begin)
+    expect(bench.begun == 1, "begin should have been awaited once", bench.begun)
+    expect(marks(bench.path) == 1, "the tool should have run once", marks(bench.path))
+
+
+async def a_refused_begin_runs_nothing_and_comes_out_as_it_is(bench: Bench) -> None:
+    """The very object, be it an error of the library or of anybody else; and the next call runs."""
+    for refusal in (BeginRefused("its end is on record"), LookupError("no row")):
+        found = await _refused(bench, refusal)
+        expect(found is refusal, "what begin raises should come out as it is", found)
+    await nothing_ran(bench.path)
+    await a_value_comes_back_as_it_is(bench)
+
+
+async def _refused(bench: Bench, refusal: Exception) -> object:
+    async def begin() -> NoReturn:
+        raise refusal
+
+    try:
+        return await bench.run(bench.call("mark", path=str(bench.path)), begin)
+    except Exception as error:
+        return error
+
+
+async def a_call_that_is_cancelled_as_it_begins_runs_nothing(bench: Bench) -> None:
+    """While `begin` waits, it has not begun; and the next call runs."""
+    begins, begin = _waiting()
+    call = bench.call("mark", path=str(bench.path))
+    async with background(functools.partial(bench.run, call, begin)) as scope:
+        await begins.wait()
+        scope.cancel()
+    await nothing_ran(bench.path)
+    await a_value_comes_back_as_it_is(bench)
+
+
+def _waiting() -> tuple[anyio.Event, Callable[[], Awaitable[float]]]:
+    """Returns a `begin` that never ends, and what it sets when it is awaited."""
+    begins = anyio.Event()
+
+    async def begin() -> float:
+        begins.set()
+        await anyio.sleep_forever()
+        raise AssertionError("nobody wakes it")  # pragma: no cover
+
+    return begins, begin
+
+
+async def its_time_begins_when_the_call_has_begun(bench: Bench) -> None:
+    """The wait for a place, a worker or `begin` is not the tool's."""
+    third = anyio.Event()
+
+    async def begin() -> float:
+        await anyio.sleep(1.2)
+        return 1.1
+
+    def report(value: Any) -> None:
+        bench.report(value)
+        if len(bench.progress) == 3:
+            third.set()
+
+    call = bench.call("work", path=str(bench.path))
+    async with background(functools.partial(bench.executor.run, call, begin, report)) as scope:
+        await third.wait()
+        scope.cancel()
 
 
 async def a_deadline_ends_the_work(bench: Bench) -> None:
     """It is a `ToolTimeout`, and the tool stops."""
-    await bench.run(bench.call("echo", value="a worker is there now"))
-    error = await bench.error_of(bench.call("work", seconds=1, path=str(bench.path)))
+    error = await bench.error_of(bench.call("work", path=str(bench.path)), seconds=1)
     expect(isinstance(error, ToolTimeout), "a deadline should be ToolTimeout", type(error))
+    expect(bool(bench.progress), "the tool should have had its time", bench.progress)
     await stops(bench.path)
 
 
 async def cancellation_reaches_the_work(bench: Bench) -> None:
-    """Who stops waiting stops the work."""
+    """A caller that stops waiting stops the work."""
     async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)))) as scope:
         await bench.reported.wait()
         scope.cancel()
@@ -97,11 +183,20 @@ async def cancellation_reaches_the_work(bench: Bench) -> None:
 
 
 async def progress_comes_while_the_tool_runs(bench: Bench) -> None:
-    """Not with the result; this tool has none."""
-    async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)))) as scope:
+    """Not with the result; this tool has none. Nothing is reported before the call has begun, or after its end."""
+
+    async def begin() -> float:
+        await nothing_ran(bench.path)
+        expect(bench.progress == [], "nothing should be reported before begin", bench.progress)
+        return math.inf
+
+    async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)), begin)) as scope:
         await bench.reported.wait()
         scope.cancel()
-    expect(set(bench.progress) == {"marked"}, "progress should arrive as it was reported", bench.progress)
+    reported = list(bench.progress)
+    await stops(bench.path)
+    expect(set(reported) == {"marked"}, "progress should arrive as it was reported", reported)
+    expect(bench.progress == reported, "nothing should be reported after the end", bench.progress)
 
 
 async def calls_run_side_by_side(bench: Bench) -> None:
@@ -115,7 +210,7 @@ async def calls_run_side_by_side(bench: Bench) -> None:
 async def once_means_once(bench: Bench) -> None:
     """The second call with a key gets the first one's result."""
     store, call = MemoryStore(), bench.call("mark", path=str(bench.path))
-    answers = [await run_once(store, call, functools.partial(bench.run, call)) for _ in range(3)]
+    answers = [await run_once(store, bench.executor, call) for _ in range(3)]
     expect([answer.value for answer in answers] == ["done"] * 3, "each should get the result", answers)
     expect([answer.recorded for answer in answers] == [False, True, True], "only the first should run", answers)
     expect(marks(bench.path) == 1, "there should be one effect", marks(bench.path))
@@ -123,18 +218,31 @@ async def once_means_once(bench: Bench) -> None:
 
 async def closing_ends_what_runs(bench: Bench) -> None:
     """Its end is unknown to who waits for it; then nothing runs any more."""
-    ended: list[ToolError] = []
-
-    async def run(call: Invocation) -> None:
-        ended.append(await bench.error_of(call))
-
-    async with background(functools.partial(run, bench.call("work", path=str(bench.path)))):
-        await bench.reported.wait()
-        await bench.executor.__aexit__(None, None, None)
-    expect(isinstance(ended[0], ToolOutcomeUnknown), "a call cut by closing should be unknown", type(ended[0]))
+    ended = await _closed(bench, bench.call("work", path=str(bench.path)), bench.begin_with(math.inf), bench.reported)
+    expect(isinstance(ended, ToolOutcomeUnknown), "a call cut by closing should be unknown", type(ended))
     await stops(bench.path)
     error = await bench.error_of(bench.call("echo", value=1))
     expect(isinstance(error, ToolNotStarted), "a closed executor should start nothing", type(error))
+
+
+async def closing_starts_nothing_that_waits(bench: Bench) -> None:
+    """A call that has not begun has not run, and says so."""
+    begins, begin = _waiting()
+    ended = await _closed(bench, bench.call("mark", path=str(bench.path)), begin, begins)
+    expect(isinstance(ended, ToolNotStarted), "a call that waits at closing should be ToolNotStarted", type(ended))
+    await nothing_ran(bench.path)
+
+
+async def _closed(bench: Bench, call: Invocation, begin: Begin, when: anyio.Event) -> ToolError:
+    ended: list[ToolError] = []
+
+    async def run() -> None:
+        ended.append(await bench.error_of(call, begin))
+
+    async with background(run):
+        await when.wait()
+        await bench.executor.__aexit__(None, None, None)
+    return ended[0]
 
 
 async def a_lost_worker_leaves_one_effect_and_no_outcome(bench: Bench) -> None:
@@ -144,7 +252,7 @@ async def a_lost_worker_leaves_one_effect_and_no_outcome(bench: Bench) -> None:
 
     async def run() -> None:
         try:
-            await run_once(store, call, functools.partial(bench.run, call))
+            await run_once(store, bench.executor, call, bench.report)
         except ToolError as error:
             ended.append(error)
 
@@ -169,18 +277,26 @@ CHECKS: tuple[Check, ...] = (
     the_tools_span_belongs_to_the_callers,
     an_exception_tells_its_type_and_nothing_more,
     a_tool_error_keeps_its_words,
+    whatever_a_tool_raises_is_its_failure,
     after_a_failure_it_runs_calls_as_before,
     an_unknown_tool_is_not_started,
     arguments_that_do_not_fit_are_not_started,
-    a_deadline_that_is_over_is_not_started,
+    it_begins_once_and_before_the_tool,
+    a_refused_begin_runs_nothing_and_comes_out_as_it_is,
+    a_call_that_is_cancelled_as_it_begins_runs_nothing,
+    its_time_begins_when_the_call_has_begun,
     a_deadline_ends_the_work,
     cancellation_reaches_the_work,
     progress_comes_while_the_tool_runs,
     calls_run_side_by_side,
     once_means_once,
     closing_ends_what_runs,
+    closing_starts_nothing_that_waits,
 )
 """What any executor must do."""
+
+CLOSING: tuple[Check, ...] = (closing_ends_what_runs, closing_starts_nothing_that_waits)
+"""Those of them that close it."""
 
 LOST_WORKER: tuple[Check, ...] = (a_lost_worker_leaves_one_effect_and_no_outcome,)
 """And one whose tools run in processes of their own on this machine."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ SECRET = "a value that nobody is to read"
 
 
 def marks(path: str | Path) -> int:
-    """How many effects there were."""
+    """Returns how many effects there were."""
     return Path(path).read_text().count("\n")
 
 
@@ -30,8 +31,24 @@ def _echo(value: Any, ctx: ToolContext) -> Any:
     return {"value": value, "key": ctx.idempotency_key, "attempt": ctx.attempt, "carrier": current_carrier()}
 
 
+class Wordless(ToolError):
+    """An error that cannot tell what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError(SECRET)
+
+
+FAILURES: dict[str, Callable[[str], BaseException]] = {
+    "ToolError": ToolError,
+    "ValueError": ValueError,
+    "SystemExit": SystemExit,
+    "BaseExceptionGroup": lambda text: BaseExceptionGroup(text, [SystemExit(text)]),
+    "Wordless": Wordless,
+}
+
+
 def _raise(kind: str) -> None:
-    raise {"ToolError": ToolError, "ValueError": ValueError}[kind](SECRET)
+    raise FAILURES[kind](SECRET)
 
 
 def _mark(path: str) -> None:

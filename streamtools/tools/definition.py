@@ -297,7 +297,7 @@ class Tool(Generic[P, R]):
             ToolError: it timed out, or reported an error of its own wording.
             Exception: what the tool raised; or why its value cannot be written as JSON, for a model to read.
         """
-        from ..dispatch.alone import run  # the layer above: here for `tool.run(...)`
+        from ..dispatch.run_tool import run  # the layer above: here for `tool.run(...)`
 
         return run(self, arguments)
 
@@ -320,7 +320,7 @@ class Tool(Generic[P, R]):
             limits: times, sizes and threads.
             approved: the call has the approval that its tool may need; without one such a call is ``skipped``.
         """
-        from ..dispatch.alone import run_json  # the layer above: here for `tool.run_json(...)`
+        from ..dispatch.run_tool import run_json  # the layer above: here for `tool.run_json(...)`
 
         return run_json(self, arguments, call_id=call_id, limits=limits, approved=approved)
 

@@ -38,7 +38,7 @@ from streamtools.loop import trajectory
 from streamtools.modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter, ValidatedAdapter
 from streamtools.wires import WIRES
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
 
 KEY = "a key that is long enough"
 

@@ -193,3 +193,53 @@ async def test_a_call_that_waited_for_an_approval_runs_once_though_it_is_resumed
     store.close()
     assert [(one.outcome, one.recorded) for one in seen] == [("ok", False), ("ok", True)]
     assert len(marks(path)) == 1
+
+
+QUEUED = """
+import sys, threading
+import anyio
+from streams import chat, stream
+from streamtools import Limits, ToolStarted, Trajectory, pipeline, tool
+from streamtools.dispatch import SqliteStore
+
+calls, wait = sys.argv[1], sys.argv[2] == "wait"
+
+@tool(effect="once")
+def order(n: int) -> str:
+    "Order."
+    if wait:
+        threading.Event().wait()
+    return "ordered"
+
+async def main():
+    body = chat(calls=[(f"c{n}", "order", '{"n": ' + str(n) + '}') for n in range(16)])
+    options = {"store": SqliteStore(calls), "limits": Limits(max_threads=2), "trajectory": Trajectory(run_id="r")}
+    begun = 0
+    async with pipeline(stream(body), tools=[order], **options) as events:
+        async for event in events:
+            if isinstance(event, ToolStarted) and wait:
+                begun += 1
+                if begun == 2:
+                    await anyio.wait_all_tasks_blocked()
+                    print("two", flush=True)
+    print(*(seen.outcome for seen in events.turn.observations), flush=True)
+
+anyio.run(main)
+"""
+
+
+def queued(calls: Path, how: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-c", QUEUED, str(calls), how], stdout=subprocess.PIPE, env=environment)
+
+
+async def test_of_calls_that_waited_for_threads_only_those_that_had_begun_are_unknown_after_a_kill(
+    tmp_path: Path,
+) -> None:
+    with queued(tmp_path / "calls.sqlite3", "wait") as running:
+        assert running.stdout is not None
+        assert await anyio.to_thread.run_sync(running.stdout.readline) == b"two\n"
+        running.kill()
+    with queued(tmp_path / "calls.sqlite3", "go") as again:
+        output, _ = await anyio.to_thread.run_sync(again.communicate)
+    assert sorted(output.decode().split()) == ["ok"] * 14 + ["unknown"] * 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import anyio
@@ -353,3 +353,41 @@ async def test_a_started_call_names_what_released_it() -> None:
     (started,) = [event for event in seen if isinstance(event, ToolStarted)]
     (end,) = [event for event in seen if type(event).__name__ == "StreamEnd"]
     assert end.seq in started.causes
+
+
+async def test_a_once_call_that_is_held_on_an_open_stream_holds_up_no_other_users_call_of_the_same_key() -> None:
+    """Its line begins at its release: else one stream that pings on would keep everybody's orders waiting."""
+    shared, ready, ran = Dispatcher(), anyio.Event(), list[str]()
+
+    @tool(conflict_key="order")
+    async def change(order: str, who: str) -> str:
+        """Change an order."""
+        ran.append(who)
+        return who
+
+    def call(who: str) -> list[tuple[str, str, str]]:
+        return [(who, "change", f'{{"order": "7", "who": "{who}"}}')]
+
+    async def pings_on() -> AsyncIterator[bytes]:
+        for item in anthropic(calls=call("first"), stop=None):
+            yield item
+        while True:
+            await anyio.lowlevel.checkpoint()
+            yield b": ping\n\n"
+
+    async def first() -> None:
+        async with pipeline(pings_on(), tools=[change], dispatcher=shared) as events:
+            async for event in events:
+                if isinstance(event, ToolCallReady):
+                    ready.set()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(first)
+            await ready.wait()
+            turn = await turn_of(call("second"), [change], dispatcher=shared)
+            assert shared.waiting == 1, "the first is held still"
+            group.cancel_scope.cancel()
+    assert [(seen.call_id, seen.outcome) for seen in turn.observations] == [("second", "ok")]
+    assert ran == ["second"]
+    assert (shared.waiting, shared.running) == (0, 0)

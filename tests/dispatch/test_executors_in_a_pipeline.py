@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,14 +33,15 @@ from streamtools import (
     pipeline,
     tool,
 )
+from streamtools.dispatch.executor import Begin, Emit
 from streamtools.dispatch.executors import (
-    InProcessExecutor,
     Invocation,
+    LocalExecutor,
     MemoryStore,
     ProcessExecutor,
-    ThreadExecutor,
 )
 from streamtools.errors import (
+    LocalProtocolError,
     ToolError,
     ToolFailed,
     ToolNotStarted,
@@ -54,8 +56,8 @@ pytestmark = pytest.mark.anyio
 WAIT_S = 60  # for anything: workers start slowly on a busy machine
 
 PLACES: list[Any] = [
-    pytest.param(InProcessExecutor, "async", id="in_process"),
-    pytest.param(ThreadExecutor, "sync", id="thread"),
+    pytest.param(LocalExecutor, "async", id="in_process"),
+    pytest.param(LocalExecutor, "sync", id="thread"),
     pytest.param(ProcessExecutor, "async", id="process-async"),
     pytest.param(ProcessExecutor, "sync", id="process-sync"),
 ]
@@ -218,11 +220,13 @@ async def test_a_mapping_sends_the_calls_of_some_tools_and_leaves_the_others_her
     assert sorted(marks(path)) == sorted([seen["a"].value, os.getpid()])
 
 
-async def test_sync_and_async_tools_each_go_to_an_executor_of_their_own() -> None:
+async def test_sync_and_async_tools_run_on_one_executor_or_on_one_for_each() -> None:
     pairs = [FORMS["async"]["tell"], FORMS["sync"]["end"]]
-    async with InProcessExecutor(pairs[:1]) as here, ThreadExecutor(pairs[1:]) as threads:
-        calls = [said("a", "tell", value=1), said("b", "end", how="blocks")]
-        _, seen = await run(calls, pairs, executor={"tell": here, "end": threads})
+    calls = [said("a", "tell", value=1), said("b", "end", how="blocks")]
+    async with LocalExecutor(pairs) as both, LocalExecutor(pairs[1:]) as threads:
+        _, seen = await run(calls, pairs, executor=both)
+        assert [seen[call_id].outcome for call_id in "ab"] == ["ok", "ok"]
+        _, seen = await run(calls, pairs, executor={"tell": both, "end": threads})
     assert [seen[call_id].outcome for call_id in "ab"] == ["ok", "ok"]
 
 
@@ -244,7 +248,7 @@ async def test_a_tool_that_its_target_knows_by_another_name_is_found_by_its_own(
     named = tool(FORMS["async"]["tell"].fn, name="shop.tell")
     (exported,) = export_all([named], "openai.chat_completions")
     assert exported.name != named.name
-    async with InProcessExecutor([named]) as executor:
+    async with LocalExecutor([named]) as executor:
         _, seen = await run([said("a", exported.name, value=2)], [exported], executor={"shop.tell": executor})
     assert (seen["a"].value["value"], seen["a"].value["tool_name"]) == (2, "shop.tell")
 
@@ -282,12 +286,35 @@ async def test_spans_of_a_tool_in_a_worker_are_children_of_its_own_span() -> Non
 # -- what an executor says --
 
 
+class Wordless(ToolError):
+    """An error of a user's that cannot tell what it is."""
+
+    def __str__(self) -> str:
+        raise ValueError(SECRET)
+
+
+def started(events: Sequence[Event]) -> list[int]:
+    """The attempts that began."""
+    return [event.attempt for event in events if isinstance(event, ToolStarted)]
+
+
+class Early:
+    """Something that an executor says without having begun."""
+
+    def __init__(self, say: Any) -> None:
+        self.say = say
+
+
+NO_WORKER = Early(ToolNotStarted("not run: no worker"))
+
+
 class Scripted:
-    """An executor that says what it is told to, and keeps what it was given."""
+    """An executor that says what it is told to, after the call has begun or before, and keeps what it was given."""
 
     def __init__(self, *says: Any) -> None:
         self.says = list(says)
         self.calls: list[Invocation] = []
+        self.seconds: list[float] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -297,10 +324,14 @@ class Scripted:
     ) -> None:
         return None
 
-    async def run(self, call: Invocation, emit: Any, /) -> Any:
+    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
         self.calls.append(call)
         await anyio.lowlevel.checkpoint()
         say = self.says.pop(0)
+        if isinstance(say, Early):
+            say = say.say
+        else:
+            self.seconds.append(await begin())
         if isinstance(say, BaseException):
             raise say
         return say
@@ -318,59 +349,97 @@ async def put(amount: int = 1) -> str:
     raise AssertionError("it runs elsewhere")
 
 
-WORDS: list[tuple[Any, str, type[Exception], str]] = [
-    (ToolNotStarted("not run: no worker"), "failed", ToolNotStarted, "Error: not run: no worker"),
-    (ToolOutcomeUnknown("lost"), "unknown", ToolOutcomeUnknown, "Error: lost"),
-    (ToolTimeout(7.0), "timed_out", ToolTimeout, "Error: the tool did not finish within 120 s"),
-    (ToolFailed("the tool pay raised KeyError"), "failed", ToolFailed, "Error: the tool pay raised KeyError"),
-    (ToolError("no money"), "failed", ToolError, "Error: no money"),
-    (
-        ConnectionError(SECRET),
-        "unknown",
-        ToolOutcomeUnknown,
-        "Error: the executor of pay raised ConnectionError, which does not say whether the call has run",
-    ),
+UNKNOWN_NOW = "Error: the executor of pay raised {} after the call had begun"
+WORDS: list[tuple[str, Any, str, type[Exception], str]] = [
+    ("lost", ToolOutcomeUnknown("lost"), "unknown", ToolOutcomeUnknown, "Error: lost"),
+    ("late", ToolTimeout(7.0), "timed_out", ToolTimeout, "Error: the tool did not finish within 120 s"),
+    ("raised", ToolFailed("the tool pay raised KeyError"), "failed", ToolFailed, "Error: the tool pay raised KeyError"),
+    ("words", ToolError("no money"), "failed", ToolError, "Error: no money"),
+    ("its_own", ConnectionError(SECRET), "unknown", ToolOutcomeUnknown, UNKNOWN_NOW.format("ConnectionError")),
+    ("an_exit", SystemExit(SECRET), "unknown", ToolOutcomeUnknown, UNKNOWN_NOW.format("SystemExit")),
+    ("too_late_to_say", ToolNotStarted(SECRET), "unknown", ToolOutcomeUnknown, UNKNOWN_NOW.format("ToolNotStarted")),
+    ("no_words", Wordless(), "failed", ToolFailed, "Error: the tool pay raised Wordless"),
 ]
 
 
-@pytest.mark.parametrize(("says", "outcome", "kind", "content"), WORDS, ids=lambda value: type(value).__name__)
-async def test_what_an_executor_says_is_the_calls_outcome(says: Any, outcome: str, kind: Any, content: str) -> None:
-    _, seen = await run([said("a", "pay")], [pay], executor=Scripted(says))
+@pytest.mark.parametrize(
+    ("says", "outcome", "kind", "content"), [words[1:] for words in WORDS], ids=[words[0] for words in WORDS]
+)
+async def test_what_an_executor_says_once_the_call_has_begun_is_its_outcome(
+    says: Any, outcome: str, kind: Any, content: str
+) -> None:
+    events, seen = await run([said("a", "pay")], [pay], executor=Scripted(says))
     assert (seen["a"].outcome, type(seen["a"].error), seen["a"].model_content) == (outcome, kind, content)
+    assert (seen["a"].attempts, started(events)) == (1, [1])
+
+
+REFUSALS: list[tuple[str, Any, str]] = [
+    ("no_worker", ToolNotStarted("not run: no worker"), "not run: no worker"),
+    ("its_own", ConnectionError(SECRET), "not run: the executor of pay raised ConnectionError"),
+    ("an_exit", SystemExit(SECRET), "not run: the executor of pay raised SystemExit"),
+    ("late", ToolTimeout(7.0), "not run: the executor of pay raised ToolTimeout"),
+    ("lost", ToolOutcomeUnknown(SECRET), "not run: the executor of pay raised ToolOutcomeUnknown"),
+    ("no_words", Wordless(), "not run: the executor of pay raised Wordless"),
+]
+
+
+@pytest.mark.parametrize(("says", "text"), [words[1:] for words in REFUSALS], ids=[words[0] for words in REFUSALS])
+async def test_whatever_an_executor_raises_before_the_call_has_begun_it_has_not_run(says: Any, text: str) -> None:
+    events, seen = await run([said("a", "pay")], [pay], executor=Scripted(Early(says)))
+    assert (seen["a"].outcome, type(seen["a"].error)) == ("failed", ToolNotStarted)
+    assert seen["a"].model_content == f"Error: {text}"
+    assert (seen["a"].attempts, seen["a"].duration, started(events)) == (0, None, [])
+
+
+async def test_a_value_of_a_call_that_never_began_is_not_believed() -> None:
+    events, seen = await run([said("a", "pay")], [pay], executor=Scripted(Early("done")))
+    assert (seen["a"].outcome, seen["a"].value, started(events)) == ("unknown", None, [])
+    assert seen["a"].model_content == "Error: the executor of pay returned without having begun the call"
+
+
+async def test_a_second_begin_is_refused_and_starts_nothing_again() -> None:
+    class Stuttering(Scripted):
+        async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+            await begin()
+            with pytest.raises(LocalProtocolError, match="awaited once"):
+                await begin()
+            return "done"
+
+    events, seen = await run([said("a", "pay")], [pay], executor=Stuttering())
+    assert (seen["a"].outcome, seen["a"].attempts, started(events)) == ("ok", 1, [1])
 
 
 async def test_without_a_limit_of_ours_the_time_that_an_executor_tells_stands() -> None:
     scripted = Scripted(ToolTimeout(7.0))
     _, seen = await run([said("a", "pay")], [pay], executor=scripted, limits=Limits(tool_timeout=None))
     assert str(seen["a"].error) == "the tool did not finish within 7 s"
-    assert scripted.calls[0].deadline is None
+    assert scripted.seconds == [math.inf]
 
 
-TRIES: list[tuple[list[Any], str, int]] = [
-    ([ToolNotStarted("no worker"), ToolTimeout(1), "done"], "ok", 3),
-    ([ToolOutcomeUnknown("lost"), ToolFailed("raised"), "done"], "ok", 3),
-    ([ToolOutcomeUnknown("lost"), ConnectionError(), "done"], "ok", 3),
-    ([ToolError("no"), "done"], "failed", 1),
-    ([ToolNotStarted("no worker")] * 3, "failed", 3),
-    ([ToolOutcomeUnknown("lost"), ToolNotStarted("no worker"), ToolNotStarted("no worker")], "unknown", 3),
-    ([ToolNotStarted("no worker"), ToolTimeout(1), ToolNotStarted("no worker")], "timed_out", 3),
+TRIES: list[tuple[list[Any], str, list[int]]] = [
+    ([NO_WORKER, ToolTimeout(1), "done"], "ok", [1, 1, 2]),
+    ([ToolOutcomeUnknown("lost"), ToolFailed("raised"), "done"], "ok", [1, 2, 3]),
+    ([ToolOutcomeUnknown("lost"), ConnectionError(), "done"], "ok", [1, 2, 3]),
+    ([Early(ConnectionError()), "done"], "ok", [1, 1]),
+    ([ToolError("no"), "done"], "failed", [1]),
+    ([NO_WORKER] * 3, "failed", [1, 1, 1]),
+    ([ToolOutcomeUnknown("lost"), NO_WORKER, NO_WORKER], "unknown", [1, 2, 2]),
+    ([NO_WORKER, ToolTimeout(1), NO_WORKER], "timed_out", [1, 1, 2]),
 ]
+"""What an executor says; the call's outcome; the number of the attempt that it is asked for each time."""
 
 
-@pytest.mark.parametrize(("says", "outcome", "attempts"), TRIES)
+@pytest.mark.parametrize(("says", "outcome", "asked"), TRIES)
 async def test_what_may_be_tried_again_is_and_that_the_last_attempt_did_not_start_is_not_all(
-    says: list[Any], outcome: str, attempts: int
+    says: list[Any], outcome: str, asked: list[int]
 ) -> None:
+    """An attempt is one that has begun."""
     scripted = Scripted(*says)
-    _, seen = await run(
-        [
-            said("a", "put"),
-        ],
-        [put],
-        executor=scripted,
-    )
-    assert (seen["a"].outcome, seen["a"].attempts) == (outcome, attempts)
-    assert [call.attempt for call in scripted.calls] == list(range(1, attempts + 1))
+    events, seen = await run([said("a", "put")], [put], executor=scripted)
+    begun = sum(not isinstance(say, Early) for say in says[: len(asked)])
+    assert (seen["a"].outcome, seen["a"].attempts) == (outcome, begun)
+    assert [call.attempt for call in scripted.calls] == asked
+    assert started(events) == list(range(1, begun + 1))
     assert {call.key for call in scripted.calls} == {key_of("a", run="run")}
 
 
@@ -392,13 +461,14 @@ async def test_an_executor_is_given_the_call_as_plain_values() -> None:
     (call,) = scripted.calls
     told = (call.tool, call.arguments, call.effect, call.call_id, call.run_id, call.step, call.attempt)
     assert told == ("pay", {"amount": 3}, "once", "a", "run", 0, 1)
-    assert 0 < call.seconds_left <= 60
+    assert scripted.seconds == [60.0]
 
 
 class Deaf(Scripted):
-    """An executor that does not keep the deadline."""
+    """An executor that does not keep the time."""
 
-    async def run(self, call: Invocation, emit: Any, /) -> Any:
+    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+        await begin()
         await anyio.sleep_forever()
 
 
@@ -409,7 +479,7 @@ async def test_an_executor_that_does_not_keep_the_time_is_cancelled_behind_it() 
 
 async def test_a_call_whose_executor_is_closed_while_it_runs_is_unknown(tmp_path: Path) -> None:
     tools = [FORMS["async"]["stay"]]
-    async with InProcessExecutor(tools) as executor:
+    async with LocalExecutor(tools) as executor:
         with anyio.fail_after(WAIT_S):
             body = chat(calls=[said("a", "stay", path=str(tmp_path / "marks"))])
             async with pipeline(stream(body), tools=tools, executor=executor) as events:
@@ -425,10 +495,14 @@ async def test_reports_that_come_after_a_call_is_over_are_not_heard() -> None:
     kept: list[Callable[[Any], object]] = []
 
     class Keeping(Scripted):
-        async def run(self, call: Invocation, emit: Any, /) -> Any:
-            emit("in time")
+        async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+            async def began() -> float:
+                seconds = await begin()
+                emit("in time")
+                return seconds
+
             kept.append(emit)
-            return await super().run(call, emit)
+            return await super().run(call, began, emit)
 
     with anyio.fail_after(WAIT_S):
         async with pipeline(stream(chat(calls=[said("a", "pay")])), tools=[pay], executor=Keeping("done")) as events:
@@ -453,7 +527,8 @@ class Counting(Scripted):
         self.running = self.most = 0
         self.order: list[str] = []
 
-    async def run(self, call: Invocation, emit: Any, /) -> Any:
+    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+        await begin()
         self.running += 1
         self.most = max(self.most, self.running)
         self.order.append(call.call_id)
@@ -520,7 +595,7 @@ async def test_early_calls_run_elsewhere_before_the_turn_has_ended() -> None:
 
 
 async def test_an_executor_that_was_not_entered_starts_nothing_and_says_what_to_do() -> None:
-    executor = InProcessExecutor([FORMS["async"]["tell"]])
+    executor = LocalExecutor([FORMS["async"]["tell"]])
     _, seen = await run([said("a", "tell", value=1)], [FORMS["async"]["tell"]], executor=executor)
     assert seen["a"].outcome == "failed"
     assert "the executor was not entered; run calls inside `async with executor`" in seen["a"].model_content
@@ -535,9 +610,9 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"executor": {"pay": None}}, TypeError, "NoneType is no Executor"),
     ({"executor": {"play": Scripted()}}, ValueError, "executor: there is no tool 'play'; there are pay"),
     (
-        {"executor": InProcessExecutor([])},
+        {"executor": LocalExecutor([])},
         ValueError,
-        "the InProcessExecutor was made without the tool 'pay'; it has nothing; for some tools only, pass a mapping",
+        "the LocalExecutor was made without the tool 'pay'; it has nothing; for some tools only, pass a mapping",
     ),
     ({"executor": Scripted}, TypeError, "the class Scripted is no Executor"),
     ({"store": MemoryStore}, TypeError, "store is an IdempotencyStore.*not the class MemoryStore"),

@@ -518,6 +518,7 @@ variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", defau
 @pytest.mark.parametrize("kind", ["async", "sync", "generator"])
 async def test_tools_see_the_context_in_which_the_block_was_entered_and_what_they_set_stays_theirs(kind: str) -> None:
     both = [anyio.Event(), anyio.Event()]
+    loop = anyio.lowlevel.current_token()
 
     def look_and_set(n: int) -> str:
         seen = variable.get()
@@ -530,8 +531,8 @@ async def test_tools_see_the_context_in_which_the_block_was_entered_and_what_the
         def look(n: int) -> str:
             """Look, set, and look again."""
             before = look_and_set(n)
-            anyio.from_thread.run_sync(both[n].set)
-            anyio.from_thread.run(both[1 - n].wait)
+            anyio.from_thread.run_sync(both[n].set, token=loop)
+            anyio.from_thread.run(both[1 - n].wait, token=loop)
             return f"{before}, {variable.get()}"
     elif kind == "async":
 

@@ -23,26 +23,39 @@ class Laws(RuleBasedStateMachine):
     def begin(self, most: int) -> None:
         self.scheduler = Scheduler(most)
         self.jobs: list[Job] = []
+        self.line: list[Job] = []  # of all keys, in the order of entering
 
     def _of(self, *states: str) -> list[Job]:
         return [job for job in self.jobs if job.state in states]
 
-    def _before(self, job: Job) -> list[Job]:
-        """Those that are ahead of a job in its key's order and not over."""
-        return [
-            other
-            for other in self.jobs
-            if job.key is not None and other.key == job.key and other.number < job.number and other.state != "over"
-        ]
+    def _enter(self) -> None:
+        """Whoever may, enters the line of its key: released, and behind no older one of its owner that conflicts."""
+        for job in self.jobs:
+            older = [other for other in self._same_key(job) if other.owner == job.owner and other.number < job.number]
+            outside = [other for other in older if other.state != "over" and other not in self.line]
+            if job.state == "waiting" and job not in self.line and all(job.shared and o.shared for o in outside):
+                self.line.append(job)
+
+    def _same_key(self, job: Job) -> list[Job]:
+        return [other for other in self.jobs if job.key is not None and other.key == job.key and other is not job]
 
     def _free(self, job: Job) -> bool:
         """Its key lets it run."""
-        return all(job.shared and other.shared for other in self._before(job))
+        if job.key is None:
+            return True
+        ahead = self.line[: self.line.index(job)] if job in self.line else self._same_key(job)
+        known = [other for other in ahead if other.key == job.key and other.state != "over"]
+        return job in self.line and all(job.shared and other.shared for other in known)
 
     def _saw(self, before: list[Job], started: list[Job]) -> None:
         """What was returned is what now runs, nobody twice, each allowed at its time."""
         assert len({id(job) for job in started}) == len(started)
         assert set(map(id, started)) == {id(job) for job in self._of("running")} - set(map(id, before))
+        for job in started:  # it had entered before it was started
+            job.state = "waiting"
+        self._enter()
+        for job in started:
+            job.state = "running"
 
     @rule(
         tool=st.sampled_from(sorted(LIMIT_OF)),
@@ -120,7 +133,8 @@ class Laws(RuleBasedStateMachine):
         if not hasattr(self, "scheduler"):
             return
         for job in self._of("held"):
-            self.scheduler.release(job)
+            before = self._of("running")
+            self._saw(before, self.scheduler.release(job))
         while running := self._of("running"):
             self._over(running[0])
             self.limits_hold()
@@ -184,15 +198,35 @@ def test_of_one_owner_the_oldest_goes_first_even_if_its_key_came_free_late() -> 
     assert scheduler.finish(writer) == [behind]
 
 
-def test_a_held_job_keeps_its_place_in_its_key_and_holds_up_nobody_else() -> None:
+def test_a_held_job_keeps_its_place_among_its_owners_in_its_key_and_holds_up_nobody_else() -> None:
     scheduler = Scheduler(4)
-    held, same, barrier, free = Job("t", 1, "k"), Job("t", 2, "k"), Job("t", 2, "k", exclusive=True), Job("t", 3)
+    held, same, barrier, free = Job("t", 1, "k"), Job("t", 1, "k"), Job("t", 1, "k", exclusive=True), Job("t", 3)
     scheduler.add(held)
     assert released(scheduler, same, barrier, free) == [free]
     assert scheduler.release(held) == [held]
     assert scheduler.finish(held) == [same]
     assert scheduler.finish(free) == []
     assert scheduler.finish(same) == [barrier]
+
+
+def test_a_held_job_holds_up_no_other_owner_and_stands_in_its_keys_line_from_its_release() -> None:
+    scheduler = Scheduler(4)
+    held, others, later = Job("t", 1, "k"), Job("t", 2, "k"), Job("t", 2, "k")
+    scheduler.add(held)
+    assert released(scheduler, others) == [others]
+    assert scheduler.release(held) == []
+    assert released(scheduler, later) == []
+    assert scheduler.finish(others) == [held]
+    assert scheduler.finish(held) == [later]
+
+
+def test_held_readers_hold_up_the_writers_of_their_owner_alone() -> None:
+    scheduler = Scheduler(4)
+    held, reader, writer = Job("t", 1, "k", shared=True), Job("t", 1, "k", shared=True), Job("t", 1, "k")
+    scheduler.add(held)
+    assert released(scheduler, reader, writer) == [reader]
+    assert scheduler.finish(reader) == []
+    assert scheduler.finish(held) == [writer]
 
 
 def test_a_barrier_lets_what_is_older_go_first_and_nothing_younger() -> None:

@@ -34,7 +34,7 @@ from streamtools.history import lint
 from streamtools.stages import DEFAULT
 from streamtools.telemetry import Tracing
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
 
 MAX_POINTS = 2_000  # of one way of leaving; the scenario has some hundreds
 CALLS = [

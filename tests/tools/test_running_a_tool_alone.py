@@ -332,4 +332,4 @@ async def test_refused_arguments_of_another_call_are_a_failure_and_not_this_call
     assert "invalid arguments for create_ticket" in seen.model_content
     seen = await mute.run_json({"x": "a"})
     assert (seen.outcome, seen.validation_error) == ("failed", None)
-    assert seen.model_content == "Error: the tool raised Mute"
+    assert seen.model_content == "Error: the tool mute raised Mute"

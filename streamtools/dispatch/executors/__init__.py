@@ -1,41 +1,61 @@
-"""Where calls run: in this task, in a thread, in a process of their own; or wherever an `Executor` of yours takes them.
+"""Where calls run: in this task, in a thread, in a process of their own, or on an `Executor` of yours.
 
     async with ProcessExecutor([resize, render]) as executor:
-        value = await executor.run(Invocation(tool="resize", arguments={"width": 80}, key="order-7"), print)
+        call = Invocation(tool="resize", arguments={"width": 80}, key="order-7")
+        answer = await run_once(store, executor, call)
 
-An executor runs one `Invocation` and never makes a call again by itself. What it raises tells whether the call may be
-made again: `ToolNotStarted` (it has had no effect) or `ToolOutcomeUnknown` (nobody knows). `run_once` puts an
-idempotency store before it. `streamtools.testing.check_executor` holds any executor to what these promise.
+An executor runs one `Invocation` and never runs it again by itself. Its ``begin()`` is the step in which a call begins:
+before it the call is not started (`ToolNotStarted`), after it the call has an end or is unknown (`ToolOutcomeUnknown`).
+`streamtools.testing.check_executor` holds any executor to that contract.
 
 | | what runs | a timeout or cancellation |
 |---|---|---|
-| `InProcessExecutor` | async tools | reaches the tool where it awaits; one that swallows it goes on |
-| `ThreadExecutor` | sync tools | is seen as ``ctx.cancelled``; the thread goes on until the tool looks |
+| `LocalExecutor` | any tool | reaches an async tool where it awaits; a thread goes on until its tool looks |
 | `ProcessExecutor` | tools that a module names | kills the worker and the processes that it has started |
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from ..claims import Answer, run_once
 from ..executor import Executor, Invocation
-from ..once import Answer, run_once
-from ..store import Claimed, IdempotencyStore, MemoryStore, Recorded, Unknown, call_fingerprint
-from ..store_sqlite import SqliteStore
-from .local import InProcessExecutor, ThreadExecutor
+from ..store import Claimed, IdempotencyStore, MemoryStore, Recorded, StillRunning, Unknown, call_fingerprint
+from .local import LocalExecutor
 from .process import ProcessExecutor
+
+if TYPE_CHECKING:
+    from ..store_redis import RedisStore
+    from ..store_sqlite import SqliteStore
+    from .ray import RayExecutor
 
 __all__ = [
     "Answer",
     "Claimed",
     "Executor",
     "IdempotencyStore",
-    "InProcessExecutor",
     "Invocation",
+    "LocalExecutor",
     "MemoryStore",
     "ProcessExecutor",
+    "RayExecutor",
     "Recorded",
+    "RedisStore",
     "SqliteStore",
-    "ThreadExecutor",
+    "StillRunning",
     "Unknown",
     "call_fingerprint",
     "run_once",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "RayExecutor":  # an extra
+        from .ray import RayExecutor
+
+        return RayExecutor
+    if name in ("RedisStore", "SqliteStore"):
+        from .. import __getattr__ as stores
+
+        return stores(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

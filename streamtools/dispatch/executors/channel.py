@@ -1,36 +1,52 @@
 """What a process executor and its workers say to each other: frames over two pipes.
 
-A frame is its length (four bytes, big-endian), one byte that says what it is, and JSON.
+A frame is its length (four bytes, big-endian), one byte that says what it is, the call's number (eight bytes), the
+process that has written it (four bytes), and JSON. A frame of another call or another process (a forked child that came
+back through the tool) is not from the worker, and ends it.
 
     executor -> worker   C  the call
-    worker -> executor   S  its tool's code begins now
-                         P  what the tool reports
+    worker -> executor   Y  its tool is there, its arguments fit; ready to go
+                         N  it was not started, and will not be
+    executor -> worker   G  go: the seconds that it may take, and its span
+                         D  drop it
+    worker -> executor   P  what the tool reports
                          R  the value
                          E  the tool failed
-                         N  it was not started, and will not be
 """
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from struct import Struct
 from typing import BinaryIO
 
-__all__ = ["CALL", "FAILED", "HEADER", "REFUSED", "REPORT", "RESULT", "STARTED", "frame", "read_frame"]
+__all__ = ["CALL", "DROP", "FAILED", "GO", "HEADER", "READY", "REFUSED", "REPORT", "RESULT", "Frame", "read_frame"]
 
-HEADER = Struct(">Ic")
-CALL, STARTED, REPORT, RESULT, FAILED, REFUSED = b"C", b"S", b"P", b"R", b"E", b"N"
+HEADER = Struct(">IcQI")
+CALL, GO, DROP = b"C", b"G", b"D"
+READY, REFUSED, REPORT, RESULT, FAILED = b"Y", b"N", b"P", b"R", b"E"
 
 
-def frame(kind: bytes, data: bytes) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Frame:
     """One frame."""
-    return HEADER.pack(len(data), kind) + data
+
+    kind: bytes
+    number: int
+    """Which call of this worker it belongs to."""
+    data: bytes = b""
+
+    def packed(self) -> bytes:
+        """Returns its bytes, as written by this process now."""
+        return HEADER.pack(len(self.data), self.kind, self.number, os.getpid()) + self.data
 
 
-def read_frame(source: BinaryIO) -> bytes | None:
-    """The next frame's JSON; None at the end, also in the middle of a frame."""
+def read_frame(source: BinaryIO) -> Frame | None:
+    """Returns the next frame; None at the end, also in the middle of a frame."""
     header = source.read(HEADER.size)
     if len(header) < HEADER.size:
         return None
-    length, _ = HEADER.unpack(header)
+    length, kind, number, _ = HEADER.unpack(header)
     data = source.read(length)
-    return data if len(data) == length else None
+    return Frame(kind, number, data) if len(data) == length else None

@@ -1,21 +1,24 @@
 """Calls in processes of their own, which can be killed.
 
-Theory of operation. Workers are started when first needed, run one call at a time, and are used again. A worker says
-when it begins to run a tool's code: a worker that is lost before has started nothing, and one that is lost behind that
-may have done anything. All that cuts a call (deadline, cancellation, closing) kills its worker with the whole process
-group, which is the one way to stop code that does not want to. No task waits in the background: whoever runs a call
-reads its worker's answers.
+Theory of operation. Workers are started when first needed, run one call at a time, and are used again. A worker gets a
+call ready (finds the tool, validates the arguments) and says so; the host awaits ``begin()``, and tells it to go. A
+worker that is lost before ``begin()`` has started nothing, and another one is tried if it had died while it was idle;
+one that is lost behind it may have done anything. All that cuts a call (deadline, cancellation, closing) kills its
+worker with all that it has started, which is the one way to stop code that does not want to; see `family` for what is
+beyond reach. A deadline and the worker's end are not the last word: an answer that is in the pipe by then is the call's
+end. No task waits in the background: the task that runs a call reads its worker's answers, and awaits the worker's end
+beside them, since a child may hold the pipe.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -24,36 +27,45 @@ import anyio
 from anyio import CancelScope, CapacityLimiter
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
-from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown
+from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from ...tools import AnyTool, Tool
-from ..executor import Emit, Invocation
+from ..executor import Begin, Emit, Invocation
 from ..results import decode_error, decode_result
 from ..store import checked_bound
-from .channel import CALL, FAILED, HEADER, REFUSED, REPORT, RESULT, STARTED, frame
+from .channel import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, Frame
+from .family import kill_family, new_mark
 from .reference import reference_of
 from .runs import Run, Runs, bind
 
 __all__ = ["ProcessExecutor"]
 
 GRACE_S = 2.0  # for an idle worker to run its exit functions
+QUICK_S = 0.05  # most answers are there by then, and save the task that awaits the worker's end
+SMALL_BYTES = 4096  # a pipe takes them at once
+DRAIN_S = 0.5  # for a killed worker's last answer, if a child beyond reach holds the pipe
 
-BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from {} import main; main()"
+BOOT = (
+    "import json, sys; mark = sys.argv.pop(); sys.path[:] = json.loads(sys.argv.pop()); from {} import main; main(mark)"
+)
+TOLD = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step")
+"""The fields of an `Invocation` that travel with the call. Its span is there once it has begun, and follows then."""
 
 
 class ProcessExecutor:
     """Runs tools, sync or async, in worker processes.
 
     A worker imports the tool by its module's name, and is handed the arguments as JSON; nothing is pickled. The value
-    comes back as JSON makes it. Workers have the executor's environment, ``sys.path`` and directory, and a process
-    group of their own; what tools print goes to standard error.
+    comes back as JSON makes it. Workers have the executor's environment, ``sys.path`` and directory, and a session of
+    their own, so that Ctrl-C does not reach them; what tools print goes to standard error.
 
     Args:
         tools: what may be called: tools and functions that their modules know by their names, or
             ``"module:qualname"``.
-        max_workers: how many run at once; more calls wait, and their deadlines do not wait with them.
+        max_workers: how many run at once; more calls wait, and their time begins when they do.
         max_message_bytes: how large a call, a value or a report may be, as JSON.
+        start_timeout_s: how long a worker may take to start, to import a tool and to say that it is ready.
         backend: what runs async tools in a worker.
 
     Raises:
@@ -66,6 +78,7 @@ class ProcessExecutor:
         *,
         max_workers: int = 4,
         max_message_bytes: int = 8 << 20,
+        start_timeout_s: float = 60.0,
         backend: Literal["asyncio", "trio"] = "asyncio",
     ) -> None:
         self._tools: dict[str, tuple[str, Tool[..., Any]]] = {}
@@ -76,6 +89,7 @@ class ProcessExecutor:
             self._tools[tool.name] = reference, tool
         self._max_workers = checked_bound("max_workers", max_workers)
         self._max_message_bytes = checked_bound("max_message_bytes", max_message_bytes)
+        self._start_timeout_s = start_timeout_s
         self._backend = backend
         self._runs = Runs()
         self._idle: list[_Worker] = []
@@ -96,45 +110,87 @@ class ProcessExecutor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        """Kill the workers that are busy, end the others."""
+        """Kill the workers that are busy, end the others, and kill what any of them has started."""
         await self._runs.close()
         while self._idle:
             await self._idle.pop().end()
 
-    async def run(self, call: Invocation, emit: Emit, /) -> Any:
-        """See `Executor`. A call that was handed to a worker which had died idle goes to another one."""
-        return await self._runs.run(call, partial(self._body, call, emit))
+    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+        """See `Executor`."""
+        return await self._runs.run(begin, partial(self._body, call, emit))
 
     async def _body(self, call: Invocation, emit: Emit, run: Run) -> Any:
         request = self._request(call)
         borrower = object()  # one task may run several calls, in an order of its own
         await self._limiter.acquire_on_behalf_of(borrower)
         try:
-            while (answer := await self._tried(call.tool, request, emit, run)) is None:
-                pass
+            worker = await self._ready(call.tool, request)
+            seconds = await self._begun(worker, run)
+            answer = await self._answer(worker, call, seconds, emit)
         finally:
             self._limiter.release_on_behalf_of(borrower)
-        return _value_of(call.tool, *answer)
+        if answer.kind == RESULT:
+            return decode_result(answer.data)
+        raise decode_error(from_json(answer.data))
 
-    async def _tried(self, tool: str, request: bytes, emit: Emit, run: Run) -> tuple[bytes, bytes] | None:
-        """The worker's answer; None if it had died while it was idle, so that there may be a better one."""
-        reused = bool(self._idle)
-        worker = self._idle.pop() if reused else await _Worker.start(self._max_message_bytes)
+    async def _ready(self, tool: str, request: bytes) -> _Worker:
+        """Returns a worker that waits for its word to run the call."""
+        while True:
+            reused = bool(self._idle)
+            worker = self._idle.pop() if reused else await _Worker.start(self._max_message_bytes)
+            answer = None
+            try:
+                with anyio.move_on_after(self._start_timeout_s):
+                    answer = await worker.ask(request)
+            except _Lost:
+                how = await worker.kill()
+                if reused:  # it had died while it was idle: there may be a better one
+                    continue
+                raise ToolNotStarted(f"not run: the worker for {tool} ended before it could start ({how})") from None
+            except BaseException:
+                await worker.kill()
+                raise
+            if answer is None:
+                await worker.kill()
+                raise ToolNotStarted(f"not run: no worker for {tool} was ready within {self._start_timeout_s:g} s")
+            if answer.kind == READY:
+                return worker
+            self._idle.append(worker)
+            raise ToolNotStarted(f"not run: {from_json(answer.data)}")
+
+    async def _begun(self, worker: _Worker, run: Run) -> float:
+        """Begin the call. If that is refused or cancelled, the worker is free again."""
         try:
-            answer = await worker.ask(request, emit, run)
+            return await run.begin()
+        except BaseException:
+            if await worker.drop():
+                self._idle.append(worker)
+            else:
+                await worker.kill()
+            raise
+
+    async def _answer(self, worker: _Worker, call: Invocation, seconds: float, emit: Emit) -> Frame:
+        """Follow a call that has begun to its end, which may be in the pipe of a worker that is gone."""
+        ends: list[Frame] = []
+        deadline = anyio.current_time() + seconds
+        try:
+            with CancelScope(deadline=deadline):
+                await worker.go(call.carrier, seconds, emit, ends)
         except _Lost:
-            how = await worker.kill()
-            if run.started:
-                text = f"the worker that ran {tool} was lost ({how}); the call may have had its effect"
-                raise ToolOutcomeUnknown(text) from None
-            if reused:
-                return None
-            raise ToolNotStarted(f"not run: the worker for {tool} ended before it could start ({how})") from None
+            pass
         except BaseException:
             await worker.kill()
             raise
-        self._idle.append(worker)
-        return answer
+        if ends:  # a deadline that came right behind it changes nothing
+            self._idle.append(worker)
+            return ends[0]
+        late = anyio.current_time() >= deadline
+        how = await worker.kill(partial(worker.drain, emit, ends))
+        if ends:
+            return ends[0]
+        if late:
+            raise ToolTimeout(round(seconds, 3))
+        raise ToolOutcomeUnknown(f"the worker that ran {call.tool} was lost ({how}); the call may have had its effect")
 
     def _request(self, call: Invocation) -> bytes:
         if (known := self._tools.get(call.tool)) is None:
@@ -144,7 +200,7 @@ class ProcessExecutor:
         reference, tool = known
         bind(tool, call)
         said = {
-            "call": {one.name: getattr(call, one.name) for one in fields(call)},
+            "call": {name: getattr(call, name) for name in TOLD},
             "reference": reference,
             "fingerprint": tool.fingerprint,
             "max_message_bytes": self._max_message_bytes,
@@ -152,67 +208,148 @@ class ProcessExecutor:
         }
         try:
             data = json.dumps(said, allow_nan=False).encode()
-        except (TypeError, ValueError):  # its text quotes the value
+        except (TypeError, ValueError, RecursionError):  # its text quotes the value
             raise ToolNotStarted(f"not run: the arguments of {call.tool} are no plain JSON") from None
         if len(data) > self._max_message_bytes:
             raise ToolNotStarted(
                 f"not run: the call has {len(data)} bytes (max_message_bytes={self._max_message_bytes})"
             )
-        return frame(CALL, data)
+        return data
 
 
 class _Lost(Exception):
-    """The worker's pipe ended, or what came from it is not what a worker says."""
+    """The worker or its pipe ended, or what came from it is not what that worker says of this call."""
 
 
 class _Worker:
     """One worker process, seen from here."""
 
-    def __init__(self, process: Process, max_message_bytes: int) -> None:
+    def __init__(self, process: Process, mark: str, max_message_bytes: int) -> None:
         assert process.stdin is not None, "it is started with a pipe"
         assert process.stdout is not None, "it is started with a pipe"
         self._process = process
+        self._mark = mark
         self._to = process.stdin
         self._from = BufferedByteReceiveStream(process.stdout)
         self._max_message_bytes = max_message_bytes
+        self._header: tuple[int, bytes, int, int] | None = None  # of a frame whose data is still to come
+        self._received: Frame | None = None
+        self._number = 0
+        self._pid: int | None = None  # a launcher may stand between, so that it is the worker that tells it
 
     @classmethod
     async def start(cls, max_message_bytes: int) -> _Worker:
-        """A new process. Starting it is not cut short, so that it is always in somebody's hands."""
-        boot = BOOT.format(__name__.rpartition(".")[0] + ".worker")
-        command = [sys.executable, "-c", boot, json.dumps(sys.path)]
+        """Start a process. That is not cut short, so that the process is always in somebody's hands."""
+        boot, mark = BOOT.format(__name__.rpartition(".")[0] + ".worker"), new_mark()
+        command = [sys.executable, "-c", boot, json.dumps(sys.path), mark]
+        environment = {**os.environ, mark: "1"}
         try:
             with CancelScope(shield=True):
-                process = await anyio.open_process(command, stdout=subprocess.PIPE, stderr=None, start_new_session=True)
-                return cls(process, max_message_bytes)
+                process = await anyio.open_process(
+                    command, stdout=subprocess.PIPE, stderr=None, env=environment, start_new_session=True
+                )
+                return cls(process, mark, max_message_bytes)
         except OSError as error:  # too many processes, not enough memory
             raise ToolNotStarted(f"not run: no worker could be started ({type(error).__name__})") from error
         raise AssertionError("nobody cancels a shield")
 
-    async def ask(self, request: bytes, emit: Emit, run: Run) -> tuple[bytes, bytes]:
-        """Hand over a call and follow it to its answer."""
+    async def ask(self, request: bytes) -> Frame:
+        """Hand over a call; returns whether the worker is ready for it."""
+        self._number += 1
+        await self._send(CALL, request)
+        return await self._frame(READY, REFUSED)
+
+    async def drop(self) -> bool:
+        """Tell the worker to drop the call that it is ready for; returns whether it could be told."""
         try:
-            await self._to.send(request)
-            while True:
-                length, kind = HEADER.unpack(await self._from.receive_exactly(HEADER.size))
-                if length > self._max_message_bytes:
-                    raise _Lost
-                data = await self._from.receive_exactly(length) if length else b""
-                if kind == STARTED:
-                    run.started = True
-                elif kind == REPORT:
-                    emit(from_json(data))
-                else:
-                    return kind, data
+            with anyio.move_on_after(GRACE_S, shield=True):
+                await self._send(DROP, b"")
+                return True
+        except _Lost:
+            pass
+        return False
+
+    async def go(self, carrier: dict[str, str], seconds: float, emit: Emit, ends: list[Frame]) -> None:
+        """Tell the worker to run the call that it is ready for, follow it to its end, and add that to `ends`."""
+        await self._send(GO, to_json({"carrier": carrier, "seconds": None if seconds == math.inf else seconds}))
+        await self._follow(emit, ends)
+
+    async def drain(self, emit: Emit, ends: list[Frame]) -> None:
+        """Add the call's end to `ends` if it is in the pipe; for a worker that is gone."""
+        with suppress(_Lost):
+            await self._follow(emit, ends, DRAIN_S)
+
+    async def _follow(self, emit: Emit, ends: list[Frame], quick_s: float = QUICK_S) -> None:
+        while (frame := await self._frame(REPORT, RESULT, FAILED, quick_s=quick_s)).kind == REPORT:
+            emit(from_json(frame.data))
+        ends.append(frame)
+
+    async def _send(self, kind: bytes, data: bytes) -> None:
+        send = partial(self._to.send, Frame(kind, self._number, data).packed())
+        await (self._alive(send) if len(data) > SMALL_BYTES else self._whole(send))
+
+    async def _frame(self, *kinds: bytes, quick_s: float = QUICK_S) -> Frame:
+        """Receive a frame; raise unless it is one of these, of this call, and of the worker itself. If this is
+        cancelled, the frame is there for the next who asks."""
+        if self._received is None:  # pragma: no branch - else it came right when its reader was cancelled
+            with anyio.move_on_after(quick_s):
+                await self._whole(self._receive)
+        if self._received is None:
+            await self._alive(self._receive)
+        frame, self._received = self._received, None
+        assert frame is not None, "it was received, or that has raised"
+        if frame.kind not in kinds:
+            raise _Lost
+        return frame
+
+    async def _receive(self) -> None:
+        if self._header is None:
+            self._header = HEADER.unpack(await self._from.receive_exactly(HEADER.size))
+        length, kind, number, pid = self._header
+        self._pid = self._pid or pid
+        if length > self._max_message_bytes or number != self._number or pid != self._pid:
+            raise _Lost
+        data = await self._from.receive_exactly(length) if length else b""
+        self._header, self._received = None, Frame(kind, number, data)
+
+    async def _whole(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Send or receive, and raise `_Lost` if the pipe has ended."""
+        try:
+            await work()
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             raise _Lost from None
 
-    async def kill(self) -> str:
-        """End the process and its children, whatever they do, and say how it ended."""
+    async def _alive(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Send or receive for as long as the process lives: a child of its may hold the pipe."""
+        lost = True
+
+        async def end() -> None:
+            await self._process.wait()
+            group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(end)
+            with suppress(_Lost):
+                await self._whole(work)
+                lost = False
+            group.cancel_scope.cancel()
+        if lost:
+            raise _Lost
+
+    async def kill(self, afterwards: Callable[[], Awaitable[None]] | None = None) -> str:
+        """End the process and all that it has started, whatever they do, and say how it ended.
+
+        Args:
+            afterwards: is done before its pipes are closed.
+        """
         with CancelScope(shield=True):
-            _kill(self._process)
+            kill_family(self._process, self._mark)
             code = await self._process.wait()
-            await self._process.aclose()
+            try:
+                if afterwards is not None:
+                    await afterwards()
+            finally:
+                await self._process.aclose()
             return f"signal {-code}" if code < 0 else f"exit code {code}"
         raise AssertionError("nobody cancels a shield")
 
@@ -222,25 +359,3 @@ class _Worker:
             await self._to.aclose()
             await self._process.wait()
         await self.kill()
-
-
-def _kill(process: Process) -> None:
-    if process.returncode is not None:  # its number may be another's by now
-        return
-    try:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    except ProcessLookupError:
-        return  # it has just ended
-
-
-def _value_of(tool: str, kind: bytes, data: bytes) -> Any:
-    if kind == RESULT:
-        return decode_result(data)
-    if kind == FAILED:
-        raise decode_error(from_json(data))
-    if kind == REFUSED:
-        raise ToolNotStarted(f"not run: {from_json(data)}")
-    raise AssertionError(f"a worker answered for {tool} with {kind!r}, which no worker of ours says")

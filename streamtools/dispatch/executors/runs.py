@@ -1,8 +1,7 @@
-"""The calls that one executor runs now: their deadlines, their end when it closes, and the words for either."""
+"""The calls that one executor runs now: whether they have begun, their end when it closes, and the words for either."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable
 from inspect import isasyncgen
 from typing import Any
@@ -21,28 +20,45 @@ from ...errors import (
     ToolTimeout,
 )
 from ...tools import Bound, Tool, ToolContext
-from ..executor import Invocation
-from ..generators import last_word
+from ..context import last_word
+from ..executor import Begin, Invocation
 from ..results import encode_error
 
 __all__ = ["Run", "Runs", "awaitable", "bind", "failure", "guarded"]
 
 
 class Run:
-    """One call while it runs."""
+    """One call while it runs.
 
-    __slots__ = ("over", "scope", "started")
+    Args:
+        begin: the call's.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_begin", "begun", "over", "scope")
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
         self.scope = CancelScope()
-        self.started = False
-        """The tool's code may have run."""
+        self.begun = False
+        """`begin` has returned: the call ends, or its end is unknown."""
         self.over = False
         """Nobody waits for it any more."""
 
+    async def begin(self) -> float:
+        """Begin the call; returns the seconds that it may take. Await it once."""
+        seconds = await self._begin()
+        self.begun = True
+        return seconds
+
+    def cut(self) -> ToolError:
+        """Returns the error of a call whose executor has closed."""
+        if self.begun:
+            return ToolOutcomeUnknown("the call was begun, and its executor closed before its end")
+        return ToolNotStarted("not run: its executor closed while it waited for its turn")
+
 
 class Runs:
-    """What an executor has open. Used in one event loop.
+    """The calls that an executor has open. Used in one event loop.
 
     Args:
         grace_s: how long closing waits for calls that were cancelled.
@@ -70,49 +86,42 @@ class Runs:
             with anyio.move_on_after(self._grace_s, shield=True):
                 await self._empty.wait()
 
-    async def run(self, call: Invocation, body: Callable[[Run], Awaitable[Any]]) -> Any:
-        """Run `body` until the call's deadline, or until this closes."""
-        left = self._time_left(call)
-        run = Run()
+    async def run(self, begin: Begin, body: Callable[[Run], Awaitable[Any]]) -> Any:
+        """Run `body`, which begins the call by `Run.begin`, until its end or until this closes.
+
+        Raises:
+            ToolNotStarted: this is not open, or closed before the call had begun.
+            ToolOutcomeUnknown: this closed after the call had begun.
+        """
+        if self._state != "open":
+            state = "was not entered" if self._state == "new" else "was left"
+            raise ToolNotStarted(f"not run: the executor {state}; run calls inside `async with executor`")
+        run = Run(begin)
         self._open.add(run)
         try:
-            with run.scope, anyio.move_on_after(None if left == math.inf else left) as deadline:
+            with run.scope:
                 try:
                     return await body(run)
                 except BaseExceptionGroup as group:  # what a tool's own task group made of its cancellation
-                    if not deadline.cancel_called and not run.scope.cancel_called:
+                    if not run.scope.cancel_called:
                         raise
-                    raise self._cut(run, left, timed_out=deadline.cancel_called) from group
-            raise self._cut(run, left, timed_out=deadline.cancelled_caught)
+                    raise run.cut() from group
+            raise run.cut()
         finally:
             run.over = True
             self._open.discard(run)
             if self._empty is not None and not self._open:
                 self._empty.set()
 
-    def _time_left(self, call: Invocation) -> float:
-        if self._state != "open":
-            what = "was not entered" if self._state == "new" else "was left"
-            raise ToolNotStarted(f"not run: the executor {what}; run calls inside `async with executor`")
-        if (left := call.seconds_left) <= 0:
-            raise ToolNotStarted("not run: its deadline was over before it could start")
-        return left
-
-    def _cut(self, run: Run, left: float, *, timed_out: bool) -> ToolError:
-        if not run.started:
-            why = "its deadline came" if timed_out else "its executor closed"
-            return ToolNotStarted(f"not run: {why} while it waited for its turn")
-        if timed_out:
-            return ToolTimeout(round(left, 3))
-        return ToolOutcomeUnknown("the call was started, and its executor closed before its end")
-
 
 def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
-    """The call's arguments as the tool's function wants them.
+    """Returns the call's arguments as the tool's function wants them.
 
     Raises:
         ToolNotStarted: they do not fit.
     """
+    if call.bound is not None:
+        return call.bound
     try:
         return tool.validate(call.arguments)
     except InvalidArguments as error:
@@ -120,12 +129,12 @@ def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
 
 
 def awaitable(tool: str, value: Any, ctx: ToolContext) -> Awaitable[Any]:
-    """What an async tool's function gave when it was called, as one thing to await."""
+    """Returns what an async tool's function gave when it was called, as one thing to await."""
     return last_word(tool, value, ctx.progress) if isasyncgen(value) else value
 
 
 async def guarded(tool: str, body: Awaitable[Any]) -> Any:
-    """The value of a tool's code that runs in this task; what it raises, in the words of an executor.
+    """Returns the value of a tool's code that runs in this task; raises what that raises, in the words of an executor.
 
     Raises:
         ToolError: the tool's own.
@@ -135,15 +144,22 @@ async def guarded(tool: str, body: Awaitable[Any]) -> Any:
         return await body
     except Exception as error:
         raise failure(tool, error) from error
-    except anyio.get_cancelled_exc_class() as error:
+    except (anyio.get_cancelled_exc_class(), BaseExceptionGroup) as error:
         if is_cancelled():
             raise
+        raise failure(tool, error) from error
+    except SystemExit as error:  # a tool ends its call, never the program
         raise failure(tool, error) from error
 
 
 def failure(tool: str, error: BaseException) -> ToolError:
-    """What to raise for what a tool's code has raised. That its call has not begun, or was out of time, is not for a
-    tool to say."""
+    """Returns the error to raise for an error of a tool's code: its own `ToolError` if that has words. That its call
+    has not begun, or was out of time, is not for a tool to say."""
     if isinstance(error, ToolError) and not isinstance(error, (ToolNotStarted, ToolTimeout)):
-        return error
+        try:
+            str(error)
+        except Exception:  # a subclass of the user's
+            pass
+        else:
+            return error
     return ToolFailed(encode_error(tool, error)["text"])

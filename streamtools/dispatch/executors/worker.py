@@ -1,7 +1,8 @@
 """A worker process of `ProcessExecutor`: takes calls from one pipe, one after the other, and answers into another.
 
-It ends when its executor closes the pipe or is gone: at once if a tool runs then, together with the processes that the
-tool has started. What a tool prints goes to standard error; the pipes are out of its reach, and out of its children's.
+It gets a call ready, says so, and runs its tool when it is told to go. It ends when its executor closes the pipe or is
+gone: at once if a tool runs then, together with the processes that the tool has started. What a tool prints goes to
+standard error; the pipes are out of its reach, and a forked child that comes back through the tool ends.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import queue
 import signal
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isasyncgen, isawaitable
@@ -26,32 +26,41 @@ from ...telemetry.carried import carried
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
 from ..results import encode_error, encode_result
-from .channel import FAILED, REFUSED, REPORT, RESULT, STARTED, frame, read_frame
+from .channel import CALL, DROP, FAILED, GO, READY, REFUSED, REPORT, RESULT, Frame, read_frame
+from .family import kill_marked
 from .reference import resolved
 from .runs import awaitable, failure
+from .sizes import TooLarge, within
 
 __all__ = ["Server", "main"]
 
 LATE_S = 0.5  # the executor kills at the deadline; this is for an executor that cannot
 
 
-def main() -> None:
-    """Serve the pipes that are this process's standard input and output."""
-    atexit.register(die)  # registered first, so called last
+def main(mark: str) -> None:  # pragma: no cover - in a worker
+    """Serve the pipes that are this process's standard input and output.
+
+    Args:
+        mark: is in the environment of this process, and of those that it starts.
+    """
+    end = partial(die, mark, os.getpid())
+    atexit.register(end)  # registered first, so called last
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.close(nowhere)
     os.dup2(2, 1)
-    Server(source, sink, die).serve()
+    Server(source, sink, end).serve()
 
 
-def die() -> None:
-    """End this process and those that it has started, now."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
-        os.killpg(os.getpid(), signal.SIGKILL)
+def die(mark: str, worker: int) -> None:  # pragma: no cover - in a worker
+    """End this process and, if it is the worker, those that it has started, now."""
+    if os.getpid() == worker:
+        kill_marked(mark)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if hasattr(os, "killpg") and os.getpgrp() == worker:
+            os.killpg(worker, signal.SIGKILL)
     os._exit(1)
 
 
@@ -61,108 +70,162 @@ class Server:
     Args:
         source: where calls come from.
         sink: where answers go.
-        die: ends the process.
+        die: ends the process, also if it is a child of the one that made this.
     """
 
     def __init__(self, source: BinaryIO, sink: BinaryIO, die: Callable[[], None]) -> None:
         self._source = source
         self._sink = sink
         self._die = die
+        self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._calls: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._frames: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._busy = False
 
     def serve(self) -> None:
         """Run calls until there are no more."""
         threading.Thread(target=self._read, daemon=True).start()
-        while (data := self._calls.get()) is not None:
-            self._answer(data)
+        while (frame := self._frames.get()) is not None:
+            if frame.kind != CALL or not self._answered(frame):
+                break
 
     def _read(self) -> None:
         """In a thread of its own, so that it is seen when the executor goes while a tool runs."""
-        while (data := read_frame(self._source)) is not None:
-            self._busy = True
-            self._calls.put(data)
+        while (frame := read_frame(self._source)) is not None:
+            self._busy = self._busy or frame.kind == GO
+            self._frames.put(frame)
         if self._busy:
             self._die()
-        self._calls.put(None)
+        self._frames.put(None)
 
-    def _answer(self, data: bytes) -> None:
-        request = from_json(data)
+    def _answered(self, frame: Frame) -> bool:
+        """Carry a call out, if that is wanted; returns whether there may be others."""
+        request = from_json(frame.data)
         call = Invocation(**request["call"])
-        kind, answer = self._refused_or_run(call, request)
-        if len(answer) > request["max_message_bytes"]:
-            text = (
-                f"the tool {call.tool} returned {len(answer)} bytes (max_message_bytes={request['max_message_bytes']})"
-            )
-            kind, answer = FAILED, to_json({"kind": "ToolFailed", "text": text})
-        self._busy = False
-        self._send(kind, answer)
-
-    def _refused_or_run(self, call: Invocation, request: dict[str, Any]) -> tuple[bytes, bytes]:
         try:
             tool = resolved(request["reference"])
             if tool.fingerprint != request["fingerprint"]:
-                return REFUSED, to_json(f"the tool {call.tool} is another one in the worker; restart the executor")
+                text = f"the tool {call.tool} is another one in the worker; restart the executor"
+                return self._sent(Frame(REFUSED, frame.number, to_json(text)))
             bound = tool.validate(call.arguments)
         except (StreamToolsError, InvalidArguments) as error:
-            return REFUSED, to_json(str(error))
-        return self._run(tool, bound, call, request)
+            return self._sent(Frame(REFUSED, frame.number, to_json(str(error))))
+        self._sent(Frame(READY, frame.number))
+        told = self._frames.get()
+        if told is None or told.number != frame.number or told.kind not in (GO, DROP):
+            return False
+        if told.kind == DROP:
+            return True
+        said = from_json(told.data)
+        call.carrier = said["carrier"]
+        kind, answer = _Running(self, frame.number, call, request).run(tool, bound, said["seconds"])
+        self._busy = False
+        return self._sent(Frame(kind, frame.number, answer))
 
-    def _run(
-        self, tool: Tool[..., Any], bound: Bound, call: Invocation, request: dict[str, Any]
-    ) -> tuple[bytes, bytes]:
-        over = threading.Event()
-        limit = request["max_message_bytes"]
-        ctx = context_of(call, partial(self._report, over, limit), over.is_set)
-        args, kwargs = tool.complete(bound, ctx)
-        alarm = self._alarm(call)
-        self._send(STARTED, b"")
+    def _sent(self, frame: Frame) -> bool:
+        self.end_if_forked()  # before the lock, which another thread may hold for ever in a forked child
         try:
-            with carried(call.carrier):
-                value = _value(tool, tool.fn(*args, **kwargs), ctx, request["backend"])
-            return RESULT, encode_result(value)
-        except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are the tool's, not the worker's
-            return FAILED, to_json(encode_error(call.tool, failure(call.tool, error)))
-        finally:
-            over.set()
-            if alarm is not None:
-                alarm.cancel()
+            with self._lock:
+                self._write(frame)
+        except OSError:  # the executor is gone
+            return False
+        return True
 
-    def _alarm(self, call: Invocation) -> threading.Timer | None:
-        if call.deadline is None:
-            return None
-        alarm = threading.Timer(max(0.0, call.deadline - time.time()) + LATE_S, self._die)
-        alarm.daemon = True
-        alarm.start()
-        return alarm
-
-    def _report(self, over: threading.Event, limit: int, value: Any) -> None:
-        try:
-            data = to_json(value)
-        except Exception as error:  # the value's own code runs here
-            raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from error
-        if len(data) > limit:
-            raise ToolFailed(f"progress: {len(data)} bytes (max_message_bytes={limit})")
+    def report(self, frame: Frame, over: threading.Event) -> None:
+        """Write a report, from any thread, unless its call is over: a thread that the tool has left behind is not heard
+        among the next call's reports. Nor is a forked child, whose pipes these are not."""
+        if os.getpid() != self._pid:  # pragma: no cover - in a child of a worker
+            return
         with self._lock:
-            if not over.is_set():  # a thread that the tool has left behind is not heard among the next call's reports
-                self._write(REPORT, data)
+            if not over.is_set():
+                self._write(frame)
 
-    def _send(self, kind: bytes, data: bytes) -> None:
-        with self._lock:
-            self._write(kind, data)
-
-    def _write(self, kind: bytes, data: bytes) -> None:
-        self._sink.write(frame(kind, data))
+    def _write(self, frame: Frame) -> None:
+        self._sink.write(frame.packed())
         self._sink.flush()
 
+    def end_if_forked(self) -> None:
+        """End this process if it is a child of the worker: the pipes are not its own."""
+        if os.getpid() != self._pid:  # pragma: no cover - in a child of a worker
+            os._exit(1)
 
-def _value(tool: Tool[..., Any], value: Any, ctx: ToolContext, backend: str) -> Any:
-    """What the function returned, or what that comes to."""
-    if not (isawaitable(value) or isasyncgen(value)):
-        return value
-    return anyio.run(_awaited, awaitable(tool.name, value, ctx), backend=backend)
+    def alarm(self, seconds: float | None) -> threading.Timer:
+        """Returns a timer that ends this process if its call takes too long; it runs if there is a limit."""
+        alarm = threading.Timer(min(max(0.0, seconds or 0.0) + LATE_S, threading.TIMEOUT_MAX), self._die)
+        alarm.daemon = True
+        if seconds is not None:
+            alarm.start()
+        return alarm
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value
+class _Running:
+    """One call that was told to go."""
+
+    def __init__(self, server: Server, number: int, call: Invocation, request: dict[str, Any]) -> None:
+        self._server = server
+        self._number = number
+        self._call = call
+        self._limit: int = request["max_message_bytes"]
+        self._backend: str = request["backend"]
+        self._over = threading.Event()
+
+    def run(self, tool: Tool[..., Any], bound: Bound, seconds: float | None) -> tuple[bytes, bytes]:
+        """Returns the tool's end: its kind, and what there is to say."""
+        ctx = context_of(self._call, self._report, self._over.is_set)
+        alarm = self._server.alarm(seconds)
+        try:
+            args, kwargs = tool.complete(bound, ctx)
+            with carried(self._call.carrier):
+                value = self._value(tool, tool.fn(*args, **kwargs), ctx)
+            return RESULT, self._encoded(value)
+        except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are the tool's, not the worker's
+            return FAILED, self._failed(error)
+        finally:
+            self._server.end_if_forked()
+            self._over.set()
+            alarm.cancel()
+
+    def _value(self, tool: Tool[..., Any], value: Any, ctx: ToolContext) -> Any:
+        """Returns the function's value, or what that comes to."""
+        if not (isawaitable(value) or isasyncgen(value)):
+            return value
+        return anyio.run(self._awaited, awaitable(tool.name, value, ctx), backend=self._backend)
+
+    async def _awaited(self, value: Awaitable[Any]) -> Any:
+        try:
+            return await value
+        finally:
+            self._server.end_if_forked()  # before it ends the event loop, whose selector is the worker's, too
+
+    def _encoded(self, value: Any) -> bytes:
+        try:
+            data = encode_result(within(value, self._limit))
+        except TooLarge:
+            raise ToolFailed(self._too_large("more than that")) from None
+        if len(data) > self._limit:
+            raise ToolFailed(self._too_large(f"{len(data)} bytes"))
+        return data
+
+    def _too_large(self, size: str) -> str:
+        return f"the tool {self._call.tool} returned {size} (max_message_bytes={self._limit})"
+
+    def _failed(self, error: BaseException) -> bytes:
+        try:
+            said = encode_error(self._call.tool, failure(self._call.tool, error))
+            data = to_json({name: str.encode(text, "utf-8", "replace").decode() for name, text in said.items()})
+        except BaseException:  # the error's own code runs here
+            data = b""
+        if data and len(data) <= self._limit:
+            return data
+        return to_json({"kind": "ToolFailed", "text": f"the tool {self._call.tool} raised {type(error).__name__}"})
+
+    def _report(self, value: Any) -> None:
+        try:
+            data = to_json(within(value, self._limit))
+        except TooLarge:
+            raise ToolFailed(f"progress: too large (max_message_bytes={self._limit})") from None
+        except Exception as error:  # the value's own code runs here
+            raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from error
+        if len(data) > self._limit:
+            raise ToolFailed(f"progress: {len(data)} bytes (max_message_bytes={self._limit})")
+        self._server.report(Frame(REPORT, self._number, data), self._over)

@@ -1,4 +1,4 @@
-"""What bounds the calls of one pipeline, or of several that share it: places to run, conflicts, threads."""
+"""The places of the calls of one pipeline, or of several that share them: limits, conflicts, threads."""
 
 from __future__ import annotations
 
@@ -55,11 +55,8 @@ class Dispatcher:
             self._threads = CapacityLimiter(self.limits.max_threads)
         return self._threads
 
-    def add(self, job: Job, start: Callable[[], None]) -> None:
-        """Give a call its place in the order.
-
-        Args:
-            start: called when it runs, perhaps by what another pipeline does; it must not wait, call or raise.
+    def join(self) -> None:
+        """Take calls of this event loop from now on; a pipeline says so before its first.
 
         Raises:
             LocalProtocolError: calls of another event loop are here.
@@ -69,6 +66,14 @@ class Dispatcher:
             if self._scheduler.alive:
                 raise LocalProtocolError("a Dispatcher is shared within one event loop; make one for each")
             self._loop, self._threads = loop, None
+
+    def add(self, job: Job, start: Callable[[], None]) -> None:
+        """Give a call its place in the order.
+
+        Args:
+            job: the call.
+            start: called when it runs, perhaps by an act of another pipeline; it must not wait, call or raise.
+        """
         self._scheduler.add(job)
         self._starts[job] = start
 

@@ -21,7 +21,6 @@ from ..tools.typed import as_json
 from ..turn import ToolCall
 from .calls import Calls
 from .counts import RunCounts
-from .dispatcher import Dispatcher
 from .options import DispatchOptions
 
 __all__ = ["run", "run_json"]
@@ -49,7 +48,7 @@ async def run_json(
     tools = Toolset([tool])
     host = _Host()
     options = DispatchOptions(policy="early", approver=(lambda _: True) if approved else None)
-    calls = Calls(Dispatcher(limits), tools, limits, options, host, host.waiting.append, watched=False)
+    calls = Calls(None, tools, limits, options, host, host.waiting.append)
     for event in _events(tool, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
         calls.on_event(event)
     for start in host.waiting:

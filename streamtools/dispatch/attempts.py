@@ -1,0 +1,383 @@
+"""The attempts at one call: where they run, the one step in which each begins, and the meaning of its end.
+
+Theory of operation. Every call runs on an executor, in this process if no other is given (`run_here`), through one
+contract. `_Attempt.begin` is the only place where "not started" becomes "begun". It is composed there, in this order:
+the call's state, its claim in the store (for the first attempt that begins), `ToolStarted` and the clock. An end before
+it means that the call has not started; after it, the call has an end or is unknown. `Attempts.run` is the body of a
+call's task. It leaves the call's ending at `Call.ending`, or lets its cancellation out; `Moves` makes the observation.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import anyio
+from anyio import CancelScope
+
+from ..content import ToolResult
+from ..errors import (
+    BeginRefused,
+    LocalProtocolError,
+    ToolError,
+    ToolFailed,
+    ToolNotStarted,
+    ToolOutcomeUnknown,
+    ToolTimeout,
+)
+from ..events import Warning
+from ..limits import Limits
+from ..telemetry.carrier import current_carrier
+from ..tools import Tool, Toolset
+from .call import Call, Ending, Host
+from .claims import CallClaim, recorded_value
+from .content import bounded, is_small, value_content
+from .context import late_warning, reports_of
+from .driven import driven
+from .endings import as_read, cancelled, failure
+from .executor import Emit, Executor, Invocation
+from .here import judged, run_here
+from .options import DispatchOptions
+from .pool import Dispatcher
+from .results import AsRead
+from .states import Input
+from .store import call_fingerprint
+from .threads import ThreadCall, take_thread
+
+__all__ = ["Attempts"]
+
+LAG_S = 1.0  # after its time, an executor that has not said how its call ended is cancelled
+
+_LONGEST_DELAY_S = 60.0
+_MOST_DOUBLINGS = 64
+_BOUNDED_BEFORE = Limits(max_result_bytes=sys.maxsize, max_result_media_bytes=sys.maxsize)
+_NOT_KEPT = {
+    "complete": ("result_not_kept", "keep its result"),
+    "release": ("claim_not_released", "take its claim back"),
+    "abandon": ("claim_not_abandoned", "note that its end is not known"),
+}
+
+Happened: TypeAlias = Callable[[Call, Input], None]
+"""Moves a call along its table."""
+
+
+class Attempts:
+    """Runs the calls of one turn, each in a task that somebody else has started.
+
+    Args:
+        host: the step.
+        tools: the tools that may be called.
+        limits: times and sizes.
+        pool: has the places of sync tools.
+        options: where calls run, and where their ends are kept.
+        happened: is told when a call begins, and when another attempt follows.
+        due: cancels an attempt's scope when its time is up, some seconds later; False if it does not keep the time.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        tools: Toolset,
+        limits: Limits,
+        pool: Dispatcher,
+        options: DispatchOptions,
+        happened: Happened,
+        due: Callable[[Call, CancelScope, float], bool],
+    ) -> None:
+        self.host = host
+        self.tools = tools
+        self.limits = limits
+        self.pool = pool
+        self.executors = options.executors
+        self.store = options.store
+        self.happened = happened
+        self.due = due
+
+    async def run(self, call: Call) -> None:
+        """Run a call that has its place, again after a failure if its tool may be retried, and note its ending."""
+        try:
+            await self._attempts(call)
+        except BaseException:
+            if call.claim is not None and call.ending is None:
+                await call.claim.abandon()
+            raise
+        if call.claim is not None:
+            await self._settle(call, call.claim, call.ending or cancelled(call))  # cancelled between two attempts
+
+    async def _attempts(self, call: Call) -> None:
+        tool = call.tool
+        assert tool is not None, "only a ready call runs"
+        begun: Ending | None = None  # of the latest attempt that has begun
+        tries = 0
+        while call.state in ("starting", "retrying"):  # else it was cancelled before its task came to it
+            tries += 1
+            attempt = _Attempt(self, call, tool)
+            ending: Ending | None = None
+            with CancelScope() as call.scope:
+                ending = await attempt.run(call.scope)
+            call.due = math.inf
+            if call.timer is not None:
+                call.timer.stop()
+                call.timer = None
+            ending = attempt.cut() if ending is None else ending
+            begun = ending if attempt.begun else begun
+            if not ending.again or tries > tool.retries or call.state in ("stopping", "observed"):
+                call.ending = begun or ending  # that the last attempt did not begin says nothing of those before it
+                return
+            self.happened(call, "again")
+            doubled = tool.retry_delay_s * 2.0 ** min(tries - 1, _MOST_DOUBLINGS)
+            with CancelScope() as call.scope:
+                await anyio.sleep(min(doubled, _LONGEST_DELAY_S))
+
+    async def _settle(self, call: Call, claim: CallClaim, ending: Ending) -> None:
+        """Put a call's end on record, or say that nobody knows it."""
+        if ending.outcome in ("timed_out", "unknown", "cancelled"):
+            await claim.abandon()
+        elif ending.result is None and ending.error is not None:
+            await claim.fail(ending.error)
+        elif isinstance(await claim.complete(ending.result or as_read(ending)), ToolError):
+            text = "its value is no JSON; the model's text of it is kept"
+            self.host.emit(Warning("result_not_kept", f"{call.label}: {text}"))
+
+    def store_failed(self, call: Call, work: Literal["complete", "release", "abandon"], error: Exception) -> None:
+        """Tell of a store that could not do its work behind a claim."""
+        code, task = _NOT_KEPT[work]
+        text = f"the store could not {task} ({type(error).__name__}); the call stays claimed"
+        self.host.emit(Warning(code, f"{call.label}: {text}"))
+
+
+class _Attempt:
+    """One attempt at a call."""
+
+    __slots__ = (
+        "_at",
+        "_call",
+        "_executor",
+        "_invocation",
+        "_managers",
+        "_refused",
+        "_scope",
+        "_tool",
+        "_with",
+        "begun",
+    )
+
+    def __init__(self, attempts: Attempts, call: Call, tool: Tool[..., Any]) -> None:
+        self.begun = False
+        """Its tool's code may have run."""
+        self._with = attempts
+        self._call = call
+        self._tool = tool
+        self._executor = attempts.executors.get(tool.name)
+        self._refused: Ending | None = None  # why it could not begin
+        self._managers: ExitStack | None = None  # of the observers, around the tool's body
+        self._scope: CancelScope | None = None
+        self._at: int | None = None
+        self._invocation = self._invoked()
+
+    async def run(self, scope: CancelScope) -> Ending:
+        """Run it, within this scope, and return its ending."""
+        self._scope, self._at = scope, anyio.get_current_task().id if self._executor is not None else None
+        limits, call = self._with.limits, self._call
+        report = reports_of(call, self._tool.name, self._with.host, limits.max_waiting_progress)
+        try:
+            value = await driven(self._body(report), scope, limits.cancel_grace, self._blocked)
+        except BaseException as error:
+            found = judged(self._tool.name, error)
+            if not isinstance(found, ToolError):  # a cancellation, or an interrupt
+                raise found from None
+            return self._refused or self._raised(error, found)
+        finally:
+            if self._managers is not None:
+                self._managers.close()
+            call.left_running |= self._invocation.left_running
+        if self._refused is not None:
+            return self._refused
+        if not self.begun:
+            text = f"the executor of {self._tool.name} returned without having begun the call"
+            return Ending("unknown", ToolOutcomeUnknown(text))
+        return await self._ended(value)  # within its time
+
+    def cut(self) -> Ending:
+        """Returns the ending of an attempt whose scope was cancelled: by its time, or by somebody."""
+        call = self._call
+        if not self.begun or call.state in ("stopping", "observed"):
+            return cancelled(call)
+        return Ending("timed_out", ToolTimeout(self._seconds()), again=True)
+
+    async def begin(self) -> float:
+        """Turn "not started" into "begun"; see `Begin`."""
+        call, attempts = self._call, self._with
+        if self.begun or self._refused is not None:
+            raise LocalProtocolError("begin() is awaited once for each attempt at a call")
+        self._check()
+        if attempts.store is not None and call.claim is None and (self._tool.effect == "once" or call.gated):
+            await self._claim(
+                CallClaim(attempts.store, call.key, self._tool.name, partial(attempts.store_failed, call))
+            )
+        self.begun = True
+        call.attempts += 1
+        call.started_at = call.started_at or time.monotonic()
+        attempts.happened(call, "begun")
+        self._enter_managers()
+        return self._start_clock()
+
+    # -- how it begins --
+
+    def _check(self) -> None:
+        if self._call.state not in ("starting", "retrying"):
+            self._refused = cancelled(self._call)
+            raise BeginRefused("not run: the call is over")
+
+    async def _claim(self, claim: CallClaim) -> None:
+        """Claim the call in the store; refuse to begin if it has an end there, or may not be claimed."""
+        call, invocation = self._call, self._invocation
+        try:
+            found = await claim.make(call_fingerprint(invocation.tool, invocation.arguments))
+            if found is not None:
+                self._refused = self._on_record(found)
+                raise BeginRefused("not run: the call has run before")
+        except ToolError as error:
+            self._refused = self._refused or failure(error)
+            raise
+        try:
+            self._check()
+        except BeginRefused:  # the turn ended, or somebody left, while the claim was being made
+            await claim.release()
+            raise
+        call.claim = claim
+
+    def _enter_managers(self) -> None:
+        managers = self._with.host.around_tool(self._call.call.call_id)
+        if not managers:
+            return
+        stack = ExitStack()
+        for manager in managers:
+            stack.enter_context(manager)
+        if self._executor is None:
+            self._managers = stack
+            return
+        self._invocation.carrier.update(current_carrier())
+        if anyio.get_current_task().id == self._at:
+            self._managers = stack
+        else:  # a context is left in the task that has entered it
+            stack.close()
+
+    def _start_clock(self) -> float:
+        """Returns the seconds that the executor is to keep. In this process they are kept by the call's own scope."""
+        seconds = self._seconds()
+        if seconds == math.inf:
+            return seconds
+        assert self._scope is not None, "it runs"
+        self._call.due = anyio.current_time() + seconds
+        lag = 0.0 if self._executor is None else LAG_S
+        if not self._with.due(self._call, self._scope, lag):
+            self._scope.deadline = self._call.due + lag
+        return math.inf if self._executor is None else seconds
+
+    def _seconds(self) -> float:
+        seconds = self._tool.timeout if self._tool.timeout is not None else self._with.limits.tool_timeout
+        return math.inf if seconds is None else seconds
+
+    # -- where it runs --
+
+    def _body(self, report: Emit) -> Coroutine[Any, Any, Any]:
+        executor, attempts, bound = self._executor, self._with, self._call.bound
+        if executor is not None:
+            return _run_on(executor, self._invocation, self.begin, report)
+        assert bound is not None, "only a ready call runs"
+        late = None if self._tool.is_async else late_warning(self._call, attempts.host)
+        most = attempts.limits.max_abandoned_threads
+        return run_here(self._tool, bound, self._invocation, self.begin, report, attempts.pool, most, late)
+
+    def _invoked(self) -> Invocation:
+        """Returns the call as plain values: the model's arguments, as the tool takes them."""
+        call, host, attempts = self._call.call, self._with.host, self._with
+        assert call.arguments is not None, "only a ready call is run"
+        travels = self._executor is not None or attempts.store is not None
+        return Invocation(
+            tool=self._tool.name,
+            arguments=dict(attempts.tools.decode(call.name, call.arguments)) if travels else {},
+            key=self._call.key,
+            effect=self._tool.effect,
+            attempt=self._call.attempts + 1,
+            call_id=call.call_id,
+            run_id=host.run_id,
+            step=host.number,
+        )
+
+    def _blocked(self, seconds: float) -> None:
+        text = f"kept the event loop from running for {seconds:.1f} s; await there, or make it a `def`, for a thread"
+        self._with.host.emit(Warning("loop_blocked", f"{self._call.label}: {text}"))
+
+    # -- how it ends --
+
+    def _raised(self, error: BaseException, found: ToolError) -> Ending:
+        tool = self._tool.name
+        if not self.begun:
+            if isinstance(error, ToolNotStarted):
+                return failure(error)
+            refused = ToolNotStarted(f"not run: the executor of {tool} raised {type(error).__name__}")
+            refused.__cause__ = error
+            return failure(refused)
+        if isinstance(error, ToolTimeout):
+            seconds = self._seconds()
+            return Ending("timed_out", error if seconds == math.inf else ToolTimeout(seconds), again=True)
+        if isinstance(error, ToolNotStarted) or not isinstance(error, ToolError):
+            lost = ToolOutcomeUnknown(f"the executor of {tool} raised {type(error).__name__} after the call had begun")
+            lost.__cause__ = error
+            return failure(lost)
+        return failure(found)
+
+    async def _ended(self, value: Any) -> Ending:
+        """Returns the ending that a value amounts to. Written in the loop if it is small, else in a thread."""
+        if isinstance(value, ToolResult):
+            return self._given(value, self._with.limits)
+        if is_small(value):
+            return self._valued(value)
+        thread = ThreadCall()
+        try:
+            ending: Ending = await thread.run(take_thread(), partial(self._valued, value))
+        finally:
+            self._call.left_running |= thread.give_up()
+        return ending
+
+    def _valued(self, value: Any) -> Ending:
+        try:
+            content, cut = value_content(value, self._with.limits.max_result_bytes)
+        except ToolFailed as error:
+            return Ending("failed", error)
+        return Ending("ok", value=value, content=content, cut=cut)
+
+    def _given(self, given: ToolResult, limits: Limits) -> Ending:
+        """Returns the ending of a tool that words its result for the model itself."""
+        result, content, cut = bounded(given, limits)
+        if given.is_error:
+            error = ToolFailed(f"the tool {self._tool.name} reported an error")
+            return Ending("failed", error, content=content, result=result)
+        value = given if given.value is None else given.value
+        return Ending("ok", value=value, content=content, result=result, cut=cut)
+
+    def _on_record(self, found: Any) -> Ending:
+        """Returns the ending on record."""
+        try:
+            value = recorded_value(self._tool.name, found)
+        except ToolError as error:
+            ending = failure(error)
+            ending.recorded = not isinstance(error, (ToolNotStarted, ToolOutcomeUnknown))
+            return ending
+        if isinstance(value, AsRead):
+            return Ending("ok", value=value.value, content=value.content, recorded=True)
+        # A tool's own result was bounded before it was kept, and cutting what was cut would say the wrong size.
+        ending = self._given(value, _BOUNDED_BEFORE) if isinstance(value, ToolResult) else self._valued(value)
+        ending.recorded = True
+        return ending
+
+
+async def _run_on(executor: Executor, invocation: Invocation, begin: Any, report: Emit) -> Any:
+    return await executor.run(invocation, begin, report)

@@ -1,0 +1,196 @@
+"""One call as the dispatcher sees it, the step that it belongs to, and the Observation that comes of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+from anyio import CancelScope
+
+from ..content import ToolResult
+from ..errors import ToolError
+from ..events import Event, Observation, Outcome
+from ..printable import one_line
+from ..timers import Timer
+from ..tools import Bound, Tool
+from ..turn import ToolCall
+from .claims import CallClaim
+from .counts import RunCounts
+from .scheduler import Job
+from .states import State
+from .store import call_fingerprint
+
+__all__ = ["Call", "Ending", "Host", "Mention"]
+
+
+class Mention(Protocol):
+    """Anything that names a call: a `ToolCall`, or an event about one."""
+
+    @property
+    def call_id(self) -> str:
+        """The call's id."""
+        ...
+
+
+class Host(Protocol):
+    """The step that calls belong to."""
+
+    run_id: str
+    """The run's id."""
+    number: int
+    """The step's number in its run."""
+    ended: bool
+    """Nothing more may be emitted."""
+    counts: RunCounts
+    """The run's counts of its calls."""
+
+    @property
+    def behind(self) -> int:
+        """How many events the slowest consumer that is waited for has not taken yet."""
+        ...
+
+    def emit(self, event: Event) -> None:
+        """Number an event and pass it to everybody. Never waits."""
+        ...
+
+    def around_tool(self, call_id: str) -> Sequence[AbstractContextManager[object]]:
+        """Returns the observers' context managers for a tool's body."""
+        ...
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a call ended, or one attempt at it."""
+
+    outcome: Outcome
+    error: ToolError | None = None
+    value: Any = None
+    content: str | None = None
+    """The model's text; made of the error by default."""
+    result: ToolResult | None = None
+    again: bool = False
+    """Another attempt may help."""
+    recorded: bool = False
+    """It ended so in an earlier dispatch, which a store remembers."""
+    cut: bool = False
+    """`content` is not the whole value."""
+
+
+class Call:
+    """One call, from its announcement to its observation. `state` is written by `states.advance` alone."""
+
+    __slots__ = (
+        "asked",
+        "attempts",
+        "bound",
+        "call",
+        "cancelled_at",
+        "causes",
+        "claim",
+        "conflict",
+        "done",
+        "due",
+        "ending",
+        "gated",
+        "job",
+        "key",
+        "left_running",
+        "progress_dropped",
+        "scope",
+        "seen",
+        "started_at",
+        "state",
+        "tasks",
+        "timer",
+        "tool",
+        "unresponsive",
+    )
+
+    def __init__(self, call: ToolCall, key: str) -> None:
+        self.state: State = "announced"
+        self.call = call
+        self.key = key  # its idempotency key
+        self.tool: Tool | None = None
+        self.bound: Bound | None = None
+        self.gated = False  # it needs an approval
+        self.asked = False  # and somebody was asked for it
+        self.conflict: Hashable | None = None  # its tool's conflict_key, of its arguments
+        self.job: Job | None = None  # its place in the order, once it has one
+        self.causes: tuple[int, ...] = ()  # what let it start, if that was no event of its own
+        self.claim: CallClaim | None = None  # in the store, once it has begun
+        self.tasks = 0  # that live: its own, or its approver's
+        self.scope: CancelScope | None = None  # around what such a task does now
+        self.attempts = 0  # that have begun
+        self.started_at: float | None = None  # on time.monotonic
+        self.due = math.inf  # the loop's time at which its attempt times out
+        self.timer: Timer | None = None  # which cancels it then
+        self.cancelled_at = math.inf  # the loop's time
+        self.unresponsive = False  # it went on after that, and that was told
+        self.left_running = False  # a thread of it goes on
+        self.progress_dropped = 0  # reports that the consumer was too far behind for
+        self.ending: Ending | None = None
+        self.seen: Observation | None = None
+        self.done: anyio.Event | None = None  # made by who waits for the observation
+
+    @property
+    def label(self) -> str:
+        """The call in a sentence: its tool, and its id, which may be anything."""
+        return f"{self.tool.name if self.tool else one_line(self.call.name)}, call {one_line(self.call.call_id)}"
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the tool's name and the arguments as the model gave them."""
+        assert self.tool is not None, "only a ready call is asked"
+        return call_fingerprint(self.tool.name, self.call.arguments or {})
+
+    def conflict_key(self) -> Hashable | None:
+        """Returns the thing that the call works on. Raises the error of the tool's own function, or of a missing
+        argument."""
+        assert self.tool is not None, "only a ready call is asked"
+        assert self.bound is not None, "only a ready call is asked"
+        named, key = self.bound.by_name, self.tool.conflict_key
+        if key is None:
+            return None
+        if not isinstance(key, str):
+            return key(named)
+        if self.tool.schema_source == "typed_model":
+            (whole,) = named.values()
+            return whole.get(key) if isinstance(whole, dict) else getattr(whole, key)
+        if self.tool.schema_source == "typed_signature":
+            return named[key]  # type: ignore[no-any-return]
+        return named.get(key)
+
+    def observation(self, ending: Ending, content: str, causes: tuple[int, ...]) -> Observation:
+        """Returns the last word about the call."""
+        started, tool, bound = self.started_at, self.tool, self.bound
+        return Observation(
+            call_id=self.call.call_id,
+            tool_name=tool.name if tool else self.call.name,
+            outcome=ending.outcome,
+            value=ending.value,
+            error=ending.error,
+            model_content=content,
+            result=ending.result,
+            index=self.call.index,
+            schema_source=tool.schema_source if tool else None,
+            owner=tool.owner if tool else None,
+            schema_present=tool is not None and tool.boundary == "validated",
+            validated=bound is not None and bound.validated,
+            validator=tool.validator if tool else None,
+            boundary=tool.boundary if tool else "validated",
+            coercions=bound.coercions if bound else (),
+            validation_error=str(ending.error) if ending.outcome == "invalid" else None,
+            validated_args=bound.by_name if bound else None,
+            observation_type="error" if ending.error is not None else type(ending.value).__name__,
+            duration=None if started is None else time.monotonic() - started,
+            attempts=self.attempts,
+            idempotency_key=self.key,
+            recorded=ending.recorded,
+            still_running=self.left_running,
+            causes=causes,
+        )

@@ -1,0 +1,72 @@
+"""The running tool's view of its call, and the way of its reports; tools that are async generators."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from anyio.lowlevel import checkpoint, current_token
+
+from ..content import Result, ToolResult
+from ..errors import ToolFailed
+from ..events import ToolProgress, Warning
+from ..into_loop import call_soon
+from .call import Call, Host
+
+__all__ = ["last_word", "late_warning", "reports_of"]
+
+
+def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable[[Any], None]:
+    """Returns a function that takes the next attempt's reports, in the event loop, and never waits.
+
+    Args:
+        call: the call.
+        tool: its tool's name.
+        host: emits them.
+        most_waiting: while more events than that wait for the consumer, reports are dropped and counted.
+    """
+    attempt = call.attempts + 1
+
+    def report(value: Any) -> None:
+        if call.state == "observed" or call.attempts != attempt:
+            return
+        if host.behind >= most_waiting:
+            call.progress_dropped += 1
+        else:
+            host.emit(ToolProgress(call.call.call_id, tool, value))
+
+    return report
+
+
+def late_warning(call: Call, host: Host) -> Callable[[], None]:
+    """Returns a function for a thread that was given up to call at its end."""
+
+    def tell() -> None:
+        if not host.ended:
+            host.emit(Warning("late_result", f"{call.label}: ended after it was given up"))
+
+    return partial(call_soon, current_token(), tell)
+
+
+async def last_word(tool: str, values: AsyncGenerator[Any, Any], progress: Callable[[Any], None]) -> Any:
+    """Run a generator in this task up to its result, close it on every path, and return the result.
+
+    Args:
+        tool: its name.
+        values: the tool's generator.
+        progress: takes each value but the result, at once.
+
+    Raises:
+        ToolFailed: there is no result. That of the last value is not taken for it: nobody said that it is one.
+    """
+    async with aclosing(values):
+        async for value in values:
+            if isinstance(value, Result):
+                return value.value
+            if isinstance(value, ToolResult):
+                return value
+            progress(value)
+            await checkpoint()  # a generator that never awaits must not keep all others from running
+    raise ToolFailed(f"the tool {tool} ended without a result")

@@ -1,0 +1,173 @@
+"""Calls in this process: async tools in the task that asks, sync tools in threads; the contract's simplest executor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import nullcontext
+from functools import partial
+from inspect import isasyncgen, isawaitable
+from typing import Any, Protocol
+
+import anyio
+from anyio import CapacityLimiter
+
+from ..cancellation import is_cancelled
+from ..errors import ToolError, ToolFailed, ToolNotStarted, ToolTimeout
+from ..into_loop import from_any_thread
+from ..telemetry.carried import carried
+from ..tools import Bound, Tool
+from .context import last_word
+from .executor import Begin, Emit, Invocation, context_of
+from .results import encode_error
+from .threads import ThreadCall, WorkerThread, check_abandoned, take_thread
+
+__all__ = ["judged", "run_here"]
+
+_NOTHING = nullcontext()
+
+
+class HasThreads(Protocol):
+    """Anything that bounds how many sync tools run at once."""
+
+    @property
+    def threads(self) -> CapacityLimiter:
+        """The places; made when they are first asked for, in the event loop."""
+        ...
+
+
+async def run_here(
+    tool: Tool[..., Any],
+    bound: Bound,
+    call: Invocation,
+    begin: Begin,
+    emit: Emit,
+    places: HasThreads,
+    max_abandoned: int,
+    late: Callable[[], None] | None = None,
+) -> Any:
+    """Run one call in this process, as `Executor.run` does.
+
+    Args:
+        tool: the tool.
+        bound: its arguments.
+        call: the call.
+        begin: see `Begin`.
+        emit: see `Emit`.
+        places: has those of sync tools.
+        max_abandoned: how many given-up threads may still be busy.
+        late: is called in the thread when a sync tool ends that was given up.
+    """
+    if tool.is_async:
+        seconds = await begin()
+        return await _within(seconds, _Body(tool, bound, call, emit).value())
+    async with places.threads:
+        check_abandoned(max_abandoned)
+        worker, thread, begun = take_thread(), ThreadCall(late), False
+        try:
+            seconds = await begin()
+            begun = True
+            return await _within(seconds, _Body(tool, bound, call, emit, thread, worker).value())
+        finally:
+            if not begun:
+                worker.put_back()
+            call.left_running = thread.give_up()
+
+
+class _Body:
+    """A tool's code, between its begin and its end."""
+
+    __slots__ = ("bound", "call", "emit", "over", "thread", "tool", "worker")
+
+    def __init__(
+        self,
+        tool: Tool[..., Any],
+        bound: Bound,
+        call: Invocation,
+        emit: Emit,
+        thread: ThreadCall | None = None,
+        worker: WorkerThread | None = None,
+    ) -> None:
+        self.tool = tool
+        self.bound = bound
+        self.call = call
+        self.emit = emit
+        self.thread = thread
+        self.worker = worker
+        self.over = False
+
+    async def value(self) -> Any:
+        """Runs it, and returns its value; raises its errors in the words of an executor."""
+        try:
+            with carried(self.call.carrier) if self.call.carrier else _NOTHING:
+                value = await self._called()
+                if isasyncgen(value):
+                    return await last_word(self.tool.name, value, self._report)
+                return await value if isawaitable(value) else value
+        except BaseException as error:
+            found = judged(self.tool.name, error)
+            if found is error:
+                raise
+            raise found from error
+        finally:
+            self.over = True
+
+    async def _called(self) -> Any:
+        """Calls the function; its value may be a coroutine, also behind a plain wrapper."""
+        args, kwargs = self.bound.args, self.bound.kwargs
+        if self.tool.wants_context:  # most do not, and a context costs 4 µs
+            report = from_any_thread(self._report, self._is_over)
+            args, kwargs = self.tool.complete(self.bound, context_of(self.call, report, self._is_over))
+        if self.thread is None or self.worker is None:
+            return self.tool.fn(*args, **kwargs)
+        return await self.thread.run(self.worker, partial(self.tool.fn, *args, **kwargs))
+
+    def _is_over(self) -> bool:
+        return self.over or (self.thread is not None and self.thread.abandoned)
+
+    def _report(self, value: Any) -> None:
+        if not self._is_over():
+            self.emit(value)
+
+
+async def _within(seconds: float, body: Coroutine[Any, Any, Any]) -> Any:
+    if seconds == math.inf:
+        return await body
+    with anyio.move_on_after(seconds):
+        return await body
+    raise ToolTimeout(seconds)
+
+
+def judged(tool: str, error: BaseException) -> BaseException:
+    """Returns the error to raise for an error of a tool's code: itself if it is a `ToolError` that has words, a
+    cancellation that was asked for, or fatal, as an interrupt is; else a `ToolFailed`, which tells its type alone.
+
+    ``sys.exit`` and cancellations that nobody asked for, in groups too, are the tool's failures: they must end neither
+    the event loop nor the calls beside it.
+    """
+    if isinstance(error, ToolError) and not isinstance(error, (ToolNotStarted, ToolTimeout)) and _has_words(error):
+        return error
+    cancelled = anyio.get_cancelled_exc_class()
+    leaves = list(_leaves(error))
+    if not all(isinstance(leaf, (Exception, SystemExit, cancelled)) for leaf in leaves):
+        return error
+    asked = [leaf for leaf in leaves if isinstance(leaf, cancelled)]
+    if asked and is_cancelled():
+        return asked[0]
+    return ToolFailed(encode_error(tool, error)["text"])
+
+
+def _has_words(error: ToolError) -> bool:
+    try:
+        str(error)
+    except (Exception, SystemExit):  # a subclass of the user's
+        return False
+    return True
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

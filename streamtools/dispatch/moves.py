@@ -1,0 +1,353 @@
+"""Moves the calls of one turn along their table, and carries out the effects: places, tasks, questions, observations.
+
+`Calls` says what happens to a call, `states.TRANSITIONS` what follows, and the effects are methods here: one for each
+word of the table. `_observe` makes a call's one Observation, and only rows that lead to ``observed`` reach it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+from anyio import CancelScope
+from anyio.lowlevel import EventLoopToken, checkpoint, current_token
+
+from ..errors import ToolFailed
+from ..events import ApprovalRequested, ApprovalResolved, Observation, StreamEnd, ToolStarted, Warning
+from ..into_loop import ring
+from ..limits import Limits
+from ..timers import Timer
+from ..tools import Toolset
+from . import approval, endings
+from .approval import Approver, Decision
+from .attempts import Attempts
+from .call import Call, Ending, Host
+from .content import error_content
+from .options import DispatchOptions
+from .pool import Dispatcher
+from .results import encode_error
+from .scheduler import Job
+from .states import OPEN, Effect, Input, advance
+
+__all__ = ["At", "Moves", "Start"]
+
+Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+"""Runs a coroutine function in a task of its own."""
+
+At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
+"""Calls back at a time of the event loop."""
+
+LEFT = "the stream was left"
+
+_RAN_AND_FAILED = ("failed", "timed_out", "unknown")
+
+
+class Moves:
+    """Moves the calls of one turn.
+
+    Args:
+        pool: says when a call's turn has come; None makes one that is not shared.
+        tools: the tools that may be called.
+        limits: times and sizes.
+        options: who approves calls, where they run.
+        host: the step.
+        start: runs a call in a task of its own.
+        at: keeps the calls' times; None leaves them to their scopes, and nobody looks for calls that do not stop.
+    """
+
+    def __init__(
+        self,
+        pool: Dispatcher | None,
+        tools: Toolset,
+        limits: Limits,
+        options: DispatchOptions,
+        host: Host,
+        start: Start,
+        at: At | None,
+    ) -> None:
+        self.calls: dict[str, Call] = {}
+        """The calls of the turn, by id."""
+        self.end: StreamEnd | None = None
+        """The turn's end, once it has come."""
+        self.stopped: str | None = None
+        """Why nothing more starts, if that is not the turn's end."""
+        self.asked_in: EventLoopToken | None = None
+        """The event loop in which somebody was asked for an approval."""
+        self._joined = pool is None  # one that nobody shares needs no look at the event loop, which costs 1 µs
+        self._pool = pool = Dispatcher(limits) if pool is None else pool
+        self._limits = limits
+        self._options = options
+        self._by_hand = options.policy == "manual"
+        self._host = host
+        self._start_task = start
+        self._at = at
+        self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
+        self._told: Ending | Decision | str | None = None  # with the input at hand
+        self._idle: anyio.Event | None = None
+
+    def move(self, call: Call, happened: Input, told: Ending | Decision | str | None = None) -> None:
+        """Move a call along the table, and carry the effects out. An observer that moves it on ends the row.
+
+        Args:
+            call: the call.
+            happened: the input.
+            told: its ending, the decision about it, or why it is cancelled, if the input brings one.
+        """
+        effects = advance(call, happened)
+        state, before = call.state, self._told
+        self._told = told
+        try:
+            for effect in effects:
+                _EFFECTS[effect](self, call)
+                if call.state != state:
+                    break
+        finally:
+            self._told = before
+
+    def move_all(self, happened: Input, calls: Collection[Call], reason: str | None = None) -> None:
+        """Move several calls. Those that will never run leave the order first, the youngest before the older ones, so
+        that none takes the place of another."""
+        live = [call for call in calls if call.state != "observed"]
+        for call in reversed(live):
+            if call.state in ("held", "queued"):
+                self._leave(call)
+        for call in live:
+            self.move(call, happened, reason)
+
+    # -- what is open --
+
+    async def wait_idle(self) -> None:
+        """Wait until no call runs, or waits for its turn to run, and no approver is asked."""
+        while any(call.tasks or call.state in OPEN for call in self.calls.values()):
+            self._idle = self._idle or anyio.Event()
+            await self._idle.wait()
+
+    def _ended_something(self) -> None:
+        idle, self._idle = self._idle, None
+        if idle is not None:
+            ring(idle)
+
+    def close(self) -> None:
+        """Give up every place that is left: no task is. An asyncio task that is cancelled by itself before its first
+        step, as all are when the loop ends, never comes to do so."""
+        for call in self.calls.values():
+            self._leave(call)
+
+    def observe_again(self, call: Call) -> None:
+        """Make the observation of a call that was interrupted, as by Ctrl-C, while its own was being made."""
+        if call.seen is None:
+            advance(call, "settled")
+            self._observe(call, call.ending or endings.cancelled(call))
+        elif call.seen.seq < 0:  # made, and not emitted
+            self._host.emit(call.seen)
+
+    # -- effects: the order --
+
+    def _place(self, call: Call) -> None:
+        tool = call.tool
+        assert tool is not None, "only a ready call has a place"
+        if call.job is not None:
+            return
+        call.job = Job(
+            tool=tool.name,
+            owner=self,
+            key=call.conflict,
+            shared=tool.effect == "pure",
+            exclusive=tool.exclusive,
+            tool_limit=tool.max_concurrency,
+        )
+        if not self._joined:
+            self._pool.join()
+            self._joined = True
+        self._pool.add(call.job, partial(self.move, call, "granted"))
+
+    def _release(self, call: Call) -> None:
+        assert call.job is not None, "it has its place"
+        self._pool.release(call.job)
+
+    def _leave(self, call: Call) -> None:
+        if call.job is not None:
+            self._pool.finish(call.job)
+
+    # -- effects: tasks --
+
+    def _start(self, call: Call) -> None:
+        call.tasks += 1
+        self._start_task(partial(self._task, call, partial(self._run, call)))
+
+    async def _task(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """The body of every task: one call, or one question about it."""
+        try:
+            await work()
+        finally:
+            try:
+                call.tasks -= 1
+            finally:
+                self._ended_something()
+
+    async def _run(self, call: Call) -> None:
+        """Runs a call to its observation."""
+        try:
+            await self._attempts.run(call)
+        except Exception as error:  # no tool's and no executor's: those were judged
+            assert call.tool is not None, "only a ready call runs"
+            call.ending = Ending("failed", ToolFailed(encode_error(call.tool.name, error)["text"]))
+            assert call.ending.error is not None, "just made"
+            call.ending.error.__cause__ = error
+        finally:  # also when it was cancelled; a call that has its observation keeps it
+            try:
+                self.move(call, "done", call.ending or endings.cancelled(call))
+            finally:
+                self._leave(call)
+
+    def _cancel(self, call: Call) -> None:
+        try:
+            if call.scope is not None:
+                call.scope.cancel()
+            if call.tasks:  # also of one that never began: its store may not answer
+                call.cancelled_at = anyio.current_time()
+                self._look_at(call.cancelled_at)
+        except anyio.NoEventLoopError:  # it was cut off, and its tasks with it: nothing is left to cancel
+            return
+
+    def _due(self, call: Call, scope: CancelScope, lag_s: float) -> bool:
+        """Cancels an attempt's scope when its time is up; False if nobody keeps the time here. Cheaper than the scope's
+        own deadline, and one timer for both of its times."""
+        if self._at is not None:
+            call.timer = self._at(call.due + lag_s, partial(self._time_up, call, scope))
+        return self._at is not None
+
+    def _time_up(self, call: Call, scope: CancelScope) -> None:
+        scope.cancel()
+        self._look_at(call.due)
+
+    def _look_at(self, stopped_at: float) -> None:
+        if self._at is not None:
+            self._at(stopped_at + self._limits.cancel_grace, self.look)
+
+    def look(self, now: float | None = None) -> None:
+        """Tell of each call, once, that goes on although its grace is over; `now` where no task runs to ask for it."""
+        if self._host.ended:
+            return
+        latest = (anyio.current_time() if now is None else now) - self._limits.cancel_grace
+        for call in self.calls.values():
+            if call.tasks and min(call.due, call.cancelled_at) <= latest and not call.unresponsive:
+                call.unresponsive = True
+                text = f"{call.label}: goes on {self._limits.cancel_grace:g} s after it was to stop"
+                self._host.emit(Warning("tool_unresponsive", text))
+
+    def _begin(self, call: Call) -> None:
+        assert call.tool is not None, "only a ready call runs"
+        self._host.emit(ToolStarted(call.call.call_id, call.tool.name, attempt=call.attempts, causes=call.causes))
+
+    # -- effects: approval --
+
+    def _ask(self, call: Call) -> None:
+        event, approver = approval.request(call), self._options.approver
+        call.asked, self.asked_in = True, self.asked_in or current_token()
+        self._host.emit(event)
+        if approver is not None and call.state == "asked":  # else an observer has decided
+            call.tasks += 1
+            self._start_task(partial(self._task, call, partial(self._question, call, event, approver)))
+
+    async def _question(self, call: Call, event: ApprovalRequested, approver: Approver) -> None:
+        decision = None
+        if call.state != "asked":
+            return
+        try:
+            with CancelScope() as call.scope:
+                await checkpoint()
+                decision = await approval.ask(approver, event)
+        except Exception as error:  # what the approver's own task group made of its cancellation
+            decision = approval.failed(error)
+        if decision is not None:
+            self.resolve(call, decision)
+
+    def resolve(self, call: Call, decision: Decision) -> bool:
+        """Take an answer about a call; False if it comes too late."""
+        if call.state != "asked" or self.stopped is not None:
+            return False
+        self.move(call, "approved" if decision.approved else "denied", decision)
+        return True
+
+    def _resolved(self, call: Call) -> None:
+        decision = self._told
+        assert isinstance(decision, Decision), "the input brings one"
+        assert call.tool is not None, "only a ready call is asked about"
+        self._host.emit(ApprovalResolved(call.call.call_id, call.tool.name, decision.approved, decision.reason))
+
+    # -- effects: the last word --
+
+    def _end_as_given(self, call: Call) -> None:
+        assert isinstance(self._told, Ending), "the input brings one"
+        self._observe(call, self._told)
+
+    def _end_denied(self, call: Call) -> None:
+        assert isinstance(self._told, Decision), "the input brings one"
+        self._observe(call, approval.denied(self._told))
+
+    def _end_skipped(self, call: Call) -> None:
+        if self._options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
+            self._observe(call, endings.undecided())  # left before anybody could be asked again
+            return
+        by_hand = self._by_hand and self.stopped in (None, LEFT)
+        self._observe(call, endings.skipped(self.end, self.stopped, by_hand=by_hand))
+
+    def _end_undecided(self, call: Call) -> None:
+        if self.stopped == LEFT and endings.ended_well(self.end):
+            self._observe(call, endings.undecided())
+        else:
+            self._end_skipped(call)
+
+    def _end_unstarted(self, call: Call) -> None:
+        self._observe(call, endings.unstarted(self._told if isinstance(self._told, str) else None))
+
+    def _end_cancelled(self, call: Call) -> None:
+        self._observe(call, endings.cancelled(call))
+
+    def _end_left_over(self, call: Call) -> None:
+        self._observe(call, endings.left_over(call))
+
+    def _observe(self, call: Call, ending: Ending) -> None:
+        """Makes the call's one observation."""
+        error, content = ending.error, ending.content or ""
+        if error is not None and ending.content is None:
+            content = error_content(error, self._limits.max_result_bytes)
+            content += endings.try_again(error, call.call.name, self._host.counts, self._limits)
+        if call.progress_dropped:
+            text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
+            self._host.emit(Warning("progress_dropped", f"{call.label}: {text}"))
+        causes = (self.end.seq,) if ending.outcome == "skipped" and self.end is not None else ()
+        seen: Observation = call.observation(ending, content, causes)
+        call.seen = seen
+        if call.done is not None:
+            ring(call.done)
+        if not call.tasks:
+            self._leave(call)
+        self._ended_something()
+        self._host.emit(seen)
+        cancels = self._options.on_tool_error == "cancel" and ending.outcome in _RAN_AND_FAILED
+        if cancels and self.stopped is None:
+            self.stopped = "another call of its turn failed"
+            self.move_all("stopped", self.calls.values(), self.stopped)
+
+
+_EFFECTS: Mapping[Effect, Callable[[Moves, Call], None]] = {
+    "place": Moves._place,
+    "release": Moves._release,
+    "leave": Moves._leave,
+    "start": Moves._start,
+    "cancel": Moves._cancel,
+    "ask": Moves._ask,
+    "resolve": Moves._resolved,
+    "begin": Moves._begin,
+    "end_as_given": Moves._end_as_given,
+    "end_denied": Moves._end_denied,
+    "end_skipped": Moves._end_skipped,
+    "end_undecided": Moves._end_undecided,
+    "end_unstarted": Moves._end_unstarted,
+    "end_cancelled": Moves._end_cancelled,
+    "end_left_over": Moves._end_left_over,
+}

@@ -1,0 +1,357 @@
+"""A store's own thread: operations go in from any event loop, and their answers come back into it.
+
+Theory of operation. An operation is handed over before its caller first awaits, and the thread does one after the
+other. Callers may leave at any time, and at once. A claim that nobody waits for any more is dropped before it is made
+lasting, or taken back by the same thread right behind that; all other operations go on to their end. Each has a
+deadline, counted from when it was handed over, so that those who wait for the same locked file give up together.
+Between two operations the thread renews the leases of the store's open claims.
+
+Over a fork no connection may be open, so it is closed before and opened again, by both sides, when it is needed. The
+child begins with a new thread, and with no claims of its own. An idle thread ends, and a forgotten store with it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import anyio
+from anyio.lowlevel import current_token
+
+from ..errors import LocalProtocolError, ToolNotStarted
+from ..into_loop import call_soon
+from .store import Claim, Claimed, checked_key
+
+__all__ = ["Job", "ThreadedStore", "checked_seconds"]
+
+T = TypeVar("T")
+
+IDLE_S = 1.0  # until a thread with nothing to do ends
+GRACE_S = 0.5  # behind a deadline, for the thread to say in its own words what was in the way
+
+
+class Left(Exception):
+    """Nobody waits for the claim any more."""
+
+
+class Job:
+    """One operation on its way through the thread.
+
+    Args:
+        work: does it, in the thread.
+        patience: for how many seconds it may wait, from now on.
+        undo: takes back the claim that `work` has made.
+        tell: is called in the thread when it has ended.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Job], object],
+        patience: float,
+        undo: Callable[[Job], object] | None = None,
+        tell: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.until = time.monotonic() + patience
+        """When to give up."""
+        self._patience = patience
+        self._work = work
+        self._undo = undo
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._left = False
+        self._over = False
+        self._value: Any = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Do it, in the thread; nothing is raised."""
+        try:
+            self._value = self._work(self)
+        except Exception as error:
+            self._error = error
+        with self._lock:
+            self._over, late = True, self._left
+        if late:
+            self.taken_back().run()
+        self._tell()
+
+    def check(self) -> None:
+        """Raise `Left` if nobody waits for this claim any more. Call it before a claim is made lasting."""
+        with self._lock:
+            if self._left and self._undo is not None:
+                raise Left
+
+    def leave(self) -> bool:
+        """Stop waiting. True if the operation is over, and what it did is for the caller to take back."""
+        with self._lock:
+            self._left = True
+            return self._over
+
+    def taken_back(self) -> Job:
+        """Returns the operation that undoes this one, or does nothing if it has claimed nothing."""
+        undo = self._undo if isinstance(self._value, Claimed) else None
+        return Job(undo or (lambda job: None), self._patience)
+
+    def answer(self) -> Any:
+        """Returns or raises what `work` did."""
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class ThreadedStore(ABC):
+    """An `IdempotencyStore` with a thread of its own, for any number of event loops and threads.
+
+    Args:
+        patience: for how many seconds an operation may wait.
+        lease: for how many seconds a claim is alive if it is not renewed.
+    """
+
+    def __init__(self, patience: float, lease: float) -> None:
+        self._patience = patience
+        self._lease = checked_seconds("lease", lease)
+        self._closed = False
+        self.begin_anew()
+        with _guard:
+            _stores.add(self)
+
+    def begin_anew(self) -> None:
+        """Begin in this process with no thread and no claims. No connection is open."""
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self.gate = threading.RLock()
+        """Held while a connection is in use. A fork waits for it."""
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._open: dict[str, str] = {}  # keys and ids of this store's claims that have not ended: for its thread alone
+        self._renew_at = 0.0
+
+    # -- what a store is asked --
+
+    async def claim(self, key: str, fingerprint: str, /) -> Claim:
+        """See `IdempotencyStore`."""
+        checked_key(key)
+        claim_id = os.urandom(8).hex()
+        make, undo = partial(self._claimed, key, fingerprint, claim_id), partial(self._taken_back, key, claim_id)
+        try:
+            claim: Claim = await self._ask(make, undo)
+        except TimeoutError as error:
+            raise ToolNotStarted(f"not run: {error}") from error
+        return claim
+
+    async def complete(self, key: str, result: bytes, /) -> None:
+        """See `IdempotencyStore`."""
+        await self._ask(partial(self._completed, key, result))
+
+    async def release(self, key: str, /) -> None:
+        """See `IdempotencyStore`."""
+        await self._ask(partial(self._released, key))
+
+    async def abandon(self, key: str, /) -> None:
+        """See `IdempotencyStore`."""
+        await self._ask(partial(self._abandoned, key))
+
+    def close(self) -> None:
+        """Do what was asked for, abandon the claims that are left, and end. It waits as long as an operation may, and
+        may be called twice."""
+        if self._pid != os.getpid():  # another process' store
+            return
+        with self._lock:
+            self._closed, thread = True, self._thread
+            if thread is not None:
+                self._jobs.put(None)
+        if thread is not None:
+            thread.join(self._patience + GRACE_S)
+        else:
+            self._disconnect()
+
+    def wait_briefly(self) -> None:
+        """Wait for what was asked for, behind `close`, no longer than a program that is interrupted may."""
+        if (thread := self._thread) is not None:
+            thread.join(GRACE_S)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _ask(self, work: Callable[[Job], T], undo: Callable[[Job], object] | None = None) -> T:
+        ended = anyio.Event()
+        job = Job(work, self._patience, undo, partial(call_soon, current_token(), ended.set))
+        self._submit(job)
+        try:
+            with anyio.move_on_after(self._patience + GRACE_S) as bound:
+                await ended.wait()
+        except BaseException:
+            self._leave(job)
+            raise
+        if bound.cancelled_caught:
+            self._leave(job)
+            raise TimeoutError(self._busy())
+        value: T = job.answer()
+        return value
+
+    def _submit(self, job: Job) -> None:
+        if self._pid != os.getpid():
+            text = "the process was forked by other means than Python's, behind the opening of the store"
+            raise LocalProtocolError(f"{text}: open a {type(self).__name__} of its own in it")
+        with self._lock:
+            if self._closed:
+                raise LocalProtocolError(f"the {type(self).__name__} is closed")
+            if self._thread is None:
+                thread = threading.Thread(target=self._serve, name=f"streamtools {type(self).__name__}", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._jobs.put(job)
+
+    def _leave(self, job: Job) -> None:
+        if job.leave():
+            self._jobs.put(job.taken_back())
+
+    # -- in the thread --
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=self._spare_s())
+            except Empty:
+                if self._open:
+                    self._renew_open()
+                elif self._retire():  # pragma: no branch - as in it
+                    return
+                continue
+            if job is None:
+                break
+            job.run()
+            if self._open and time.monotonic() >= self._renew_at:
+                self._renew_open()
+        if self._open:
+            Job(partial(self._renew, self._open, None), self._patience).run()
+        self._disconnect()
+
+    def _spare_s(self) -> float:
+        return max(0.0, self._renew_at - time.monotonic()) if self._open else IDLE_S
+
+    def _retire(self) -> bool:
+        with self._lock:
+            if not self._jobs.empty():  # pragma: no cover - an operation has come between
+                return False
+            self._disconnect()
+            self._thread = None
+            return True
+
+    def _renew_open(self) -> None:
+        """Try once, since operations wait behind this; if it fails, there is time for another try."""
+        self._renew_at = time.monotonic() + self._lease / 3
+        Job(partial(self._renew, self._open, self._lease), 0.0).run()
+
+    def _claimed(self, key: str, fingerprint: str, claim_id: str, job: Job) -> Claim:
+        job.check()
+        claim = self._claim(key, fingerprint, claim_id, job)
+        if isinstance(claim, Claimed):
+            if not self._open:
+                self._renew_at = time.monotonic() + self._lease / 3
+            self._open[key] = claim_id
+        return claim
+
+    def _taken_back(self, key: str, claim_id: str, job: Job) -> None:
+        if self._open.get(key) == claim_id:  # pragma: no branch - it was released and claimed again meanwhile
+            del self._open[key]
+        self._release(key, claim_id, job)
+
+    # A claim that ends is not renewed any more, even if the store now fails.
+
+    def _completed(self, key: str, result: bytes, job: Job) -> None:
+        self._complete(key, self._open.pop(key, None), result, job)
+
+    def _released(self, key: str, job: Job) -> None:
+        self._release(key, self._open.pop(key, None), job)
+
+    def _abandoned(self, key: str, job: Job) -> None:
+        self._renew({key: self._open.pop(key, None)}, None, job)
+
+    # -- what a kind of store adds, for its thread. A claim's id is None if another store has made it --
+
+    @abstractmethod
+    def _claim(self, key: str, fingerprint: str, claim_id: str, job: Job) -> Claim: ...
+
+    @abstractmethod
+    def _complete(self, key: str, claim_id: str | None, result: bytes, job: Job) -> None: ...
+
+    @abstractmethod
+    def _release(self, key: str, claim_id: str | None, job: Job) -> None: ...
+
+    @abstractmethod
+    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: Job) -> None:
+        """Renew the leases of these claims, or end them."""
+
+    @abstractmethod
+    def _disconnect(self) -> None:
+        """Close the connection, with the gate held, if one is open."""
+
+    @abstractmethod
+    def _busy(self) -> str:
+        """Returns what an operation waited for in vain, and how long."""
+
+
+def checked_seconds(name: str, value: float) -> float:
+    """Refuse what is no time to wait."""
+    if isinstance(value, bool) or not 0 < value <= threading.TIMEOUT_MAX:
+        raise ValueError(f"{name}={value!r}: must be a number of seconds greater than 0")
+    return value
+
+
+# -- forks and the end of the process --
+
+_stores: weakref.WeakSet[ThreadedStore] = weakref.WeakSet()
+_guard = threading.RLock()
+_held: list[ThreadedStore] = []
+
+
+def _before_fork() -> None:
+    _guard.acquire()
+    for store in list(_stores):
+        store.gate.acquire()
+        _held.append(store)
+        store._disconnect()
+
+
+def _after_fork_in_parent() -> None:
+    while _held:
+        _held.pop().gate.release()
+    _guard.release()
+
+
+def _after_fork_in_child() -> None:  # pragma: no cover - nobody measures there
+    global _guard
+    _guard = threading.RLock()
+    while _held:
+        _held.pop().begin_anew()
+
+
+def _close_all() -> None:  # pragma: no cover - nobody measures so late
+    for store in list(_stores):
+        try:
+            store.close()
+        except KeyboardInterrupt:  # whoever presses Ctrl-C again does not want to wait for a locked file
+            try:
+                store.wait_briefly()
+            except KeyboardInterrupt:
+                continue
+
+
+atexit.register(_close_all)  # a daemon thread is cut off by the end of the process, wherever it is
+if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -1,0 +1,153 @@
+"""Waits for the tasks of a group, also for those that a Ctrl-C has cut off from their event loop.
+
+Theory of operation. On asyncio a second Ctrl-C is raised on whatever line runs. If that is a line of the loop or of
+anyio's group, one of two things is lost for ever: the callback by which the group learns of a task's end, or the one
+that would have woken a task; and a cancellation may be said, but not delivered. Whoever waits then, waits for ever, and
+anyio's group passes over every cancellation meanwhile. So the waiting is looked at from here: the cancellation is
+delivered again, a task that nothing will wake is ended in its stead, and a group that waits for ended tasks alone is
+left. Of a loop that does not show what it is about to run, the second is not known.
+trio keeps interrupts out of its own lines.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Coroutine, Generator
+from typing import Any
+
+from anyio import CancelScope
+from anyio.abc import TaskGroup
+
+__all__ = ["join"]
+
+LOOK_S = 0.1  # between two looks: what one finds may be on its way still, and two find what is lost
+_CLOSINGS = 8  # of a coroutine that awaits in its cleanup
+
+
+def is_looked_at(group: TaskGroup) -> bool:
+    """Whether `join` looks after the tasks of such a group: it is asyncio's."""
+    return "asyncio" in sys.modules and hasattr(group, "_tasks")
+
+
+async def join(group: TaskGroup, look: Callable[[float], object]) -> None:
+    """Cancel a group, wait until every task of it has ended, and leave it.
+
+    Args:
+        group: it is not left yet.
+        look: is called now and again meanwhile, with the time, if the group `is_looked_at`: a task that did so might be
+            cut off itself.
+    """
+    if not group.cancel_scope.cancel_called:  # it was about to be, when an interrupt came
+        group.cancel_scope.cancel()
+    leaving = group.__aexit__(None, None, None)
+    if not is_looked_at(group):
+        await leaving
+        return
+    tasks: Collection[Any] = getattr(group, "_tasks")  # noqa: B009 - asyncio's alone
+    await _Joining(group.cancel_scope, leaving, tasks, look)
+
+
+class _Joining:
+    __slots__ = ("_ended", "_leaving", "_lost", "_scope", "_tasks", "_timer", "_told", "_waiter")
+
+    def __init__(
+        self,
+        scope: CancelScope,
+        leaving: Coroutine[Any, Any, object],
+        tasks: Collection[Any],
+        told: Callable[[float], object],
+    ) -> None:
+        self._scope = scope
+        self._told = told
+        self._leaving = leaving
+        self._tasks = tasks
+        self._waiter: Any = None
+        self._timer: Any = None
+        self._ended = 0  # looks that have found ended tasks alone
+        self._lost: dict[Any, Any] = {}  # tasks that seemed lost at the last look, and what they waited for
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        import asyncio
+
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        step: Callable[[Any], Any] = self._leaving.send
+        given: Any = None
+        try:
+            self._timer = loop.call_later(LOOK_S, self._look, loop, task)
+            while True:
+                try:
+                    self._waiter = step(given)
+                except StopIteration:
+                    return
+                if self._ended > 1:
+                    return
+                try:
+                    given = yield self._waiter
+                    step = self._leaving.send
+                except GeneratorExit:
+                    raise
+                except BaseException as error:
+                    step, given = self._leaving.throw, error
+        finally:
+            try:
+                self._leaving.close()  # leaves the group's scope, if that is to do still
+            finally:
+                if self._timer is not None:
+                    self._timer.cancel()
+
+    def _look(self, loop: Any, own: Any) -> None:
+        try:
+            self._told(loop.time())
+            _deliver(self._scope)
+            tasks = [task for task in (*self._tasks, own) if not task.done()]
+            lost = {task: task._fut_waiter for task in tasks if _is_lost(task, loop)}
+            for task, waiter in lost.items():
+                if task in self._lost and self._lost[task] is waiter:
+                    _end(task, loop)
+            self._lost = lost
+            self._ended = self._ended + 1 if tasks == [own] else 0
+            if self._ended > 1 and not self._waiter.done():
+                self._waiter.set_result(None)
+        finally:
+            self._timer = loop.call_later(LOOK_S, self._look, loop, own)
+
+
+def _deliver(scope: Any) -> None:
+    """Have a cancellation go on to its tasks, if what does so in each round of the loop was lost."""
+    handle, deliver = getattr(scope, "_cancel_handle", None), getattr(scope, "_deliver_cancellation", None)
+    if deliver is not None:
+        if handle is not None:
+            handle.cancel()
+        deliver(scope)
+
+
+def _is_lost(task: Any, loop: Any) -> bool:
+    """Whether nothing will wake a task: it waits for nothing, or for what is over, and the loop is not about to run it.
+    Of a task or loop that does not show that, this is False."""
+    waiter, ready = getattr(task, "_fut_waiter", loop), getattr(loop, "_ready", None)
+    if ready is None or not (waiter is None or (hasattr(waiter, "done") and waiter.done())):
+        return False
+    return not any(getattr(handle._callback, "__self__", None) is task for handle in tuple(ready))
+
+
+def _end(task: Any, loop: Any) -> None:
+    """End a task that nothing will wake, as if it had been cancelled where it is. Its cleanup runs as far as it does
+    not await."""
+    import asyncio
+
+    coroutine = task.get_coro()
+    asyncio.tasks._enter_task(
+        loop, task
+    )  # https://docs.python.org/3/library/asyncio-extending.html#task-lifetime-support
+    try:
+        for _ in range(_CLOSINGS):
+            try:
+                coroutine.close()
+                break
+            except RuntimeError:  # it has awaited
+                continue
+    finally:
+        try:
+            asyncio.tasks._leave_task(loop, task)
+        finally:
+            asyncio.Future.cancel(task)  # of its base class, which ends it; a task's own would wait for its next step

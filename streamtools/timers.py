@@ -1,0 +1,133 @@
+"""Calls back at times of the event loop: one task for all streams of a loop, which sleeps until the next time is due.
+
+A timer for each chunk would cost as much as decoding it, and a task for each stream 5 kB. The task lives in the task
+group of one of the pipelines; when that is left, another one takes it over.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import RunVar
+
+__all__ = ["Timer", "Timers"]
+
+_SPARE = 256  # entries of stopped timers that are kept, beyond as many as of others
+
+
+class Timer:
+    """One time at which somebody is called back."""
+
+    __slots__ = ("_timers", "callback")
+
+    def __init__(self, timers: Timers, callback: Callable[[], None]) -> None:
+        self._timers = timers
+        self.callback: Callable[[], None] | None = callback
+
+    def stop(self) -> None:
+        """Call nobody back."""
+        if self.callback is not None:
+            self.callback = None
+            self._timers.forget_one()
+
+
+class Timers:
+    """The timers of one event loop."""
+
+    def __init__(self) -> None:
+        self._groups: dict[object, TaskGroup] = {}  # of the pipelines whose block is open
+        self._entries: list[tuple[float, int, Timer]] = []
+        self._number = 0
+        self._stopped = 0  # entries of stopped timers, as far as they have not come to the top
+        self._runs = False
+        self._starting: object = None  # the owner of the group in which the task is to begin
+        self._changed = anyio.Event()
+        self._wakes_at = -math.inf  # when the task looks next; until it has begun, any time is early enough
+
+    @staticmethod
+    def current() -> Timers:
+        """Returns the timers of the running event loop."""
+        timers = _TIMERS.get(None)
+        if timers is None:
+            timers = Timers()
+            _TIMERS.set(timers)
+        return timers
+
+    def join(self, owner: object, group: TaskGroup) -> None:
+        """Let the task live in this group, until the owner leaves."""
+        self._groups[owner] = group
+        if self._entries:
+            self._start()
+
+    def leave(self, owner: object) -> None:
+        """The block is being left: no task may be started in its group any more."""
+        self._groups.pop(owner, None)
+        if self._starting is owner:  # nor may it ever begin: asyncio may have cancelled it by itself
+            self._starting, self._runs = None, False
+            self._start()
+
+    def at(self, due: float, callback: Callable[[], None]) -> Timer:
+        """Call back at a time of the event loop, or later; the callback must not raise or wait."""
+        timer = Timer(self, callback)
+        self._number += 1
+        heapq.heappush(self._entries, (due, self._number, timer))
+        if due < self._wakes_at:
+            self._changed.set()
+        if not self._runs:
+            self._start()
+        return timer
+
+    def forget_one(self) -> None:
+        """Count a timer that was stopped, and drop the entries of such timers when they are most of all."""
+        self._stopped += 1
+        if 2 * self._stopped > len(self._entries) + _SPARE:
+            self._entries = [entry for entry in self._entries if entry[2].callback is not None]
+            heapq.heapify(self._entries)
+            self._stopped = 0
+
+    def _start(self) -> None:
+        owner = next(iter(self._groups), None)
+        if owner is not None and not self._runs:
+            self._runs, self._starting, self._wakes_at = True, owner, -math.inf
+            try:
+                self._groups[owner].start_soon(self._run, owner)
+            except BaseException:  # an interrupt: else nothing would be called back any more
+                self._runs, self._starting = False, None
+                raise
+
+    async def _run(self, owner: object) -> None:
+        if self._starting is not owner:  # it was left in between, and another one has taken over
+            return
+        self._starting = None
+        try:
+            while self._call_back():
+                self._changed = anyio.Event()
+                self._wakes_at = self._entries[0][0]
+                with anyio.CancelScope(deadline=self._wakes_at):
+                    await self._changed.wait()
+        except BaseException:  # the block that it lived in is being left
+            self._groups.pop(owner, None)
+            raise
+        finally:
+            self._runs = False
+            if self._entries:
+                self._start()
+
+    def _call_back(self) -> bool:
+        """Calls back all that is due; returns whether anything is left."""
+        now = anyio.current_time()
+        while self._entries and (self._entries[0][2].callback is None or self._entries[0][0] <= now):
+            timer = heapq.heappop(self._entries)[2]
+            callback, timer.callback = timer.callback, None
+            if callback is None:
+                self._stopped -= 1
+            else:
+                callback()
+        return bool(self._entries)
+
+
+_TIMERS: RunVar[Timers] = RunVar("streamtools_timers")

@@ -1,0 +1,184 @@
+"""A store before a call: it runs once, and the next one with its key is told how it ended."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+from stores import Runs
+
+from streamtools.content import Text, ToolResult
+from streamtools.dispatch.executors import IdempotencyStore, Invocation, MemoryStore, run_once
+from streamtools.dispatch.store import Claim
+from streamtools.errors import ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+
+pytestmark = pytest.mark.anyio
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def make(make_store: Make) -> Make:
+    return make_store
+
+
+CALL = Invocation(tool="order", arguments={"what": "a book"}, key="order:7")
+
+
+async def test_a_call_runs_once_and_its_result_is_kept(make: Make) -> None:
+    store = make()
+    value = ToolResult(blocks=[Text("done")], value=1)
+    runs = Runs(value)
+    first, second = [await run_once(store, runs, CALL) for _ in range(2)]
+    assert (first.value, first.recorded, second.value, second.recorded) == (value, False, value, True)
+    assert runs.begun == 1
+
+
+ENDS: list[tuple[BaseException, bool, int, type[ToolError], type[ToolError]]] = [
+    (ToolNotStarted("no worker"), True, 0, ToolNotStarted, ToolNotStarted),
+    (ToolNotStarted("too late to say so"), False, 1, ToolOutcomeUnknown, ToolOutcomeUnknown),
+    (ToolOutcomeUnknown("lost"), False, 1, ToolOutcomeUnknown, ToolOutcomeUnknown),
+    (ToolTimeout(1), False, 1, ToolTimeout, ToolOutcomeUnknown),
+    (ToolError("sold out"), False, 1, ToolError, ToolError),
+    (ToolFailed("the tool order raised ValueError"), False, 1, ToolFailed, ToolFailed),
+]
+"""How a call ends, and whether before it began; how often it has begun then; what it raises, and what the next one."""
+
+
+@pytest.mark.parametrize(("end", "refuses", "begun", "first", "second"), ENDS, ids=lambda value: type(value).__name__)
+async def test_only_what_has_not_started_runs_again(
+    make: Make, end: BaseException, refuses: bool, begun: int, first: type[ToolError], second: type[ToolError]
+) -> None:
+    store, runs = make(), Runs(end, refuses=refuses)
+    for expected in (first, second):
+        with pytest.raises(ToolError) as caught:
+            await run_once(store, runs, CALL)
+        assert type(caught.value) is expected
+    assert runs.begun == begun
+    if refuses:
+        assert (await run_once(store, Runs("done"), CALL)).value == "done"
+
+
+async def test_a_key_of_another_call_runs_nothing(make: Make) -> None:
+    store = make()
+    runs = Runs("done")
+    await run_once(store, runs, CALL)
+    with pytest.raises(ToolNotStarted, match="another tool or arguments"):
+        await run_once(store, runs, replace(CALL, arguments={"what": "two books"}))
+    assert runs.begun == 1
+
+
+async def test_a_failure_on_record_has_the_same_words(make: Make) -> None:
+    store = make()
+    for _ in range(2):
+        with pytest.raises(ToolError, match=r"\Asold out\Z"):
+            await run_once(store, Runs(ToolError("sold out")), CALL)
+
+
+async def test_a_call_that_was_cancelled_while_it_ran_is_unknown(make: Make) -> None:
+    store = make()
+    with anyio.CancelScope() as scope:
+
+        async def run() -> None:
+            scope.cancel()
+            await anyio.sleep_forever()
+
+        await run_once(store, Runs(run), CALL)
+    with pytest.raises(ToolOutcomeUnknown, match="begun before"):
+        await run_once(store, Runs(), CALL)
+
+
+async def test_a_call_that_was_cancelled_before_it_ran_gives_its_claim_back(make: Make) -> None:
+    store = make()
+    runs = Runs("done")
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await run_once(store, runs, CALL)
+    assert runs.begun == 0
+    assert (await run_once(store, runs, CALL)).recorded is False
+
+
+async def test_a_result_is_kept_even_if_nobody_waits_for_it_any_more(make: Make) -> None:
+    store = make()
+    with anyio.CancelScope() as scope:
+
+        async def run() -> str:
+            scope.cancel()
+            return "done"
+
+        await run_once(store, Runs(run), CALL)
+    assert (await run_once(store, Runs(), CALL)).value == "done"
+
+
+async def test_a_result_that_was_too_large_to_keep_says_so_and_nothing_runs(make: Make) -> None:
+    store = make(max_result_bytes=10)
+    runs = Runs("x" * 100)
+    assert (await run_once(store, runs, CALL)).value == "x" * 100
+    answer = await run_once(store, runs, CALL)
+    assert (answer.recorded, "has run before" in answer.value, runs.begun) == (True, True, 1)
+
+
+async def test_a_value_that_cannot_be_kept_is_a_failure_on_record(make: Make) -> None:
+    store = make()
+    runs = Runs(threading.Lock())
+    for _ in range(2):
+        with pytest.raises(ToolFailed, match="cannot be written as JSON"):
+            await run_once(store, runs, CALL)
+    assert runs.begun == 1
+
+
+class FailingStore(MemoryStore):
+    """A disk that is full, for these operations."""
+
+    def __init__(self, *failing: str) -> None:
+        super().__init__()
+        self.failing = failing
+
+    async def claim(self, key: str, fingerprint: str, /) -> Claim:
+        self.check("claim")
+        return await super().claim(key, fingerprint)
+
+    async def complete(self, key: str, result: bytes, /) -> None:
+        self.check("complete")
+
+    async def release(self, key: str, /) -> None:
+        self.check("release")
+
+    async def abandon(self, key: str, /) -> None:
+        self.check("abandon")
+
+    def check(self, work: str) -> None:
+        if work in self.failing:
+            raise OSError("disk full")
+
+
+@pytest.mark.parametrize(("end", "work"), [(ToolError("sold out"), "complete"), (ToolTimeout(1), "abandon")])
+async def test_what_a_store_cannot_do_behind_a_claim_is_told_and_changes_nothing(end: ToolError, work: str) -> None:
+    told: list[tuple[str, str]] = []
+    store = FailingStore("complete", "abandon")
+    with pytest.raises(type(end)):
+        await run_once(
+            store, Runs(end), CALL, store_failed=lambda work, error: told.append((work, type(error).__name__))
+        )
+    assert told == [(work, "OSError")]
+
+
+async def test_without_a_claim_nothing_runs() -> None:
+    runs = Runs()
+    with pytest.raises(ToolNotStarted, match=r"idempotency store failed \(OSError\)"):
+        await run_once(FailingStore("claim"), runs, CALL)
+    assert runs.begun == 0
+
+
+async def test_a_result_that_the_store_cannot_keep_is_not_lost() -> None:
+    store: IdempotencyStore = FailingStore("complete")
+    runs = Runs("done")
+    answer = await run_once(store, runs, CALL)
+    assert (answer.value, type(answer.not_kept)) == ("done", OSError)
+    with pytest.raises(ToolOutcomeUnknown):
+        await run_once(store, runs, CALL)
+    assert runs.begun == 1

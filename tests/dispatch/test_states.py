@@ -1,0 +1,82 @@
+"""The table of a call's states: closed, complete, carried out whole, and the one that the page shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from streamtools.dispatch import states
+from streamtools.dispatch.moves import _EFFECTS
+from streamtools.dispatch.states import OPEN, TRANSITIONS, Effect, Input, State, advance
+
+STATES, INPUTS, EFFECTS = get_args(State), get_args(Input), get_args(Effect)
+ENDS = {effect for effect in EFFECTS if effect.startswith("end_")}
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+
+
+class Thing:
+    def __init__(self, state: State) -> None:
+        self.state: State = state
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_call_in_any_state_is_observed_when_all_is_settled(state: State) -> None:
+    thing = Thing(state)
+    advance(thing, "settled")
+    assert thing.state == "observed"
+
+
+@pytest.mark.parametrize("happened", INPUTS)
+def test_nothing_moves_a_call_that_has_its_observation(happened: Input) -> None:
+    thing = Thing("observed")
+    assert advance(thing, happened) == ()
+    assert thing.state == "observed"
+
+
+def test_no_row_leads_out_of_the_declared_words_and_each_of_them_is_used() -> None:
+    assert {state for state, _ in TRANSITIONS} | {row.state for row in TRANSITIONS.values()} == set(STATES)
+    assert {happened for _, happened in TRANSITIONS} == set(INPUTS)
+    assert {effect for row in TRANSITIONS.values() for effect in row.effects} == set(EFFECTS)
+    assert set(STATES) > OPEN
+
+
+def test_every_effect_has_its_method_and_no_method_is_left_over() -> None:
+    assert _EFFECTS.keys() == set(EFFECTS)
+
+
+def test_a_call_is_observed_by_exactly_one_effect_the_last_of_the_rows_that_end_it() -> None:
+    for (state, happened), row in TRANSITIONS.items():
+        made = [effect for effect in row.effects if effect in ENDS]
+        assert made == (list(row.effects[-1:]) if row.state == "observed" else []), (state, happened)
+
+
+def test_every_state_is_reached_from_the_first_and_code_runs_behind_a_begin_alone() -> None:
+    reached: set[State] = {"announced"}
+    while new := {row.state for (state, _), row in TRANSITIONS.items() if state in reached} - reached:
+        reached |= new
+    assert reached == set(STATES)
+    into_running = {happened for (_, happened), row in TRANSITIONS.items() if row.state == "running"}
+    assert into_running == {"begun"}
+    assert {state for state, happened in TRANSITIONS if happened == "begun"} == {"starting", "retrying"}
+
+
+def test_what_may_not_start_any_more_cannot_begin() -> None:
+    """After a bad end, a leave or a cancellation every way is an end, but for the code that runs already."""
+    for happened in ("bad_end", "stopped", "cancelled", "settled"):
+        for state in STATES:
+            thing = Thing(state)
+            advance(thing, happened)
+            assert thing.state in ("observed", "stopping", state)
+            if thing.state == state and happened in ("stopped", "cancelled"):
+                # What streams is refused when it is whole, by the word about the turn.
+                assert state in ("announced", "ended", "stopping", "observed")
+            if thing.state == state and happened == "bad_end":
+                assert state in ("announced", "running", "retrying", "stopping", "observed")
+
+
+def test_the_page_shows_the_table() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    section = page[page.index("## 5. Dispatch") : page.index("## 6. ")]
+    assert states.table() in section, "put the text of streamtools.dispatch.states.table() there"

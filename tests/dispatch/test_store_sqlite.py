@@ -1,0 +1,631 @@
+"""The store in a file: whose file it is, who waits for whom, and what forks, kills and clocks do to a claim."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from anyio.lowlevel import checkpoint
+from processes import PATIENCE_S
+
+from streamtools.dispatch.executors import Claimed, Recorded, SqliteStore, Unknown
+from streamtools.dispatch.store import StillRunning
+from streamtools.errors import LocalProtocolError, ToolNotStarted
+
+pytestmark = pytest.mark.anyio
+
+posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="THERE ARE NO FORKS HERE: none was tested")
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="THERE IS NO /proc: only leases tell here")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "calls.sqlite3"
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """Somebody else's connection to the file."""
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)) as connection:
+        yield connection
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file is held by another process. It is free again behind this, or its connection's rollback."""
+    with connected(path) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
+def program(text: str, *arguments: str | Path) -> subprocess.Popen[str]:
+    """Another process, which says on its standard output what it has come to."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", text, *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+async def says(running: subprocess.Popen[str]) -> str:
+    assert running.stdout is not None
+    with anyio.fail_after(PATIENCE_S):
+        return (await anyio.to_thread.run_sync(running.stdout.readline)).strip()
+
+
+async def test_what_a_file_holds_outlives_its_store(path: Path) -> None:
+    with SqliteStore(path) as before:
+        for key in ("open", "done"):
+            await before.claim(key, "print")
+        await before.complete("done", b"1")
+    with SqliteStore(path) as after:
+        assert isinstance(await after.claim("open", "print"), Unknown)
+        assert await after.claim("done", "print") == Recorded(b"1")
+
+
+async def test_a_closed_store_says_so(path: Path) -> None:
+    store = SqliteStore(path)
+    store.close()
+    store.close()
+    with pytest.raises(LocalProtocolError, match="the SqliteStore is closed"):
+        await store.claim("key", "print")
+
+
+# -- whose file it is ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["", ":memory:", "file:calls?mode=memory"])
+def test_a_path_that_keeps_nothing_is_refused(given: str) -> None:
+    with pytest.raises(ValueError, match=r"needs the path of a file, not .*; MemoryStore keeps calls in memory"):
+        SqliteStore(given)
+
+
+STRANGERS = {
+    "a table of that name": "CREATE TABLE calls (caller TEXT, callee TEXT)",
+    "a table of that name, and a version": "CREATE TABLE calls (caller TEXT, callee TEXT); PRAGMA user_version=1",
+    "no tables, but a version": "PRAGMA user_version=1",
+    "no tables, but a version of its own": "PRAGMA user_version=99",
+    "no tables, but an application": "PRAGMA application_id=1234",
+    "other tables": "CREATE TABLE contacts (name TEXT)",
+    "our number, and another table": "PRAGMA application_id=1937011572; PRAGMA user_version=2; CREATE TABLE calls (x)",
+}
+
+
+@pytest.mark.parametrize("stranger", STRANGERS.values(), ids=STRANGERS)
+def test_the_file_of_another_application_is_refused_and_left_as_it_is(path: Path, stranger: str) -> None:
+    with connected(path) as connection:
+        connection.executescript(stranger)
+    before = path.read_bytes()
+    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' is no store of calls; nothing was written to it"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+    assert [found.name for found in path.parent.iterdir()] == [path.name]
+
+
+def test_a_file_of_a_newer_version_is_refused_by_name(path: Path) -> None:
+    SqliteStore(path).close()
+    with connected(path) as connection:
+        connection.execute("PRAGMA user_version=99")
+    with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' is of version 99, and this library reads up to 2"):
+        SqliteStore(path)
+
+
+VERSION_1 = """
+CREATE TABLE calls (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, fingerprint TEXT NOT NULL,
+    claimed_at REAL NOT NULL, completed INTEGER NOT NULL DEFAULT 0, result BLOB);
+INSERT INTO calls VALUES (1, 'done', 'print', 1700000000.5, 1, '1'), (2, 'open', 'print', 1700000001.5, 0, NULL),
+    (3, 'free', 'print', 1700000002.5, 0, NULL);
+PRAGMA user_version=1;
+"""
+
+
+async def test_a_file_of_the_first_version_is_read_and_goes_on(path: Path) -> None:
+    with connected(path) as connection:
+        connection.executescript(VERSION_1)
+    for _ in range(2):
+        with SqliteStore(path, max_entries=3) as store:
+            assert await store.claim("open", "print") == Unknown(1700000001.5)
+            assert isinstance(await store.claim("done", "print"), Recorded)
+    with SqliteStore(path, max_entries=3) as store:
+        assert [(call.key, call.state, call.host, call.pid) for call in await store.calls()] == [
+            ("open", "unknown", "", 0),
+            ("free", "unknown", "", 0),
+        ]
+        await store.release("free")
+        await store.complete("open", b"2")
+        assert await store.claim("new", "print") == Claimed()  # in the place of `free`
+        assert await store.claim("newer", "print") == Claimed()  # in that of `done`
+        assert await store.claim("open", "print") == Recorded(b"2")
+
+
+def test_what_is_no_database_is_refused(path: Path) -> None:
+    path.write_text("no database, but long enough to be looked at" * 50)
+    with pytest.raises(sqlite3.DatabaseError, match="not a database") as caught:
+        SqliteStore(path)
+    assert caught.value.__notes__ == [f"the file is {str(path)!r}"]
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_a_store_that_must_exist_is_not_made(path: Path, content: bytes | None) -> None:
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises((sqlite3.OperationalError, LocalProtocolError), match=r"unable to open|no store of calls"):
+        SqliteStore(path, must_exist=True)
+    assert [found.stat().st_size for found in path.parent.iterdir()] == ([] if content is None else [0])
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["removed", "replaced"])
+@pytest.mark.parametrize("is_open", [False, True], ids=["closed", "open"])
+async def test_nothing_is_claimed_in_a_file_that_was_taken_away(path: Path, again: bool, is_open: bool) -> None:
+    """Whoever opens a new one of that name claims there, and both would run."""
+    with SqliteStore(path) as store:
+        if is_open:
+            await store.claim("warm", "print")
+        aside = path.with_name("aside")
+        aside.mkdir()
+        for part in list(path.parent.glob("calls*")):
+            shutil.move(part, aside / part.name)
+        other = SqliteStore(path) if again else None
+        with pytest.raises(LocalProtocolError, match=r"calls.sqlite3' was removed or replaced"):
+            await store.claim("key", "print")
+        if other is not None:
+            assert await other.claim("key", "print") == Claimed()
+            other.close()
+            for part in list(path.parent.glob("calls*")):
+                part.unlink()
+        for part in aside.iterdir():
+            shutil.move(part, path.parent / part.name)
+        assert await store.claim("key", "print") == Claimed()
+
+
+def test_a_file_that_was_emptied_is_no_new_store(path: Path) -> None:
+    with SqliteStore(path) as store:
+        path.write_bytes(b"")
+
+        with pytest.raises(LocalProtocolError, match="no store of calls"):
+            anyio.run(store.claim, "key", "print")
+
+
+# -- who waits for whom --------------------------------------------------------------------------------------------
+
+
+def test_stores_of_one_file_in_many_threads_claim_a_key_once(path: Path) -> None:
+    """As several processes would, each with a connection and an event loop of its own."""
+    answers: list[str] = []
+
+    def claim_all(backend: str) -> None:
+        async def claim() -> None:
+            with SqliteStore(path) as store:
+                for number in range(20):
+                    answers.append(type(await store.claim(f"key {number}", "print")).__name__)
+                everybody.wait()
+
+        anyio.run(claim, backend=backend)
+
+    everybody = threading.Barrier(4, timeout=PATIENCE_S)
+    threads = [threading.Thread(target=claim_all, args=[backend]) for backend in ("asyncio", "trio") * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == ["Claimed"] * 20 + ["StillRunning"] * 60
+
+
+def test_one_store_serves_the_event_loops_of_many_threads(path: Path) -> None:
+    answers: list[str] = []
+    with SqliteStore(path) as store:
+
+        async def claim() -> None:
+            answers.extend([type(await store.claim(f"key {number}", "print")).__name__ for number in range(20)])
+
+        threads = [
+            threading.Thread(target=anyio.run, args=[claim], kwargs={"backend": backend})
+            for backend in ("asyncio", "trio") * 2
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(answers) == ["Claimed"] * 20 + ["StillRunning"] * 60
+
+
+async def test_a_store_needs_none_of_the_threads_that_tools_take(path: Path) -> None:
+    """Forty sync endpoints in anyio's forty threads, each with a pipeline and one store, waited for ever."""
+    limiter, ends = anyio.to_thread.current_default_thread_limiter(), threading.Event()
+    limiter.total_tokens = 1
+    with SqliteStore(path) as store:
+        async with anyio.create_task_group() as group:
+            group.start_soon(anyio.to_thread.run_sync, ends.wait)
+            while limiter.available_tokens:
+                await checkpoint()
+            with anyio.move_on_after(PATIENCE_S / 6) as bound:
+                assert await store.claim("key", "print") == Claimed()
+            ends.set()
+    assert not bound.cancelled_caught
+
+
+def test_a_new_file_that_another_process_is_about_to_set_up_is_waited_for(path: Path) -> None:
+    """Workers of one program open it at the same time, and SQLite does not wait before it changes the kind of log."""
+    with locked(path) as other:
+        ends = threading.Timer(0.1, other.rollback)
+        ends.start()
+        SqliteStore(path).close()
+        ends.join()
+
+
+def test_a_file_that_is_held_for_too_long_is_not_opened(path: Path) -> None:
+    SqliteStore(path).close()
+    with locked(path), pytest.raises(TimeoutError, match=r"calls.sqlite3' was held by others for busy_timeout=0.1 s"):
+        SqliteStore(path, busy_timeout=0.1)
+
+
+async def test_who_waits_for_a_file_waits_no_longer_than_the_bound_also_behind_others(path: Path) -> None:
+    refused: list[str] = []
+    with SqliteStore(path, busy_timeout=2) as store:
+
+        async def claim(number: int) -> None:
+            with pytest.raises(ToolNotStarted) as caught:
+                await store.claim(f"key {number}", "print")
+            refused.append(str(caught.value))
+
+        with locked(path), anyio.fail_after(7):  # one after the other, they would wait for 8 s
+            async with anyio.create_task_group() as group:
+                for number in range(4):
+                    group.start_soon(claim, number)
+        expected = f"not run: {str(path)!r} was held by others for busy_timeout=2 s"
+        assert refused == [expected] * 4
+        for number in range(4):
+            assert await store.claim(f"key {number}", "print") == Claimed()
+
+
+async def test_a_result_for_which_the_file_is_never_free_is_an_error(path: Path) -> None:
+    with SqliteStore(path, busy_timeout=0.2) as store:
+        await store.claim("key", "print")
+        with locked(path), pytest.raises(TimeoutError, match=r"busy_timeout=0.2 s"):
+            await store.complete("key", b"1")
+
+
+async def test_a_caller_that_is_cancelled_while_the_file_is_held_leaves_at_once_and_claims_nothing(path: Path) -> None:
+    with SqliteStore(path, busy_timeout=100 * PATIENCE_S) as store, SqliteStore(path) as another:
+        with anyio.fail_after(PATIENCE_S):
+            with locked(path):
+                for key in ("a", "b", "c"):
+                    with anyio.move_on_after(0.05) as bound:
+                        await store.claim(key, "print")
+                    assert bound.cancelled_caught
+            for key in ("a", "b", "c"):
+                assert await another.claim(key, "print") == Claimed()
+                assert isinstance(await store.claim(key, "print"), StillRunning)
+
+
+async def test_closing_waits_for_what_was_asked_for(path: Path) -> None:
+    store = SqliteStore(path)
+    await store.claim("key", "print")
+    with locked(path) as other:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await store.complete("key", b"1")
+        ends = threading.Timer(0.1, other.rollback)
+        ends.start()
+        store.close()
+        ends.join()
+    with SqliteStore(path) as after:
+        assert await after.claim("key", "print") == Recorded(b"1")
+
+
+FORGOTTEN = """
+import sys, anyio
+from streamtools.dispatch import SqliteStore
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    await store.claim("done", "print")
+    await store.claim("open", "print")
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await store.complete("done", b"1")
+
+anyio.run(main)
+"""
+
+
+async def test_a_store_that_was_never_closed_keeps_no_program_alive_and_loses_nothing(path: Path) -> None:
+    with program(FORGOTTEN, path) as running:
+        assert await anyio.to_thread.run_sync(running.wait, PATIENCE_S) == 0
+    with SqliteStore(path) as store:
+        assert await store.claim("done", "print") == Recorded(b"1")
+        assert isinstance(await store.claim("open", "print"), Unknown)
+
+
+async def test_a_store_with_nothing_to_do_has_no_thread_and_no_open_file(path: Path) -> None:
+    with SqliteStore(path) as store:
+        for key in ("a", "b"):
+            await store.claim(key, "print")
+            await store.complete(key, b"1")
+            with anyio.fail_after(PATIENCE_S):
+                while any("SqliteStore" in thread.name for thread in threading.enumerate()):  # noqa: ASYNC110
+                    await anyio.sleep(0.01)
+            assert [found.name for found in path.parent.iterdir()] == [path.name]
+
+
+# -- forks ---------------------------------------------------------------------------------------------------------
+
+FORK = """
+import os, sqlite3, subprocess, sys, anyio
+from streamtools.dispatch.executors import SqliteStore
+
+path, how, backend = sys.argv[1:]
+ASK = '''
+import sys, anyio
+from streamtools.dispatch.executors import SqliteStore
+with SqliteStore(sys.argv[1]) as store:
+    for key in ("master's", "order 1", "order 2"):
+        print(anyio.run(store.claim, key, "print"))
+'''
+ready, go = os.pipe()
+store = SqliteStore(path)
+
+async def claim(key):
+    print(type(await store.claim(key, "print")).__name__, flush=True)
+
+async def child():
+    await claim("order 1")
+    await claim("order 2")
+    await store.complete("order 2", b"2")
+    done = subprocess.run([sys.executable, "-c", ASK, path], stdout=subprocess.PIPE, text=True)
+    print(done.stdout, end="", flush=True)
+
+anyio.run(claim, "master's", backend=backend)
+if os.fork() == 0:
+    os.close(go)
+    os.read(ready, 1)
+    anyio.run(child, backend=backend)
+    store.close()
+    os._exit(0)
+if how == "closes":
+    store.close()
+else:
+    anyio.run(store.complete, "master's", b"1", backend=backend)
+with sqlite3.connect(path) as third:
+    third.execute("SELECT * FROM calls").fetchall()
+third.close()
+os.close(go)
+os.wait()
+"""
+
+
+@posix
+@pytest.mark.parametrize("how", ["closes", "goes on"])
+async def test_a_store_that_was_made_before_a_fork_is_one_store_with_everybody_elses(
+    path: Path, how: str, anyio_backend: str
+) -> None:
+    """A server opens it and forks its workers: the master closes its copy, somebody looks at the file, and the log must
+    not vanish under the worker."""
+    with program(FORK, path, how, anyio_backend) as running:
+        told = await anyio.to_thread.run_sync(lambda: running.communicate(timeout=PATIENCE_S)[0].splitlines())
+    assert told[:3] == ["Claimed"] * 3
+    assert [line.partition("(")[0] for line in told[3:]] == [
+        "Unknown" if how == "closes" else "Recorded",
+        "StillRunning",
+        "Recorded",
+    ]
+    with SqliteStore(path) as store:
+        assert await store.claim("order 2", "print") == Recorded(b"2")
+        assert isinstance(await store.claim("order 1", "print"), Unknown)
+
+
+@posix
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other threads run: that is the point
+async def test_a_store_goes_on_in_a_process_that_forks_all_the_time(path: Path) -> None:
+    """Its connection is closed and opened again, between its operations and while it renews its claims."""
+    with SqliteStore(path, lease=0.003) as store:
+        for number in range(30):
+            async with anyio.create_task_group() as group:
+                group.start_soon(store.claim, f"key {number}", "print")
+                await checkpoint()
+                if (child := os.fork()) == 0:
+                    os._exit(0)
+                os.waitpid(child, 0)  # noqa: ASYNC222 - it has ended
+            assert isinstance(await store.claim(f"key {number}", "print"), (StillRunning, Unknown))
+
+
+BEHIND = """
+import ctypes, os, sys, anyio
+from streamtools.dispatch.executors import SqliteStore
+
+store = SqliteStore(sys.argv[1])
+anyio.run(store.claim, "key", "print")
+if ctypes.PyDLL(None).fork() == 0:
+    try:
+        anyio.run(store.claim, "another", "print")
+    except Exception as error:
+        print(type(error).__name__, error, flush=True)
+    store.close()
+    os._exit(0)
+os.wait()
+"""
+
+
+@posix
+async def test_a_fork_that_python_does_not_know_of_is_refused(path: Path) -> None:
+    """The file was open then, and SQLite takes the parent's locks for the child's own."""
+    with program(BEHIND, path) as running:
+        assert await says(running) == (
+            "LocalProtocolError the process was forked by other means than Python's, behind the opening of the store: "
+            "open a SqliteStore of its own in it"
+        )
+
+
+async def test_a_store_of_another_process_is_not_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SqliteStore(path) as store:
+        await store.claim("key", "print")
+        with monkeypatch.context() as forked:
+            forked.setattr(os, "getpid", lambda: 1)
+            store.close()
+            with pytest.raises(LocalProtocolError, match="forked by other means"):
+                await store.claim("another", "print")
+        assert await store.claim("another", "print") == Claimed()
+
+
+async def test_what_is_settled_is_open_and_known(path: Path) -> None:
+    with SqliteStore(path) as store:
+        for key in ("runs", "unknown", "done"):
+            await store.claim(key, "print")
+        await store.abandon("unknown")
+        await store.complete("done", b"1")
+        wrong = {"runs": "still runs", "done": "its result is on record", "nothing": "no call with the key"}
+        for key, text in wrong.items():
+            with pytest.raises(LocalProtocolError, match=text):
+                await store.settle(key, b"2")
+        assert [call.key for call in await store.calls(completed=True)] == ["runs", "unknown", "done"]
+        await store.settle("unknown", b"2")
+        await store.settle("runs", None, force=True)
+        assert await store.claim("unknown", "print") == Recorded(b"2")
+        assert await store.claim("runs", "print") == Claimed()
+
+
+# -- whether a claim is alive --------------------------------------------------------------------------------------
+
+CLAIMS = """
+import sys, anyio
+from streamtools.dispatch.executors import SqliteStore
+
+async def main():
+    store = SqliteStore(sys.argv[1], lease=float(sys.argv[2]))
+    print(type(await store.claim("key", "print")).__name__, flush=True)
+    await anyio.to_thread.run_sync(sys.stdin.readline)
+
+anyio.run(main)
+"""
+
+
+@linux
+async def test_a_claim_is_unknown_as_soon_as_its_process_is_killed(path: Path) -> None:
+    with SqliteStore(path) as store, program(CLAIMS, path, "3600") as running:
+        assert await says(running) == "Claimed"
+        claim = await store.claim("key", "print")
+        assert isinstance(claim, StillRunning)
+        assert claim.pid == running.pid
+        running.kill()
+        await anyio.to_thread.run_sync(running.wait)
+        assert await store.claim("key", "print") == Unknown(claim.claimed_at)
+
+
+async def eventually(store: SqliteStore, expected: type) -> None:
+    with anyio.fail_after(PATIENCE_S):
+        while not isinstance(await store.claim("key", "print"), expected):  # noqa: ASYNC110 - nobody tells of a lease
+            await anyio.sleep(0.01)
+
+
+@posix
+async def test_a_claim_of_a_process_that_stands_still_is_unknown_until_it_goes_on(path: Path) -> None:
+    with SqliteStore(path) as store, program(CLAIMS, path, "0.3") as running:
+        assert await says(running) == "Claimed"
+        running.send_signal(signal.SIGSTOP)
+        await eventually(store, Unknown)
+        running.send_signal(signal.SIGCONT)
+        await eventually(store, StillRunning)
+        running.kill()
+
+
+async def test_a_claim_stays_alive_while_its_store_does_other_things(path: Path) -> None:
+    def lease() -> float:
+        with connected(path) as connection:
+            return float(connection.execute("SELECT lease_until FROM calls WHERE key = 'key'").fetchone()[0])
+
+    with SqliteStore(path, lease=0.2) as store:
+        await store.claim("key", "print")
+        first = lease()
+        with anyio.fail_after(PATIENCE_S):
+            while lease() < first + 0.5:
+                await store.claim("another", "print")
+        await store.complete("key", b"1")
+        assert await store.claim("key", "print") == Recorded(b"1")
+
+
+ANOTHERS = [
+    ("start = start || '0'", Unknown),  # its number was given to another process
+    ("pid = 4194304, start = 'x ' || start", StillRunning),  # of another container: its lease alone tells
+    ("boot = 'x'", Unknown),  # before the machine was started again
+    ("lease_until = 0", Unknown),
+]
+
+
+@linux
+@pytest.mark.parametrize(("change", "expected"), ANOTHERS, ids=[case[0] for case in ANOTHERS])
+async def test_a_claim_is_alive_if_its_process_may_be(path: Path, change: str, expected: type) -> None:
+    with SqliteStore(path) as store:
+        await store.claim("key", "print")
+        with connected(path) as connection:
+            connection.execute(f"UPDATE calls SET {change}")
+        assert isinstance(await store.claim("key", "print"), expected)
+
+
+@linux
+@pytest.mark.parametrize("step", [-3600, 3600])
+async def test_a_clock_that_is_set_changes_no_answer(path: Path, step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with SqliteStore(path) as store:
+        for key in ("runs", "abandoned", "done"):
+            await store.claim(key, "print")
+        await store.abandon("abandoned")
+        await store.complete("done", b"1")
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda: now() + step)
+        answers = [type(await store.claim(key, "print")) for key in ("runs", "abandoned", "done")]
+        assert answers == [StillRunning, Unknown, Recorded]
+
+
+async def test_a_call_that_ends_behind_the_release_of_its_claim_is_not_put_on_record(path: Path) -> None:
+    """A person has released it by force, and it runs again elsewhere."""
+    with SqliteStore(path) as first, SqliteStore(path) as second:
+        await first.claim("key", "print")
+        await second.settle("key", None, force=True)
+        assert await second.claim("key", "print") == Claimed()
+        with pytest.raises(LocalProtocolError, match="not claimed"):
+            await first.complete("key", b"1")
+        assert isinstance(await first.claim("key", "print"), StillRunning)
+
+
+# -- how large it may grow -----------------------------------------------------------------------------------------
+
+
+async def test_a_claim_among_100_000_takes_no_longer_than_among_100(tmp_path: Path) -> None:
+    best = []
+    for count in (100, 100_000):
+        path = tmp_path / str(count)
+        SqliteStore(path).close()
+        insert = "INSERT INTO calls (key, fingerprint, claimed_at, completed, result) VALUES (?, 'print', 0, 1, '1')"
+        with connected(path) as connection:
+            connection.execute("BEGIN")
+            connection.executemany(insert, ((f"{number:0200}",) for number in range(count)))
+            connection.execute("COMMIT")
+        with SqliteStore(path, max_entries=count) as store:
+            best.append(min([await seconds_of_a_claim(store, f"key {number}") for number in range(30)]))
+        with connected(path) as connection:
+            assert connection.execute("SELECT count(*) FROM calls").fetchone() == (count,)
+    print(f"a claim among 100: {best[0] * 1e3:.2f} ms, among 100,000: {best[1] * 1e3:.2f} ms")
+    assert best[1] < 8 * best[0]
+
+
+async def seconds_of_a_claim(store: Any, key: str) -> float:
+    begin = time.perf_counter()
+    assert await store.claim(key, "print") == Claimed()
+    return time.perf_counter() - begin
+
+
+@pytest.mark.parametrize("seconds", [0, -1, True, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["busy_timeout", "lease"])
+def test_a_time_that_is_none_is_refused(path: Path, name: str, seconds: Any) -> None:
+    with pytest.raises(ValueError, match=r"must be a number of seconds greater than 0"):
+        SqliteStore(path, **{name: seconds})
