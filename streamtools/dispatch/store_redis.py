@@ -1,0 +1,222 @@
+"""An idempotency store in Redis, for programs on several machines. ``pip install llm-streamtools[redis]``
+
+A call is a hash under `prefix` and its key, and each operation one script on it, so it works at once or not at all.
+Leases are counted by the server's clock. A claim never expires: only calls on record do. An operation may be sent twice
+if its answer was lost: each claim has an id, by which the second one is known.
+
+What holds depends on the server. One that does not persist (``appendonly yes``) forgets all calls when it is started
+again, and one that persists once per second the last second's; so does a failover, with what was not yet replicated.
+These calls would run again. A server that drops keys at will when its memory is full (``allkeys-*``) is refused.
+https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ..errors import LocalProtocolError
+from .store import (
+    Claim,
+    Claimed,
+    Recorded,
+    StillRunning,
+    Unknown,
+    checked_bound,
+    checked_fingerprint,
+    not_claimed,
+)
+from .store_process import Holder, this_process
+from .store_thread import Job, ThreadedStore, checked_seconds
+
+try:
+    from redis import Redis
+    from redis.backoff import NoBackoff
+    from redis.exceptions import ConnectionError as ConnectionLost
+    from redis.exceptions import NoPermissionError, RedisError
+    from redis.exceptions import TimeoutError as NoAnswer
+    from redis.retry import Retry
+except ImportError as error:  # pragma: no cover - it is installed where this is measured
+    raise ImportError('the client of Redis is not installed: pip install "llm-streamtools[redis]"') from error
+
+__all__ = ["RedisStore"]
+
+_NOW = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+_CLAIM = (
+    _NOW
+    + """
+local fingerprint, claim, lease, host, pid, boot, start = unpack(ARGV)
+local known = redis.call('HMGET', KEYS[1], 'state', 'fingerprint', 'claim', 'at', 'lease_until', 'host', 'pid', 'boot',
+    'start', 'result')
+if not known[1] then
+    redis.call('HSET', KEYS[1], 'state', 'claimed', 'fingerprint', fingerprint, 'claim', claim, 'at', now,
+        'lease_until', now + lease, 'host', host, 'pid', pid, 'boot', boot, 'start', start)
+elseif known[3] ~= claim then
+    known[5] = tonumber(known[5]) > now and 1 or 0
+    return known
+end
+return false
+"""
+)
+_COMPLETE = """
+local claim, once, keep, result = unpack(ARGV)
+local known = redis.call('HMGET', KEYS[1], 'state', 'claim', 'completed_by')
+if known[1] ~= 'claimed' or known[2] ~= claim then return known[3] == once and 1 or 0 end
+redis.call('HSET', KEYS[1], 'state', 'completed', 'completed_by', once)
+if result then redis.call('HSET', KEYS[1], 'result', result) end
+if keep ~= '' then redis.call('PEXPIRE', KEYS[1], keep) end
+return 1
+"""
+_IF_CLAIMED = """
+local known = redis.call('HMGET', KEYS[1], 'state', 'claim')
+if known[1] ~= 'claimed' or known[2] ~= ARGV[1] then return 0 end
+"""
+_RELEASE = _IF_CLAIMED + "return redis.call('DEL', KEYS[1])"
+_RENEW = _IF_CLAIMED + _NOW + "return redis.call('HSET', KEYS[1], 'lease_until', now + ARGV[2])"
+
+
+class RedisStore(ThreadedStore):
+    """An `IdempotencyStore` on a Redis server. Nothing is sent before the first call.
+
+        with RedisStore("rediss://:secret@redis.example:6380/0") as store:
+            ...
+
+    Args:
+        server: its URL, or a `redis.Redis` of yours: with a ``socket_timeout``, not decoding, closed by you. The URL is
+            in no message.
+        prefix: begins the names of all keys. Programs that share it share their calls.
+        keep_completed: for how many seconds a call is kept on record; then it would run again. None is for ever.
+        max_result_bytes: how large a kept result may be; see `MemoryStore`.
+        timeout: for how many seconds an operation waits for the server.
+        lease: for how many seconds a claim is alive if its process stands still or has lost the server.
+
+    Raises:
+        ValueError: the URL cannot be read, or the client decodes.
+    """
+
+    def __init__(
+        self,
+        server: str | Redis,
+        *,
+        prefix: str = "streamtools:",
+        keep_completed: float | None = 30 * 86400.0,
+        max_result_bytes: int = 1 << 20,
+        timeout: float = 5.0,
+        lease: float = 30.0,
+    ) -> None:
+        keep = "" if keep_completed is None else str(_ms(checked_seconds("keep_completed", keep_completed)))
+        self._prefix, self._keep = prefix, keep
+        self._max_result_bytes = checked_bound("max_result_bytes", max_result_bytes)
+        self._owned = isinstance(server, str)
+        self._client: Any = _client(server, checked_seconds("timeout", timeout))
+        self._scripts = {text: self._client.register_script(text) for text in (_CLAIM, _COMPLETE, _RELEASE, _RENEW)}
+        self._checked = False
+        super().__init__(timeout, lease)
+
+    def begin_anew(self) -> None:
+        """See `ThreadedStore`."""
+        super().begin_anew()
+        self._holder = this_process()
+
+    # -- in the thread --
+
+    def _run(self, script: str, key: str, *values: str | bytes | int) -> Any:
+        return self._answer(self._scripts[script], keys=[self._prefix + key], args=values)
+
+    def _answer(self, send: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        try:
+            with self.gate:
+                return send(*arguments, **named)
+        except NoAnswer as error:
+            raise TimeoutError(self._busy()) from error
+
+    def _claim(self, key: str, fingerprint: str, claim_id: str, job: Job) -> Claim:
+        if time.monotonic() >= job.until:  # behind others that the server has not answered
+            raise TimeoutError(self._busy())
+        self._check_server()
+        who = (self._holder.host, self._holder.pid, self._holder.boot, self._holder.start)
+        try:
+            known = self._run(_CLAIM, key, fingerprint, claim_id, _ms(self._lease), *who)
+        except (RedisError, TimeoutError):
+            with suppress(
+                RedisError, TimeoutError
+            ):  # it may have been made. If this is lost, too, it is never renewed: unknown
+                self._run(_RELEASE, key, claim_id)
+            raise
+        return Claimed() if known is None else _found(key, fingerprint, known)
+
+    def _check_server(self) -> None:
+        if self._checked:
+            return
+        try:
+            memory = self._answer(self._client.info, "memory")
+        except NoPermissionError:
+            memory = {}
+        policy = memory.get("maxmemory_policy", "")
+        if memory.get("maxmemory") and policy.startswith("allkeys"):
+            text = f"this Redis server forgets claims when its memory is full (maxmemory-policy {policy})"
+            raise LocalProtocolError(f"{text}, and their calls would run again; set noeviction or volatile-ttl")
+        self._checked = True
+
+    def _complete(self, key: str, claim_id: str | None, result: bytes, job: Job) -> None:
+        kept = (result,) if len(result) <= self._max_result_bytes else ()
+        if not self._run(_COMPLETE, key, self._id(key, claim_id), os.urandom(8).hex(), self._keep, *kept):
+            raise not_claimed(key)
+
+    def _release(self, key: str, claim_id: str | None, job: Job) -> None:
+        self._run(_RELEASE, key, self._id(key, claim_id))
+
+    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: Job) -> None:
+        for key, claim_id in claims.items():
+            self._run(_RENEW, key, self._id(key, claim_id), 0 if lease is None else _ms(lease))
+
+    def _id(self, key: str, claim_id: str | None) -> str | bytes:
+        """The claim that is meant: sent twice, an operation must not meet the next one."""
+        return claim_id or self._answer(self._client.hget, self._prefix + key, "claim") or b""
+
+    def _disconnect(self) -> None:
+        with self.gate:
+            if self._owned:
+                self._client.close()
+
+    def _busy(self) -> str:
+        return f"Redis has given no answer within timeout={self._patience:g} s"
+
+
+def _client(server: str | Redis, timeout: float) -> Redis:
+    if isinstance(server, Redis):
+        if server.get_encoder().decode_responses:
+            raise ValueError("the Redis client decodes what it reads (decode_responses), and results are bytes")
+        return server
+    if not isinstance(server, str):
+        raise TypeError(
+            f"a RedisStore needs a URL or a redis.Redis, not {type(server).__module__}.{type(server).__name__}"
+        )
+    retry = Retry(NoBackoff(), 1, (ConnectionLost,))  # a connection that was idle may have gone
+    try:
+        return Redis.from_url(server, socket_timeout=timeout, socket_connect_timeout=timeout, retry=retry)
+    except ValueError:  # its text may quote a part of a password
+        raise ValueError(
+            "the URL of the Redis server cannot be read: redis://[user:password@]host[:port][/db]"
+        ) from None
+
+
+def _found(key: str, fingerprint: str, known: list[Any]) -> Claim:
+    state, of, _, at, alive, host, pid, boot, start, result = known
+    checked_fingerprint(key, fingerprint, of.decode())
+    if state == b"completed":
+        return Recorded(result)
+    holder, claimed_at = Holder(host.decode(), int(pid), boot.decode(), start.decode()), int(at) / 1000
+    if not alive or holder.is_gone():
+        return Unknown(claimed_at)
+    return StillRunning(claimed_at, holder.host, holder.pid)
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,396 @@
+"""The store on a Redis server: several machines, answers that are lost, and a server that goes away."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from processes import PATIENCE_S
+from stores import RedisServer, Runs, redis_server
+
+from streamtools.dispatch.executors import Claimed, Invocation, Recorded, Unknown, run_once
+from streamtools.dispatch.store import StillRunning
+from streamtools.errors import LocalProtocolError, ToolNotStarted
+
+pytestmark = pytest.mark.anyio
+redis = pytest.importorskip("redis", reason="THE CLIENT OF REDIS IS NOT INSTALLED: the store there was not tested")
+redis_asyncio = pytest.importorskip("redis.asyncio")
+
+from streamtools.dispatch.store_redis import RedisStore  # noqa: E402 - it needs the client
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="THERE IS NO /proc: only leases tell here")
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: RedisServer) -> Iterator[RedisServer]:
+    """Runs, and is empty."""
+    if running.process is None:
+        running.start()
+    client = redis.Redis.from_url(running.url)
+    client.flushall()
+    client.config_set("maxmemory", 0)
+    client.close()
+    return running
+
+
+@pytest.fixture
+def client(server: RedisServer) -> Iterator[Any]:
+    with redis.Redis.from_url(server.url) as client:
+        yield client
+
+
+def program(text: str, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", text, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+async def says(running: subprocess.Popen[str]) -> str:
+    assert running.stdout is not None
+    with anyio.fail_after(PATIENCE_S):
+        return (await anyio.to_thread.run_sync(running.stdout.readline)).strip()
+
+
+async def eventually(store: RedisStore, expected: type) -> list[type]:
+    """Returns what `claim` says of a key until it says this."""
+    seen: list[type] = []
+    with anyio.fail_after(PATIENCE_S):
+        while not seen or seen[-1] is not expected:
+            seen.append(type(await store.claim("key", "print")))
+    return seen
+
+
+# -- what it is given ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["redis://:hun#ter2@host:6379", "hunter2://host", "redis://host:hunter2"])
+def test_a_url_that_cannot_be_read_is_refused_without_its_words(url: str) -> None:
+    with pytest.raises(ValueError, match="the URL of the Redis server cannot be read") as caught:
+        RedisStore(url)
+    assert not any(part in str(caught.value) for part in ("hun", "ter2"))
+    assert caught.value.__suppress_context__
+
+
+async def test_a_password_is_in_no_error_and_no_repr(server: RedisServer) -> None:
+    with RedisStore(server.url.replace("//", "//app:hunter2@")) as store:
+        with pytest.raises(redis.AuthenticationError) as caught:
+            await store.claim("key", "print")
+        assert "hunter2" not in f"{caught.value} {caught.value.__cause__} {store!r}"
+
+
+def test_a_client_that_decodes_or_is_none_is_refused(server: RedisServer) -> None:
+    with pytest.raises(ValueError, match="decode_responses"):
+        RedisStore(redis.Redis.from_url(server.url, decode_responses=True))
+    with pytest.raises(TypeError, match=r"needs a URL or a redis.Redis, not redis.asyncio.client.Redis"):
+        RedisStore(redis_asyncio.Redis.from_url(server.url))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["timeout", "lease", "keep_completed"])
+def test_a_time_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"{name}=0: must be a number of seconds greater than 0"):
+        RedisStore("redis://localhost", **{name: 0})
+
+
+async def test_a_client_of_the_callers_is_used_and_left_open(client: Any) -> None:
+    with RedisStore(client) as store:
+        assert await store.claim("key", "print") == Claimed()
+    connections = client.connection_pool._available_connections
+    assert connections
+    assert all(connection._sock is not None for connection in connections)
+
+
+async def test_programs_with_other_prefixes_know_nothing_of_each_other(server: RedisServer) -> None:
+    with RedisStore(server.url, prefix="a:") as one, RedisStore(server.url, prefix="b:") as other:
+        assert await one.claim("key", "print") == Claimed()
+        assert await other.claim("key", "print") == Claimed()
+
+
+# -- several programs ----------------------------------------------------------------------------------------------
+
+CLAIMS = """
+import sys, anyio
+from streamtools.dispatch.store_redis import RedisStore
+
+async def main():
+    url, lease, *keys = sys.argv[1:]
+    store = RedisStore(url, lease=float(lease))
+    await anyio.to_thread.run_sync(sys.stdin.readline)
+    for key in keys:
+        print(key, type(await store.claim(key, "print")).__name__, flush=True)
+    await anyio.to_thread.run_sync(sys.stdin.readline)
+
+anyio.run(main)
+"""
+
+
+async def test_of_many_processes_one_gets_each_key(server: RedisServer) -> None:
+    keys = [f"key{number}" for number in range(25)]
+    racing = [program(CLAIMS, server.url, "30", *keys) for _ in range(4)]
+    for each in racing:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    told = [[await says(each) for _ in keys] for each in racing]
+    for each in racing:
+        each.communicate("end\n")
+    for number, key in enumerate(keys):
+        assert sorted(lines[number] for lines in told) == [f"{key} Claimed", *[f"{key} StillRunning"] * 3]
+
+
+@linux
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_a_claim_of_a_process_that_was_killed_is_unknown_and_never_free(
+    server: RedisServer, client: Any, elsewhere: bool
+) -> None:
+    """On the same machine at once, on another as soon as its lease is over."""
+    with RedisStore(server.url) as store, program(CLAIMS, server.url, "3" if elsewhere else "3600", "key") as claimer:
+        assert claimer.stdin is not None
+        claimer.stdin.write("go\n")
+        claimer.stdin.flush()
+        assert await says(claimer) == "key Claimed"
+        if elsewhere:
+            client.hset("streamtools:key", "boot", "another machine's")
+        claim = await store.claim("key", "print")
+        assert isinstance(claim, StillRunning)
+        assert claim.pid == claimer.pid
+        claimer.kill()
+        await anyio.to_thread.run_sync(claimer.wait)
+        seen = await eventually(store, Unknown)
+        assert set(seen[:-1]) <= {StillRunning}
+        assert elsewhere or len(seen) == 1
+        assert client.ttl("streamtools:key") == -1
+
+
+async def test_a_lease_is_renewed(server: RedisServer, client: Any) -> None:
+    with RedisStore(server.url, lease=3) as store:
+        await store.claim("key", "print")
+        first = int(client.hget("streamtools:key", "lease_until"))
+        with anyio.fail_after(PATIENCE_S):
+            while int(client.hget("streamtools:key", "lease_until")) < first + 1000:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        assert isinstance(await store.claim("key", "print"), StillRunning)
+
+
+async def test_a_call_that_ends_behind_the_release_of_its_claim_is_not_put_on_record(
+    server: RedisServer, client: Any
+) -> None:
+    with RedisStore(server.url) as first, RedisStore(server.url) as second:
+        await first.claim("key", "print")
+        await second.release("key")
+        assert await second.claim("key", "print") == Claimed()
+        with pytest.raises(LocalProtocolError, match="not claimed"):
+            await first.complete("key", b"1")
+        assert isinstance(await first.claim("key", "print"), StillRunning)
+
+
+FORK = """
+import os, sys, anyio
+from streamtools.dispatch.store_redis import RedisStore
+
+store = RedisStore(sys.argv[1])
+
+async def claim(key):
+    print(type(await store.claim(key, "print")).__name__, flush=True)
+
+anyio.run(claim, "parent's")
+if os.fork() == 0:
+    anyio.run(claim, "parent's")
+    anyio.run(claim, "child's")
+    store.close()
+    os._exit(0)
+os.wait()
+anyio.run(claim, "child's")
+anyio.run(claim, "another")
+store.close()
+"""
+
+
+@linux
+async def test_a_store_may_be_used_on_both_sides_of_a_fork(server: RedisServer) -> None:
+    with program(FORK, server.url) as running:
+        told = await anyio.to_thread.run_sync(lambda: running.communicate(timeout=PATIENCE_S)[0].split())
+    assert told == ["Claimed", "StillRunning", "Claimed", "Unknown", "Claimed"]
+
+
+# -- what is forgotten ---------------------------------------------------------------------------------------------
+
+
+async def test_only_calls_on_record_are_forgotten_and_only_after_their_time(server: RedisServer, client: Any) -> None:
+    with RedisStore(server.url, keep_completed=0.05) as brief, RedisStore(server.url, keep_completed=None) as ever:
+        for store, key in ((brief, "open"), (brief, "key"), (ever, "kept")):
+            await store.claim(key, "print")
+        await brief.complete("key", b"1")
+        await ever.complete("kept", b"1")
+        assert set((await eventually(brief, Claimed))[:-1]) <= {Recorded}
+        assert [client.ttl(f"streamtools:{key}") for key in ("open", "kept")] == [-1, -1]
+
+
+@pytest.mark.parametrize(("policy", "is_safe"), [("allkeys-lru", False), ("volatile-lru", True), ("noeviction", True)])
+async def test_a_server_that_would_drop_claims_is_refused(
+    server: RedisServer, client: Any, policy: str, is_safe: bool
+) -> None:
+    client.config_set("maxmemory-policy", policy)
+    with RedisStore(server.url) as store:
+        assert await store.claim("before", "print") == Claimed()
+    client.config_set("maxmemory", 1 << 30)
+    with RedisStore(server.url) as store:
+        if is_safe:
+            assert await store.claim("key", "print") == Claimed()
+            return
+        with pytest.raises(LocalProtocolError, match=r"\(maxmemory-policy allkeys-lru\).*would run again; set noev"):
+            await store.claim("key", "print")
+        assert client.exists("streamtools:key") == 0
+
+
+async def test_a_user_who_may_not_ask_for_the_policy_may_claim(server: RedisServer, client: Any) -> None:
+    client.execute_command("ACL", "SETUSER", "app", "on", ">pw", "~*", "+@all", "-info")
+    with RedisStore(server.url.replace("//", "//app:pw@")) as store:
+        assert await store.claim("key", "print") == Claimed()
+
+
+# -- answers that are lost -----------------------------------------------------------------------------------------
+
+
+class Proxy:
+    """Stands between a store and the server, and does this to the answers to `script`: passes them, swallows them, or
+    closes the connection instead."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self.listener.getsockname()[1]}/0"
+        self.does: Callable[[], str] = lambda: "pass"
+        self.sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.port))
+            self.sockets += [client, server]
+            for ends, answers in (((client, server), False), ((server, client), True)):
+                threading.Thread(target=self._carry, args=[*ends, answers], daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                does = self.does() if answers else "pass"
+                if does == "close":
+                    target.shutdown(socket.SHUT_RDWR)
+                    return
+                if does == "pass":
+                    target.sendall(data)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        for each in (self.listener, *self.sockets):
+            each.close()
+
+
+@pytest.fixture
+def proxy(server: RedisServer) -> Iterator[Proxy]:
+    made = Proxy(server.port)
+    yield made
+    made.close()
+
+
+def lose(client: Any, proxy: Proxy, how: str) -> None:
+    """Lose the first answer that comes once the key is claimed."""
+    left = [how]
+    proxy.does = lambda: left.pop() if left and client.exists("streamtools:key") else "pass"
+
+
+LOST = [
+    ("close", Claimed, StillRunning),  # asked again by itself, and known by its id
+    ("swallow", ToolNotStarted, Claimed),  # given back
+]
+
+
+@pytest.mark.parametrize(("how", "first", "then"), LOST, ids=["closed", "swallowed"])
+async def test_a_claim_whose_answer_is_lost_is_no_claim_or_ours(
+    server: RedisServer, client: Any, proxy: Proxy, how: str, first: type, then: type
+) -> None:
+    with RedisStore(proxy.url, timeout=0.5) as store, RedisStore(server.url) as another:
+        await store.claim("warm", "print")
+        lose(client, proxy, how)
+        if first is Claimed:
+            assert await store.claim("key", "print") == Claimed()
+        else:
+            with pytest.raises(ToolNotStarted, match=r"Redis has given no answer within timeout=0.5 s"):
+                await store.claim("key", "print")
+        with anyio.fail_after(PATIENCE_S):
+            while then is Claimed and client.exists("streamtools:key"):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        assert isinstance(await another.claim("key", "print"), then)
+
+
+async def test_a_claim_that_can_not_even_be_given_back_is_unknown_in_the_end(
+    server: RedisServer, client: Any, proxy: Proxy
+) -> None:
+    with RedisStore(proxy.url, timeout=0.2, lease=0.5) as store, RedisStore(server.url) as another:
+        await store.claim("warm", "print")
+
+        def cut() -> str:
+            if not client.exists("streamtools:key"):
+                return "pass"
+            proxy.listener.close()
+            return "close"
+
+        proxy.does = cut
+        with pytest.raises(redis.RedisError):
+            await store.claim("key", "print")
+        assert set((await eventually(another, Unknown))[:-1]) <= {StillRunning}
+
+
+async def test_a_result_whose_answer_is_lost_is_on_record(server: RedisServer, client: Any, proxy: Proxy) -> None:
+    with RedisStore(proxy.url) as store:
+        await store.claim("key", "print")
+        lose(client, proxy, "close")
+        await store.complete("key", b"1")
+        assert await store.claim("key", "print") == Recorded(b"1")
+
+
+async def test_a_server_that_does_not_answer_holds_nobody_longer_than_the_bound(proxy: Proxy) -> None:
+    with RedisStore(proxy.url, timeout=0.5) as store:
+        proxy.does = lambda: "swallow"
+
+        async def claim(number: int) -> None:
+            with pytest.raises(ToolNotStarted, match=r"not run: Redis has given no answer within timeout=0.5 s"):
+                await store.claim(f"key {number}", "print")
+
+        with anyio.fail_after(4):  # one after the other they would wait for 5 s
+            async with anyio.create_task_group() as group:
+                for number in range(10):
+                    group.start_soon(claim, number)
+
+
+async def test_without_a_server_nothing_runs_and_behind_its_start_all_goes_on(server: RedisServer) -> None:
+    runs = Runs("paid")
+    with RedisStore(server.url) as store:
+        assert await store.claim("before", "print") == Claimed()
+        server.stop()
+        call = Invocation(tool="pay", arguments={}, key="key")
+        with pytest.raises(ToolNotStarted, match=r"the idempotency store failed \(ConnectionError\)"):
+            await run_once(store, runs, call)
+        assert runs.begun == 0
+        server.start()
+        assert (await run_once(store, runs, call)).value == "paid"
