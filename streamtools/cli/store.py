@@ -1,0 +1,142 @@
+"""``streamtools store``: a person settles what nobody knows."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from pydantic_core import to_json
+
+from ..demo.cells import cells, pad, printable
+from ..dispatch.results import encode_error, encode_result
+from ..dispatch.store_sqlite import SqliteStore, StoredCall
+from ..errors import StreamToolsError, ToolError
+from .common import add_command
+
+__all__ = ["add"]
+
+T = TypeVar("T")
+
+DESCRIPTION = """\
+Shows the calls in a SqliteStore whose end is not known, since their process
+died or they ran out of time, and says what became of them. Look first at what
+the tool acts on: did the payment arrive?"""
+
+LIST = """\
+Prints the calls that run, and those whose end is not known. No result is
+printed."""
+
+RELEASE = """\
+The call has had no effect: it may run when it is made again."""
+
+COMPLETE = """\
+The call has had its effect: it never runs again, and the model reads this
+result when it is made again."""
+
+EXAMPLES = """\
+examples:
+  streamtools store list calls.sqlite3
+  streamtools store release calls.sqlite3 KEY
+  streamtools store complete calls.sqlite3 KEY --result '"paid 7 to Ada"'
+  streamtools store complete calls.sqlite3 KEY --error "the card was declined"
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    group = add_command(
+        commands,
+        "store",
+        _list,  # not called: an action is required
+        help="calls whose end is not known, and what became of them",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+    )
+    actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
+    show = _action(actions, "list", _list, "the calls that run, or whose end is not known", LIST)
+    show.add_argument("--all", action="store_true", help="show calls on record, too")
+    release = _action(actions, "release", _release, "let a call run again", RELEASE)
+    complete = _action(actions, "complete", _complete, "put a call's result on record", COMPLETE)
+    for parser in (release, complete):
+        parser.add_argument("key", type=_text, metavar="KEY", help="the call's key, as listed")
+        parser.add_argument("--force", action="store_true", help="even if it still runs")
+    result = complete.add_mutually_exclusive_group()
+    result.add_argument("--result", type=_json, metavar="JSON", help="what the tool returned (default: null)")
+    result.add_argument("--error", type=_text, metavar="TEXT", help="the call failed: what the model reads of it")
+
+
+def _action(
+    actions: Any, name: str, run: Callable[[argparse.Namespace], None], help: str, description: str
+) -> argparse.ArgumentParser:
+    parser = add_command(actions, name, run, help=help, description=description, epilog=EXAMPLES)
+    parser.add_argument("file", metavar="FILE", type=Path, help="a file of a SqliteStore")
+    return parser
+
+
+def _text(text: str) -> str:
+    if not text or any("\ud800" <= one <= "\udfff" for one in text):  # bytes of the command line that are no text
+        raise argparse.ArgumentTypeError("is empty" if not text else "is no text")
+    return text
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise argparse.ArgumentTypeError("is no JSON; a text stands in quotes: '\"done\"'") from None
+
+
+def _list(options: argparse.Namespace) -> None:
+    calls = _with(options.file, lambda store: store.calls(completed=options.all))
+    if not calls:
+        print("no calls" if options.all else "no call runs, and of all others the end is known")
+        return
+    rows = [("KEY", "STATE", "SINCE", "HOST", "PROCESS"), *map(_row, calls)]
+    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(map(pad, row, widths)).rstrip())
+
+
+def _row(call: StoredCall) -> Sequence[str]:
+    since = f"{datetime.fromtimestamp(call.claimed_at):%Y-%m-%d %H:%M:%S} ({_age(time.time() - call.claimed_at)})"
+    row = (call.key, call.state, since, call.host or "?", str(call.pid or "?"))
+    return [" ".join(printable(cell).split("\n")) for cell in row]
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def _release(options: argparse.Namespace) -> None:
+    _with(options.file, lambda store: store.settle(options.key, None, force=options.force))
+    print("released: it may run again")
+
+
+def _complete(options: argparse.Namespace) -> None:
+    if options.error is None:
+        result = encode_result(options.result)
+    else:
+        result = to_json({"error": encode_error("", ToolError(options.error))})
+    _with(options.file, lambda store: store.settle(options.key, result, force=options.force))
+    print("completed: it does not run again")
+
+
+def _with(path: Path, work: Callable[[SqliteStore], Coroutine[Any, Any, T]]) -> T:
+    if not path.is_file():
+        raise StreamToolsError(f"there is no file {path}")
+    try:
+        with SqliteStore(path.absolute(), must_exist=True) as store:
+            return anyio.run(partial(work, store))
+    except sqlite3.Error as error:
+        raise StreamToolsError(f"cannot use {path}: {error}") from error
