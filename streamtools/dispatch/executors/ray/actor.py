@@ -1,0 +1,238 @@
+"""The side of `RayExecutor` that runs on the cluster: an async actor that prepares calls, and runs them when told to.
+
+    prepare(number, request)        finds the tool and validates the arguments; nothing of the tool's runs
+    go(number, seconds, carrier)    runs it; answers with its first reports, or with its end
+    more(number)                    answers with its next reports, or with its end
+    cancel(number)                  forgets a call that is only prepared; stops one that runs, and answers at its end
+
+Theory of operation. A call's code runs in a task of its own, so that an answer can be given while it runs. Each answer
+is asked for: a caller that is gone is told nothing, and reports that come faster than they are asked for travel
+together. All that crosses is plain: numbers, texts and JSON as bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Callable
+from functools import partial
+from inspect import isasyncgen, isawaitable
+from typing import Any, TypeAlias
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+from pydantic_core import from_json, to_json
+
+from ....errors import InvalidArguments, StreamToolsError, ToolFailed
+from ....telemetry.carried import carried
+from ....tools import Bound, Tool
+from ...executor import Invocation, context_of
+from ...results import encode_error, encode_result
+from ..reference import resolved
+from ..runs import awaitable, failure, guarded
+from ..sizes import TooLarge, within
+
+__all__ = ["FAILED", "FORGOTTEN", "RESULT", "RUNNING", "TIMED_OUT", "Answer", "ToolActor"]
+
+RUNNING, RESULT, FAILED, TIMED_OUT, FORGOTTEN = "running", "result", "failed", "timed_out", "forgotten"
+
+Answer: TypeAlias = tuple[list[bytes], str, bytes]
+"""The reports since the last answer, one of the words above, and the value or failure."""
+
+PREPARED_S = 600.0  # a claim in a store takes far less; a caller that is alive says so when it drops a call
+
+
+class ToolActor:
+    """Runs calls beside each other: async tools in the actor's event loop, sync ones in threads.
+
+    Args:
+        max_message_bytes: how large a value or a report may be, as JSON.
+        max_threads: how many sync tools may run, those included that nobody waits for any more.
+    """
+
+    def __init__(self, max_message_bytes: int, max_threads: int) -> None:
+        self._max_message_bytes = max_message_bytes
+        self._threads = _Threads(max_threads)
+        self._tools: dict[str, Tool[..., Any]] = {}
+        self._calls: dict[str, _Call] = {}
+
+    async def ready(self) -> None:
+        """Answer, which says that the actor is there."""
+
+    async def prepare(self, number: str, request: bytes) -> str | None:
+        """Get ready to run a call; returns why that cannot be done."""
+        said = from_json(request)
+        call = Invocation(**said["call"])
+        try:
+            tool = await self._tool(said["reference"])
+            if tool.fingerprint != said["fingerprint"]:
+                return f"the tool {call.tool} is another one on the cluster"
+            if not tool.is_async and self._threads.are_full:
+                return "the actor's threads are busy with sync tools that were given up"
+            bound = tool.validate(call.arguments)
+        except (StreamToolsError, InvalidArguments) as error:
+            return str(error)
+        self._calls[number] = _Call(call, tool, bound, self._max_message_bytes)
+        asyncio.get_running_loop().call_later(PREPARED_S, self._forget, number)
+        return None
+
+    async def go(self, number: str, seconds: float, carrier: dict[str, str]) -> Answer:
+        """Run a prepared call, for so many seconds at most."""
+        call = self._calls.get(number)
+        if call is None or call.task is not None:
+            return [], FORGOTTEN, b""
+        call.task = asyncio.create_task(call.run(seconds, carrier, self._threads))
+        return await self.more(number)
+
+    async def more(self, number: str) -> Answer:
+        """Wait for news of a call that runs."""
+        if (call := self._calls.get(number)) is None:
+            return [], FORGOTTEN, b""
+        reports, kind, data = await call.news()
+        if kind != RUNNING:
+            self._calls.pop(number, None)
+        return reports, kind, data
+
+    async def cancel(self, number: str) -> None:
+        """Let a call go. A sync tool's thread cannot be stopped: it sees ``ctx.cancelled``."""
+        call = self._calls.pop(number, None)
+        if call is not None and call.task is not None:
+            call.scope.cancel()
+            await call.ended.wait()
+
+    async def _tool(self, reference: str) -> Tool[..., Any]:
+        if (known := self._tools.get(reference)) is None:
+            # Its module may take seconds to import, and other calls run in this loop.
+            known = self._tools[reference] = await to_thread.run_sync(resolved, reference)
+        return known
+
+    def _forget(self, number: str) -> None:
+        call = self._calls.get(number)
+        if call is not None and call.task is None:
+            del self._calls[number]
+
+
+class _Call:
+    """One call: prepared, then running, then ended."""
+
+    def __init__(self, call: Invocation, tool: Tool[..., Any], bound: Bound, max_message_bytes: int) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.scope = anyio.CancelScope()
+        self.ended = asyncio.Event()
+        self._call = call
+        self._tool = tool
+        self._bound = bound
+        self._max_message_bytes = max_message_bytes
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._kind = RUNNING
+        self._data = b""
+        self._news = asyncio.Event()
+        self._reports: list[bytes] = []
+        self._reported_bytes = 0
+
+    async def news(self) -> Answer:
+        """Wait for reports, or for the end."""
+        await self._news.wait()
+        self._news.clear()
+        reports, self._reports, self._reported_bytes = self._reports, [], 0
+        return reports, self._kind, self._data
+
+    async def run(self, seconds: float, carrier: dict[str, str], threads: _Threads) -> None:
+        """Run the tool's code to its end, which may be its deadline."""
+        try:
+            self._kind, self._data = await self._end(seconds, carrier, threads)
+        finally:
+            self.ended.set()
+            self._news.set()
+
+    async def _end(self, seconds: float, carrier: dict[str, str], threads: _Threads) -> tuple[str, bytes]:
+        name = self._tool.name
+        try:
+            with self.scope:
+                self.scope.deadline = anyio.current_time() + seconds
+                with carried(carrier):
+                    value = await guarded(name, self._value(threads))
+                return RESULT, self._bounded("returned", value, encode_result)
+        except BaseException as error:  # SystemExit too: it is the tool's, not the actor's
+            if not self.scope.cancel_called:  # else it is what a task group of the tool's made of its cancellation
+                return FAILED, self._failed(error)
+        return TIMED_OUT, b""  # or cancelled, and then nobody asks
+
+    async def _value(self, threads: _Threads) -> Any:
+        ctx = context_of(self._call, self._report, lambda: self.scope.cancel_called or self.ended.is_set())
+        args, kwargs = self._tool.complete(self._bound, ctx)
+        function = partial(self._tool.fn, *args, **kwargs)
+        value = function() if self._tool.is_async else await threads.run(function)
+        return await awaitable(self._tool.name, value, ctx) if isawaitable(value) or isasyncgen(value) else value
+
+    def _report(self, value: Any) -> None:
+        try:
+            data = self._bounded("reported", value, to_json)
+        except ToolFailed:
+            raise
+        except Exception as error:  # the value's own code runs here
+            raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from error
+        if threading.get_ident() == self._thread:  # at once, since the tool may end at once
+            self._take(data)
+        else:
+            self._loop.call_soon_threadsafe(self._take, data)
+
+    def _bounded(self, did: str, value: Any, encode: Callable[[Any], bytes]) -> bytes:
+        limit = self._max_message_bytes
+        try:
+            data = encode(within(value, limit))
+        except TooLarge:
+            data = b""
+        if 0 < len(data) <= limit:
+            return data
+        raise ToolFailed(f"the tool {self._tool.name} {did} a value that is too large (max_message_bytes={limit})")
+
+    def _failed(self, error: BaseException) -> bytes:
+        name = self._tool.name
+        try:
+            said = encode_error(name, failure(name, error))
+            data = to_json({key: str.encode(text, "utf-8", "replace").decode() for key, text in said.items()})
+        except BaseException:  # the error's own code runs here
+            data = b""
+        if 0 < len(data) <= self._max_message_bytes:
+            return data
+        return to_json({"kind": "ToolFailed", "text": f"the tool {name} raised {type(error).__name__}"})
+
+    def _take(self, data: bytes) -> None:
+        if self.ended.is_set() or self.scope.cancel_called:
+            return
+        self._reports.append(data)
+        self._reported_bytes += len(data)
+        while self._reported_bytes > self._max_message_bytes:  # nobody asks, or not as fast: the newest tell most
+            self._reported_bytes -= len(self._reports.pop(0))
+        self._news.set()
+
+
+class _Threads:
+    """Threads of sync tools, and how many there are."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._busy = 0
+        self._lock = threading.Lock()
+
+    @property
+    def are_full(self) -> bool:
+        """True if no other thread may begin."""
+        return self._busy >= self._most
+
+    async def run(self, function: partial[Any]) -> Any:
+        """Run it in a thread, which is left to itself if this is cancelled."""
+        self._count(1)
+        return await to_thread.run_sync(self._body, function, abandon_on_cancel=True, limiter=CapacityLimiter(math.inf))
+
+    def _body(self, function: partial[Any]) -> Any:
+        try:
+            return function()
+        finally:
+            self._count(-1)
+
+    def _count(self, by: int) -> None:
+        with self._lock:
+            self._busy += by
