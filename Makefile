@@ -13,6 +13,7 @@ AIMOCK := @copilotkit/aimock@1.43.0
 # Versions of pydantic that the tool boundary is tried with beside the newest, and what depends on it.
 PYDANTICS := 2.11 2.12
 BY_PYDANTIC := tests/tools tests/exports tests/interop tests/modes tests/history tests/mcp tests/dispatch/test_dispatch.py
+TESTED_ELSEWHERE := 'anyio[trio]' 'pytest>=8.3' 'pytest-asyncio>=1.0'
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
 JOBS ?= 2
 ARGS ?=
@@ -24,7 +25,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-integrations lint types unit test-pydantic test-oldest bench bench-load bench-compare format clean help
+.PHONY: demo test test-all sweeps soak test-integrations test-ray test-dbos lint types unit test-pydantic test-oldest bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
 	@$(BIN)/streamtools demo $(ARGS)
@@ -40,7 +41,16 @@ types: $(VENV)/.dev  ## mypy and pyright, both strict about what is public
 	$(BIN)/pyright
 
 unit: $(VENV)/.dev  ## the tests, with branch coverage
-	$(BIN)/python -m pytest -n $(JOBS) --cov $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) -m "not sweep" --cov $(ARGS)
+
+test-all: test sweeps test-oldest test-dbos  ## test, and what takes minutes; neither the SDKs nor the cluster
+
+sweeps: $(VENV)/.dev  ## the long tests: every point of cancellation, interrupts, workers that are killed
+	$(BIN)/python -m pytest -n $(JOBS) -m sweep $(ARGS)
+
+soak: $(VENV)/.dev  ## hours, not minutes: 10,000 calls around their begin, 500 interrupts
+	$(BIN)/python -m benchmarks.soak_double_runs 10000
+	$(BIN)/python -m benchmarks.soak_interrupts 500
 
 test-pydantic: $(PYDANTICS:%=test-pydantic-%)  ## the tool boundary with each older pydantic, too
 
@@ -53,6 +63,12 @@ test-pydantic-%: .venv-pydantic-%/.installed
 test-integrations: $(INTEGRATIONS)/.installed .aimock/.installed $(VENV)/.dev  ## the SDKs themselves, against servers on this machine
 	$(INTEGRATIONS)/bin/python -m pytest -n $(JOBS) tests/integrations $(WITH_SDKS) $(ARGS)
 	$(BIN)/python -m pytest -n $(JOBS) tests/integrations/test_openai_sdk.py $(ARGS)
+
+test-ray: .venv-ray/.installed  ## RayExecutor, on a cluster of two nodes on this machine
+	.venv-ray/bin/python -m pytest tests/cluster $(ARGS)
+
+test-dbos: .venv-dbos/.installed  ## a run whose process is killed at every point, and started again
+	.venv-dbos/bin/python -m pytest tests/durable $(ARGS)
 
 bench: $(VENV)/.dev  ## every figure of the benchmarks in one table: make bench ARGS="--json figures.json"
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -68,7 +84,7 @@ format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff format .
 
 clean:  ## remove the venvs, caches and builds
-	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(PYDANTICS:%=.venv-pydantic-%) .aimock
+	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(PYDANTICS:%=.venv-pydantic-%) .venv-ray .venv-dbos .aimock
 	rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -95,6 +111,15 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	@echo "Installing streamtools[$*] into .venv-$* (once) ..."
 	@$(BIN)/python -m venv .venv-$*
 	@.venv-$*/bin/python -m pip --disable-pip-version-check --quiet install -e '.[$*]'
+	@touch $@
+
+# Not every platform has a build of these. Without it their tests are skipped, and say so.
+.venv-ray/.installed .venv-dbos/.installed: .venv-%/.installed: pyproject.toml | $(BIN)/pip
+	@echo "Installing streamtools[$*] into .venv-$* (once) ..."
+	@$(BIN)/python -m venv .venv-$*
+	@.venv-$*/bin/python -m pip --disable-pip-version-check --quiet install -e . $(TESTED_ELSEWHERE)
+	@.venv-$*/bin/python -m pip --disable-pip-version-check --quiet install -e '.[$*]' \
+	  || echo "$* cannot be installed here; its tests are skipped." >&2
 	@touch $@
 
 # The shortest stem wins, so this one is taken for .venv-pydantic-2.11. SDKs come as old as that pydantic wants them.
