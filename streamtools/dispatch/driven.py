@@ -86,9 +86,12 @@ class _Driven:
                 self._code.close()
                 raise
             except BaseException as raised:
-                step, given, error = self._code.throw, raised, raised
+                step, given, error = self._throw, raised, raised
             if error is not None and isinstance(error, anyio.get_cancelled_exc_class()):
                 self._told = True
+
+    def _throw(self, error: Any) -> Any:
+        return self._code.throw(error)
 
     def _shield(self) -> None:
         """Gives the code its time, if what it was cancelled by is around it. A scope of its own may have been."""
