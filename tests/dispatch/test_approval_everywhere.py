@@ -433,12 +433,12 @@ async def test_no_argument_is_in_what_is_shown_of_an_approval_or_a_state() -> No
 
 
 async def test_a_thread_goes_on_and_is_told_of_when_a_sibling_fails() -> None:
-    begun, release = anyio.Event(), threading.Event()
+    begun, release, loop = anyio.Event(), threading.Event(), anyio.lowlevel.current_token()
 
     @tool(effect="pure")
     def block_thread() -> str:
         """Block a thread."""
-        anyio.from_thread.run_sync(begun.set)
+        anyio.from_thread.run_sync(begun.set, token=loop)
         release.wait(5)
         return "late"
 
