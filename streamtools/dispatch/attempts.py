@@ -312,6 +312,8 @@ class _Attempt:
         )
 
     def _blocked(self, seconds: float) -> None:
+        if self._executor is not None or not self._tool.is_async:  # none of the tool's code runs in this loop
+            return
         text = f"kept the event loop from running for {seconds:.1f} s; await there, or make it a `def`, for a thread"
         self._with.host.emit(Warning("loop_blocked", f"{self._call.label}: {text}"))
 
