@@ -20,14 +20,14 @@ from typing import Any, Literal
 import anyio
 from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
-from anyio.lowlevel import current_token
+from anyio.lowlevel import EventLoopToken, current_token
 
 from .at_exit import settle_at_exit
 from .branch import Branch, WhenFull
 from .cancellation import is_cancelled, is_told
 from .deadlines import Deadlines
 from .dispatch import Calls, Dispatcher, DispatchOptions
-from .dispatch.approval import Decision
+from .dispatch.approval import Decision, check_loop
 from .dispatch.call import Mention
 from .dispatch.suspended import Asked, Suspended, SuspendedCall
 from .errors import LocalProtocolError
@@ -88,7 +88,7 @@ class Pipeline:
         self._pump_done = False
         self._pump_awaited: anyio.Event | None = None  # made when somebody waits: a thousand streams have one each
         self._context = copy_context()  # the caller's, for tools; a source may change its own
-        self._loop: Any = None
+        self._token: EventLoopToken | None = None  # of the event loop that the block was entered in
         self._error: BaseException | None = None  # to be raised at `async for`, once
 
     # -- for the consumer ----------------------------------------------------------------------------------------
@@ -194,19 +194,17 @@ class Pipeline:
             reason: why, for the model to read, if it has not begun.
 
         Raises:
-            LocalProtocolError: there is no such call in this step.
+            LocalProtocolError: there is no such call in this step; or this is another thread.
         """
-        if self._state != "left":
-            self._check_open()
+        self._check_begun()
+        if self._state == "open":
+            check_loop(self._token, "cancel")
         changed = self._calls.cancel_one(call if isinstance(call, str) else call.call_id, reason)
         self._outbox.resting &= not changed
         return changed
 
     def _decide(self, call: Asked, decision: Decision, fingerprint: str | None) -> bool:
-        if self._state == "opening":
-            raise LocalProtocolError("the pipeline has not begun; decide after its ApprovalRequested")
-        if self._state != "left":
-            self._check_open()
+        self._check_begun()
         if isinstance(call, ApprovalRequested) and call.seq >= 0 and call.step not in self._steps():
             # A call of another step may have the same id and arguments.
             raise LocalProtocolError(f"the request is of step {call.step}, and this is step {self._step.number}")
@@ -215,6 +213,12 @@ class Pipeline:
         decided = self._calls.decide(call if isinstance(call, str) else call.call_id, decision, fingerprint)
         self._outbox.resting &= not decided
         return decided
+
+    def _check_begun(self) -> None:
+        if self._state == "opening":
+            raise LocalProtocolError("the pipeline has not begun; wait for an event about the call")
+        if self._state != "left":
+            self._check_open()
 
     def _steps(self) -> tuple[int, ...]:
         """This step, and the one that its calls were suspended in."""
@@ -281,7 +285,7 @@ class Pipeline:
         self._check_new()
         self._state = "open"
         self._pump_scope, self._context = CancelScope(), copy_context()
-        self._loop = current_token().native_token
+        self._token = current_token()
         self._step.listen([StreamEnd], self._ending.stream_ended)
         self._step.listen(Calls.listens_to, self._calls.on_event)
         self._step.begin(resumed=self._resumed is not None)
@@ -304,9 +308,7 @@ class Pipeline:
         group = self._group
         assert group is not None, "set when the block was entered"
         self._state = "left"
-        if kind is GeneratorExit and not is_running(
-            self._loop
-        ):  # it was closed over this block: nothing can be awaited
+        if kind is GeneratorExit and not is_running(self._token):  # the loop is closed: nothing can be awaited
             self._ending.settle_surely("cancelled")
             return
         broken = group.cancel_scope.cancel_called  # a task died of what nobody had foreseen
@@ -428,5 +430,5 @@ class Pipeline:
 
     def settle_at_exit(self) -> None:
         """Say what is left to say when the program ends, if its event loop was cut off in the middle of the block."""
-        if self._state != "new" and not is_running(self._loop):
+        if self._state != "new" and not is_running(self._token):
             self._ending.settle_surely("cancelled")

@@ -31,9 +31,10 @@ def ring(event: Event) -> None:
         return
 
 
-def is_running(loop: Any) -> bool:
-    """Whether somebody still drives a loop, as its token names it. Of trio's that is not known, and not asked: its runs
-    end by themselves, however they are interrupted."""
+def is_running(token: EventLoopToken | None) -> bool:
+    """Whether somebody still drives a loop. Of trio's that is not known, and not asked: its runs end by themselves,
+    however they are interrupted."""
+    loop: Any = None if token is None else token.native_token
     return loop is not None and not (hasattr(loop, "is_running") and not loop.is_running())
 
 

@@ -114,8 +114,12 @@ def failed(error: BaseException) -> Decision:
     return Decision(False, f"asking for its approval failed ({type(error).__name__})", error)
 
 
-def check_loop(asked_in: EventLoopToken | None) -> None:
-    """Refuse an answer from elsewhere than where the call would be started.
+def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
+    """Refuse an act from elsewhere than where calls are started and stopped.
+
+    Args:
+        runs_in: the event loop of the calls.
+        act: the pipeline's method, for the message.
 
     Raises:
         LocalProtocolError: this thread runs another event loop, or none.
@@ -124,9 +128,10 @@ def check_loop(asked_in: EventLoopToken | None) -> None:
         here = current_token()
     except RuntimeError:
         here = None
-    if here is None or here != asked_in:
+    if here is None or here != runs_in:
         raise LocalProtocolError(
-            "decide in the pipeline's event loop; in a thread of it: anyio.from_thread.run_sync(events.approve, call)"
+            f"{act} calls in the pipeline's event loop; from another thread "
+            f"anyio.from_thread.run_sync(events.{act}, call, token=...), with its anyio.lowlevel.current_token()"
         )
 
 

@@ -55,7 +55,6 @@ class Calls:
         start: Start,
         at: At | None = None,
     ) -> None:
-        self._pool = pool
         self._tools = tools
         self._limits = limits
         self._options = options
@@ -185,9 +184,8 @@ class Calls:
             self._moves.move_all("bad_end", self._moves.calls.values())
             return
         for call in list(self._moves.calls.values()):
-            if (
-                call.state == "held" and not self._by_hand and self._may_start()
-            ):  # one that runs at once may fail at once
+            # Asked each time: one that runs at once may fail at once.
+            if call.state == "held" and not self._by_hand and self._may_start():
                 self._go(call)
 
     def _may_start(self) -> bool:
@@ -269,7 +267,7 @@ class Calls:
             raise LocalProtocolError("nobody was asked about this call; decide after its ApprovalRequested")
         if fingerprint is not None and fingerprint != call.fingerprint:
             raise LocalProtocolError("the call has other arguments than those that were decided about")
-        approval.check_loop(self._moves.asked_in)
+        approval.check_loop(self._moves.asked_in, "approve" if decision.approved else "deny")
         decided = self._moves.resolve(call, decision)
         if decided:
             self._tell()

@@ -84,9 +84,8 @@ class CallClaim:
         except ToolNotStarted:
             raise
         except Exception as error:  # a store of the user's, a full disk, a locked file
-            why = (
-                str(error) if isinstance(error, LocalProtocolError) else type(error).__name__
-            )  # ours: say, it is closed
+            ours = isinstance(error, LocalProtocolError)  # say, it is closed
+            why = str(error) if ours else type(error).__name__
             raise ToolNotStarted(f"not run: the idempotency store failed ({why})") from error
         if isinstance(claim, Recorded):
             return claim

@@ -206,7 +206,7 @@ class Moves:
         try:
             if call.scope is not None:
                 call.scope.cancel()
-            if call.tasks:  # also of one that never began: its store may not answer
+            if call.state != "queued":  # an approved call goes on, and its approver's task alone is cancelled
                 call.cancelled_at = anyio.current_time()
                 self._look_at(call.cancelled_at)
         except anyio.NoEventLoopError:  # it was cut off, and its tasks with it: nothing is left to cancel

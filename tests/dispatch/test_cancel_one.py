@@ -326,3 +326,27 @@ async def test_before_the_block_nothing_can_be_cancelled_and_after_it_nothing_ch
     assert events.cancel("s") is False
     with pytest.raises(LocalProtocolError, match="no such call"):
         events.cancel("t")
+
+
+async def test_another_thread_is_refused_and_told_how_to_cancel() -> None:
+    refused = list[LocalProtocolError]()
+    async with pipeline(hanging(anthropic(calls=[("a", "double", '{"n": 1}')], stop=None)), tools=[double]) as events:
+        async for event in events:
+            if isinstance(event, ToolCallReady):
+                break
+
+        def cancel() -> None:
+            with pytest.raises(LocalProtocolError, match=r"from_thread\.run_sync\(events\.cancel") as caught:
+                events.cancel("a")
+            refused.append(caught.value)
+
+        await anyio.to_thread.run_sync(cancel)
+    assert len(refused) == 1
+
+
+async def test_a_handle_whose_pipeline_has_not_begun_says_so() -> None:
+    async with anyio.create_task_group() as tasks:
+        events = pipeline(stream(chat(calls=[("a", "double", '{"n": 1}')])), tools=[double]).open(tasks)
+        with pytest.raises(LocalProtocolError, match="has not begun"):
+            events.cancel("a")
+        await events.aclose()

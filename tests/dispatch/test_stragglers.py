@@ -6,10 +6,11 @@ import threading
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Event, Limits, Observation, ToolStarted, Warning, pipeline, tool
+from streamtools import ApprovalRequested, Event, Limits, Observation, ToolStarted, Warning, pipeline, tool
 from streamtools.dispatch.threads import abandoned_threads
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +76,26 @@ async def test_a_tool_that_stops_when_it_should_is_not_told_of() -> None:
 
     async with pipeline(stream(chat(calls=[("a", "stay", "{}")])), tools=[stay], limits=LIMITS) as events:
         _ = [event async for event in events]
+    assert events.turn.warnings == ()
+
+
+async def test_a_call_that_was_approved_is_not_told_of_though_it_runs_for_longer_than_the_grace() -> None:
+    @tool(effect="pure", needs_approval=True)
+    async def stay() -> str:
+        """Run for three times the grace."""
+        begun = anyio.current_time()
+        while anyio.current_time() < begun + 3 * LIMITS.cancel_grace:
+            await anyio.lowlevel.checkpoint()
+        return "done"
+
+    async def approve(request: ApprovalRequested) -> bool:
+        await anyio.lowlevel.checkpoint()
+        return True
+
+    body = stream(chat(calls=[("a", "stay", "{}")]))
+    async with pipeline(body, tools=[stay], limits=LIMITS, approve=approve) as events:
+        _ = [event async for event in events]
+    assert events.turn.observations[0].value == "done"
     assert events.turn.warnings == ()
 
 
