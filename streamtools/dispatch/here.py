@@ -13,13 +13,13 @@ import anyio
 from anyio import CapacityLimiter
 
 from ..cancellation import is_cancelled
-from ..errors import ToolError, ToolFailed, ToolNotStarted, ToolTimeout
+from ..errors import ToolTimeout
 from ..into_loop import from_any_thread
 from ..telemetry.carried import carried
 from ..tools import Bound, Tool
 from .context import last_word
 from .executor import Begin, Emit, Invocation, context_of
-from .results import encode_error
+from .results import tool_error
 from .threads import ThreadCall, WorkerThread, check_abandoned, take_thread
 
 __all__ = ["judged", "run_here"]
@@ -145,8 +145,6 @@ def judged(tool: str, error: BaseException) -> BaseException:
     ``sys.exit`` and cancellations that nobody asked for, in groups too, are the tool's failures: they must end neither
     the event loop nor the calls beside it.
     """
-    if isinstance(error, ToolError) and not isinstance(error, (ToolNotStarted, ToolTimeout)) and _has_words(error):
-        return error
     cancelled = anyio.get_cancelled_exc_class()
     leaves = list(_leaves(error))
     if not all(isinstance(leaf, (Exception, SystemExit, cancelled)) for leaf in leaves):
@@ -154,15 +152,7 @@ def judged(tool: str, error: BaseException) -> BaseException:
     asked = [leaf for leaf in leaves if isinstance(leaf, cancelled)]
     if asked and is_cancelled():
         return asked[0]
-    return ToolFailed(encode_error(tool, error)["text"])
-
-
-def _has_words(error: ToolError) -> bool:
-    try:
-        str(error)
-    except (Exception, SystemExit):  # a subclass of the user's
-        return False
-    return True
+    return tool_error(tool, error)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -15,9 +15,9 @@ from pydantic_core import from_json, to_json
 
 from .. import errors
 from ..content import Block, Media, Opaque, Text, ToolResult
-from ..errors import ToolError, ToolFailed
+from ..errors import ToolError, ToolFailed, ToolNotStarted, ToolTimeout
 
-__all__ = ["AsRead", "decode_error", "decode_result", "encode_error", "encode_result"]
+__all__ = ["AsRead", "decode_error", "decode_result", "encode_error", "encode_result", "tool_error"]
 
 _BLOCKS: Mapping[str, Any] = {"text": Text, "media": Media, "opaque": Opaque}
 _NAMES = {kind: name for name, kind in _BLOCKS.items()}
@@ -73,6 +73,20 @@ def decode_result(data: bytes) -> Any:
     result = said["result"]
     blocks: list[Block] = [_BLOCKS[name](**given) for name, given in result.pop("blocks")]
     return ToolResult(blocks=blocks, **result)
+
+
+def tool_error(tool: str, error: BaseException) -> ToolError:
+    """Returns the error to raise for an error of a tool's code: its own `ToolError` if that has words, else a
+    `ToolFailed`, which tells its type alone. That its call has not begun, or was out of time, is not for a tool to
+    say."""
+    if isinstance(error, ToolError) and not isinstance(error, (ToolNotStarted, ToolTimeout)):
+        try:
+            str(error)
+        except (Exception, SystemExit):  # a subclass of the user's
+            pass
+        else:
+            return error
+    return ToolFailed(encode_error(tool, error)["text"])
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:

@@ -37,7 +37,8 @@ from ..store import checked_bound
 from .channel import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, Frame
 from .family import kill_family, new_mark
 from .reference import reference_of
-from .runs import Run, Runs, bind
+from .runs import Run, Runs
+from .travel import encode_call
 
 __all__ = ["ProcessExecutor"]
 
@@ -49,8 +50,6 @@ DRAIN_S = 0.5  # for a killed worker's last answer, if a child beyond reach hold
 BOOT = (
     "import json, sys; mark = sys.argv.pop(); sys.path[:] = json.loads(sys.argv.pop()); from {} import main; main(mark)"
 )
-TOLD = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step")
-"""The fields of an `Invocation` that travel with the call. Its span is there once it has begun, and follows then."""
 
 
 class ProcessExecutor:
@@ -197,24 +196,8 @@ class ProcessExecutor:
             raise ToolNotStarted(
                 f"not run: the executor was not given a tool {call.tool!r}; it has {sorted(self._tools)}"
             )
-        reference, tool = known
-        bind(tool, call)
-        said = {
-            "call": {name: getattr(call, name) for name in TOLD},
-            "reference": reference,
-            "fingerprint": tool.fingerprint,
-            "max_message_bytes": self._max_message_bytes,
-            "backend": self._backend,
-        }
-        try:
-            data = json.dumps(said, allow_nan=False).encode()
-        except (TypeError, ValueError, RecursionError):  # its text quotes the value
-            raise ToolNotStarted(f"not run: the arguments of {call.tool} are no plain JSON") from None
-        if len(data) > self._max_message_bytes:
-            raise ToolNotStarted(
-                f"not run: the call has {len(data)} bytes (max_message_bytes={self._max_message_bytes})"
-            )
-        return data
+        limit = self._max_message_bytes
+        return encode_call(call, *known, limit, max_message_bytes=limit, backend=self._backend)
 
 
 class _Lost(Exception):

@@ -9,22 +9,18 @@ from typing import Any
 import anyio
 from anyio import CancelScope
 
-from ...cancellation import is_cancelled
 from ...errors import (
     InvalidArguments,
     LocalProtocolError,
     ToolError,
-    ToolFailed,
     ToolNotStarted,
     ToolOutcomeUnknown,
-    ToolTimeout,
 )
 from ...tools import Bound, Tool, ToolContext
 from ..context import last_word
 from ..executor import Begin, Invocation
-from ..results import encode_error
 
-__all__ = ["Run", "Runs", "awaitable", "bind", "failure", "guarded"]
+__all__ = ["Run", "Runs", "awaitable", "bind"]
 
 
 class Run:
@@ -131,35 +127,3 @@ def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
 def awaitable(tool: str, value: Any, ctx: ToolContext) -> Awaitable[Any]:
     """Returns what an async tool's function gave when it was called, as one thing to await."""
     return last_word(tool, value, ctx.progress) if isasyncgen(value) else value
-
-
-async def guarded(tool: str, body: Awaitable[Any]) -> Any:
-    """Returns the value of a tool's code that runs in this task; raises what that raises, in the words of an executor.
-
-    Raises:
-        ToolError: the tool's own.
-        ToolFailed: it raised anything else, or let out a cancellation that was not asked of it.
-    """
-    try:
-        return await body
-    except Exception as error:
-        raise failure(tool, error) from error
-    except (anyio.get_cancelled_exc_class(), BaseExceptionGroup) as error:
-        if is_cancelled():
-            raise
-        raise failure(tool, error) from error
-    except SystemExit as error:  # a tool ends its call, never the program
-        raise failure(tool, error) from error
-
-
-def failure(tool: str, error: BaseException) -> ToolError:
-    """Returns the error to raise for an error of a tool's code: its own `ToolError` if that has words. That its call
-    has not begun, or was out of time, is not for a tool to say."""
-    if isinstance(error, ToolError) and not isinstance(error, (ToolNotStarted, ToolTimeout)):
-        try:
-            str(error)
-        except Exception:  # a subclass of the user's
-            pass
-        else:
-            return error
-    return ToolFailed(encode_error(tool, error)["text"])

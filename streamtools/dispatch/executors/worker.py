@@ -21,16 +21,15 @@ from typing import Any, BinaryIO
 import anyio
 from pydantic_core import from_json, to_json
 
-from ...errors import InvalidArguments, StreamToolsError, ToolFailed
+from ...errors import InvalidArguments, StreamToolsError
 from ...telemetry.carried import carried
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
-from ..results import encode_error, encode_result
 from .channel import CALL, DROP, FAILED, GO, READY, REFUSED, REPORT, RESULT, Frame, read_frame
 from .family import kill_marked
 from .reference import resolved
-from .runs import awaitable, failure
-from .sizes import TooLarge, within
+from .runs import awaitable
+from .travel import encode_failure, encode_report, encode_value
 
 __all__ = ["Server", "main"]
 
@@ -177,9 +176,9 @@ class _Running:
             args, kwargs = tool.complete(bound, ctx)
             with carried(self._call.carrier):
                 value = self._value(tool, tool.fn(*args, **kwargs), ctx)
-            return RESULT, self._encoded(value)
+            return RESULT, encode_value(tool.name, value, self._limit)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are the tool's, not the worker's
-            return FAILED, self._failed(error)
+            return FAILED, encode_failure(tool.name, error, self._limit)
         finally:
             self._server.end_if_forked()
             self._over.set()
@@ -197,35 +196,5 @@ class _Running:
         finally:
             self._server.end_if_forked()  # before it ends the event loop, whose selector is the worker's, too
 
-    def _encoded(self, value: Any) -> bytes:
-        try:
-            data = encode_result(within(value, self._limit))
-        except TooLarge:
-            raise ToolFailed(self._too_large("more than that")) from None
-        if len(data) > self._limit:
-            raise ToolFailed(self._too_large(f"{len(data)} bytes"))
-        return data
-
-    def _too_large(self, size: str) -> str:
-        return f"the tool {self._call.tool} returned {size} (max_message_bytes={self._limit})"
-
-    def _failed(self, error: BaseException) -> bytes:
-        try:
-            said = encode_error(self._call.tool, failure(self._call.tool, error))
-            data = to_json({name: str.encode(text, "utf-8", "replace").decode() for name, text in said.items()})
-        except BaseException:  # the error's own code runs here
-            data = b""
-        if data and len(data) <= self._limit:
-            return data
-        return to_json({"kind": "ToolFailed", "text": f"the tool {self._call.tool} raised {type(error).__name__}"})
-
     def _report(self, value: Any) -> None:
-        try:
-            data = to_json(within(value, self._limit))
-        except TooLarge:
-            raise ToolFailed(f"progress: too large (max_message_bytes={self._limit})") from None
-        except Exception as error:  # the value's own code runs here
-            raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from error
-        if len(data) > self._limit:
-            raise ToolFailed(f"progress: {len(data)} bytes (max_message_bytes={self._limit})")
-        self._server.report(Frame(REPORT, self._number, data), self._over)
+        self._server.report(Frame(REPORT, self._number, encode_report(value, self._limit)), self._over)

@@ -15,23 +15,21 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import Callable
 from functools import partial
 from inspect import isasyncgen, isawaitable
 from typing import Any, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
-from ....errors import InvalidArguments, StreamToolsError, ToolFailed
+from ....errors import InvalidArguments, StreamToolsError
 from ....telemetry.carried import carried
 from ....tools import Bound, Tool
 from ...executor import Invocation, context_of
-from ...results import encode_error, encode_result
 from ..reference import resolved
-from ..runs import awaitable, failure, guarded
-from ..sizes import TooLarge, within
+from ..runs import awaitable
+from ..travel import encode_failure, encode_report, encode_value
 
 __all__ = ["FAILED", "FORGOTTEN", "RESULT", "RUNNING", "TIMED_OUT", "Answer", "ToolActor"]
 
@@ -152,11 +150,11 @@ class _Call:
             with self.scope:
                 self.scope.deadline = anyio.current_time() + seconds
                 with carried(carrier):
-                    value = await guarded(name, self._value(threads))
-                return RESULT, self._bounded("returned", value, encode_result)
+                    value = await self._value(threads)
+                return RESULT, encode_value(name, value, self._max_message_bytes)
         except BaseException as error:  # SystemExit too: it is the tool's, not the actor's
             if not self.scope.cancel_called:  # else it is what a task group of the tool's made of its cancellation
-                return FAILED, self._failed(error)
+                return FAILED, encode_failure(name, error, self._max_message_bytes)
         return TIMED_OUT, b""  # or cancelled, and then nobody asks
 
     async def _value(self, threads: _Threads) -> Any:
@@ -167,37 +165,11 @@ class _Call:
         return await awaitable(self._tool.name, value, ctx) if isawaitable(value) or isasyncgen(value) else value
 
     def _report(self, value: Any) -> None:
-        try:
-            data = self._bounded("reported", value, to_json)
-        except ToolFailed:
-            raise
-        except Exception as error:  # the value's own code runs here
-            raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from error
+        data = encode_report(value, self._max_message_bytes)
         if threading.get_ident() == self._thread:  # at once, since the tool may end at once
             self._take(data)
         else:
             self._loop.call_soon_threadsafe(self._take, data)
-
-    def _bounded(self, did: str, value: Any, encode: Callable[[Any], bytes]) -> bytes:
-        limit = self._max_message_bytes
-        try:
-            data = encode(within(value, limit))
-        except TooLarge:
-            data = b""
-        if 0 < len(data) <= limit:
-            return data
-        raise ToolFailed(f"the tool {self._tool.name} {did} a value that is too large (max_message_bytes={limit})")
-
-    def _failed(self, error: BaseException) -> bytes:
-        name = self._tool.name
-        try:
-            said = encode_error(name, failure(name, error))
-            data = to_json({key: str.encode(text, "utf-8", "replace").decode() for key, text in said.items()})
-        except BaseException:  # the error's own code runs here
-            data = b""
-        if 0 < len(data) <= self._max_message_bytes:
-            return data
-        return to_json({"kind": "ToolFailed", "text": f"the tool {name} raised {type(error).__name__}"})
 
     def _take(self, data: bytes) -> None:
         if self.ended.is_set() or self.scope.cancel_called:

@@ -31,6 +31,7 @@ from ...results import decode_error, decode_result
 from ...store import checked_bound
 from ..reference import reference_of
 from ..runs import Run, Runs
+from ..travel import encode_call
 from .actor import FAILED, RESULT, RUNNING, TIMED_OUT, ToolActor
 from .pool import Actor, ActorPool
 
@@ -42,7 +43,6 @@ TRIES = 3  # actors that may die before a call begins, beside those that have di
 LEAST_CPUS = 0.001  # without any demand Ray picks nodes at random, which are often the same (measured with 2.60)
 
 DEMANDS = frozenset({"num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "label_selector"})
-TRAVELS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step")
 
 
 class RayExecutor:
@@ -138,7 +138,7 @@ class RayExecutor:
         if not ray.is_initialized():
             raise ToolNotStarted("not run: Ray was shut down while the executor was open")
         reference, tool, pool = known
-        request = self._request(call, reference, tool)
+        request = encode_call(call, reference, tool, self._max_message_bytes)
         number = uuid4().hex
         actor = await _prepared(pool, number, request)
         try:
@@ -154,20 +154,6 @@ class RayExecutor:
             raise ToolOutcomeUnknown(f"{text}; the call may have had its effect") from error
         finally:
             pool.give_back(actor)
-
-    def _request(self, call: Invocation, reference: str, tool: Tool[..., Any]) -> bytes:
-        said = {
-            "call": {name: getattr(call, name) for name in TRAVELS},
-            "reference": reference,
-            "fingerprint": tool.fingerprint,
-        }
-        try:
-            data = json.dumps(said, allow_nan=False).encode()
-        except (TypeError, ValueError):  # its text quotes the value
-            raise ToolNotStarted(f"not run: the arguments of {call.tool} are no plain JSON") from None
-        if len(data) > (limit := self._max_message_bytes):
-            raise ToolNotStarted(f"not run: the call has {len(data)} bytes (max_message_bytes={limit})")
-        return data
 
     def _start(self, demand: dict[str, Any]) -> Any:
         options = {"num_cpus": LEAST_CPUS, "scheduling_strategy": "SPREAD", "runtime_env": self._runtime_env, **demand}

@@ -1,0 +1,151 @@
+"""What travels between an executor and its workers, as JSON within a bound: a call, its reports, its end.
+
+Nothing that is too large is written first and refused then: a value's least size is counted before. Both sides word a
+failure in one way, so that a model reads the same wherever a tool has run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from operator import is_
+from typing import Any
+
+from pydantic_core import to_json
+
+from ...content import Text, ToolResult
+from ...errors import ToolFailed, ToolNotStarted
+from ...tools import Tool
+from ..executor import Invocation
+from ..results import encode_error, encode_result, tool_error
+from .runs import bind
+
+__all__ = ["encode_call", "encode_failure", "encode_report", "encode_value"]
+
+FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step")
+"""The fields of an `Invocation` that travel with the call. Its span is there once it has begun, and follows then."""
+
+
+def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_bytes: int, **more: Any) -> bytes:
+    """Returns a call that fits its tool, for a worker that finds the tool by its reference.
+
+    Raises:
+        ToolNotStarted: the arguments do not fit, are no plain JSON, or are larger than `max_bytes`.
+    """
+    bind(tool, call)
+    said = {
+        "call": {name: getattr(call, name) for name in FIELDS},
+        "reference": reference,
+        "fingerprint": tool.fingerprint,
+        **more,
+    }
+    try:
+        data = json.dumps(said, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError):  # its text quotes the value
+        raise ToolNotStarted(f"not run: the arguments of {call.tool} are no plain JSON") from None
+    if len(data) > max_bytes:
+        raise ToolNotStarted(f"not run: the call has {len(data)} bytes (max_message_bytes={max_bytes})")
+    return data
+
+
+def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
+    """Returns a tool's value.
+
+    Raises:
+        ToolFailed: JSON cannot say it, or not within `max_bytes`.
+    """
+    try:
+        data = encode_result(_within(value, max_bytes))
+        size = f"{len(data)} bytes" if len(data) > max_bytes else ""
+    except TooLarge:
+        data, size = b"", "more than that"
+    if size:
+        raise ToolFailed(f"the tool {tool} returned {size} (max_message_bytes={max_bytes})")
+    return data
+
+
+def encode_report(value: Any, max_bytes: int) -> bytes:
+    """Returns what a tool reports while it runs.
+
+    Raises:
+        ToolFailed: JSON cannot say it, or not within `max_bytes`.
+    """
+    try:
+        data = to_json(_within(value, max_bytes))
+        size = f"{len(data)} bytes" if len(data) > max_bytes else ""
+    except TooLarge:
+        data, size = b"", "too large"
+    except Exception as error:  # the value's own code runs here
+        raise ToolFailed(f"progress: a {type(value).__name__} cannot be written as JSON") from error
+    if size:
+        raise ToolFailed(f"progress: {size} (max_message_bytes={max_bytes})")
+    return data
+
+
+def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
+    """Returns a tool's failure: its own words if it has any that fit, else its type."""
+    try:
+        said = encode_error(tool, tool_error(tool, error))
+        data = to_json({name: str.encode(text, "utf-8", "replace").decode() for name, text in said.items()})
+    except BaseException:  # the error's own code runs here
+        data = b""
+    if data and len(data) <= max_bytes:
+        return data
+    return to_json({"kind": "ToolFailed", "text": f"the tool {tool} raised {type(error).__name__}"})
+
+
+# -- bounded before it is written --
+
+MAX_DEPTH = 100
+"""Below it nothing is counted; pydantic-core writes no JSON that is deeper than 255."""
+
+
+class TooLarge(Exception):
+    """The value's JSON is larger than the bound."""
+
+
+def _within(value: Any, max_bytes: int) -> Any:
+    """Returns the value, with iterators read out into lists. Counts the least that its JSON must have, so that nothing
+    large is built for nothing; objects of other classes count as one byte.
+
+    Raises:
+        TooLarge: that is more than `max_bytes`.
+    """
+    return _Counted(max_bytes).plain(value, 0)
+
+
+class _Counted:
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def plain(self, value: Any, depth: int) -> Any:
+        """Returns the value without iterators, as far as it was looked into."""
+        self._take(len(value) + 2 if isinstance(value, (str, bytes, bytearray)) else 1)
+        if depth > MAX_DEPTH:
+            return value
+        if isinstance(value, dict):
+            kept = [self._item(item, depth) for item in value.values()]
+            same = all(map(is_, kept, value.values()))
+            return value if same else dict(zip(value, kept, strict=True))
+        if isinstance(value, (list, tuple, set, frozenset)):
+            kept = [self._item(item, depth) for item in value]
+            return value if all(map(is_, kept, value)) else kept
+        if isinstance(value, Iterator):
+            return [self._item(item, depth) for item in value]
+        return self._result(value, depth) if isinstance(value, ToolResult) else value
+
+    def _result(self, value: ToolResult, depth: int) -> ToolResult:
+        for block in value.blocks:
+            said = block.text if isinstance(block, Text) else getattr(block, "data", None)
+            self._take(len(said or ""))
+        return replace(value, value=self.plain(value.value, depth), display=self.plain(value.display, depth))
+
+    def _item(self, item: Any, depth: int) -> Any:
+        self._take(1)  # a comma
+        return self.plain(item, depth + 1)
+
+    def _take(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise TooLarge
