@@ -49,6 +49,7 @@ async def main() -> None:
 if __name__ == "__main__":
     examples = str(Path(__file__).parent)
     ray.init(
+        "local",  # a cluster of its own, whatever else runs on this machine
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,

@@ -31,7 +31,7 @@ def _every(check: Check) -> Check:
         ok = True
         for index, item in enumerate(value):
             if not check(item, (at, index), run):
-                if run.problems is None:
+                if run.found is None:
                     return False
                 ok = False
         return ok
@@ -45,7 +45,7 @@ def _prefix(checks: list[Check]) -> Check:
         ok = True
         for index, (item, check) in enumerate(zip(value, checks, strict=False)):
             if not check(item, (at, index), run):
-                if run.problems is None:
+                if run.found is None:
                     return False
                 ok = False
         return ok
@@ -59,7 +59,7 @@ def _prefix_and_rest(checks: list[Check], rest: Check) -> Check:
     def prefix_and_rest(value: Any, at: At, run: Run) -> bool:
         ok = prefix(value, at, run)
         for index in range(start, len(value)):
-            if not ok and run.problems is None:
+            if not ok and run.found is None:
                 return False
             ok = rest(value[index], (at, index), run) and ok
         return ok
@@ -95,8 +95,9 @@ def _make_unique(making: Making) -> Check | None:
 
     def unique(value: Any, at: At, run: Run) -> bool:
         run.spend(len(value))
+        run.spend_on_text(sum(len(item) for item in value if type(item) is str))
         try:
-            keys = {key_of(item, MAX_COMPARED_DEPTH, run.spend) for item in value}
+            keys = {key_of(item, MAX_COMPARED_DEPTH, run) for item in value}
         except TooDeep:
             return deep.broken(at, run)
         return len(keys) == len(value) or rule.broken(at, run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .making import ANY, Maker, Making
-from .run import At, Check, Rule, Run, SchemaProblem, accept, path_of
+from .run import At, Check, Found, Rule, Run, accept
 from .vocabulary import TYPES
 
 __all__ = ["MAKERS"]
@@ -24,7 +24,7 @@ def _make_all(making: Making) -> Check | None:
         ok = True
         for check in checks:
             if not check(value, at, run):
-                if run.problems is None:
+                if run.found is None:
                     return False
                 ok = False
         return ok
@@ -78,29 +78,39 @@ def _types(making: Making, keyword: str) -> Rule | None:
 def _explain(checks: list[Check], types: Rule | None, rule: Rule, value: Any, at: At, run: Run) -> bool:
     """Tell what is wrong with a value that fits no alternative: where one alternative alone is of the value's kind,
     what that one has to say."""
-    if run.problems is None:
+    if run.found is None:
         return False
-    found = [run.explain(check, value, at) for check in checks]
-    where = path_of(at)
-    meant = [problems for problems in found if not any(_tells_apart(problem, where) for problem in problems)]
-    if len(meant) != 1:
-        typed = [problems for problems in found if not any(_is_of_type(problem, where) for problem in problems)]
+    meant: list[list[Found]] = []  # the alternatives that the value could be one of, by what they have to say
+    typed: list[list[Found]] = []  # those that take a value of its type
+    for check in checks:
+        found = run.explain(check, value, at)
+        if not any(_tells_apart(one, at) for one in found):
+            meant.append(found)
+        if not any(_is_of_type(one, at) for one in found):
+            typed.append(found)
+        if len(meant) > 1:  # all of them are among `typed`, too
+            return rule.broken(at, run)
+        del typed[2:]
+    if not meant:
         if not typed and types is not None:
             return types.broken(at, run)
         meant = typed
     if len(meant) != 1:
         return rule.broken(at, run)
-    for problem in meant[0]:
-        run.note(problem)
+    for one in meant[0]:
+        run.note(one)
     return False
 
 
-def _tells_apart(problem: SchemaProblem, where: tuple[str | int, ...]) -> bool:
-    return len(problem.path) - len(where) <= TELLING.get(problem.keyword, -1)
+def _tells_apart(found: Found, where: At) -> bool:
+    at, rule = found
+    levels = TELLING.get(rule.keyword, -1)
+    return levels >= 0 and (at is where or (levels == 1 and at is not None and at[0] is where))
 
 
-def _is_of_type(problem: SchemaProblem, where: tuple[str | int, ...]) -> bool:
-    return problem.keyword == "type" and problem.path == where
+def _is_of_type(found: Found, where: At) -> bool:
+    at, rule = found
+    return rule.keyword == "type" and at is where
 
 
 def _make_not(making: Making) -> Check:

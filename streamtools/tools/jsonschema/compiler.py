@@ -11,7 +11,7 @@ from .document import Document, Place
 from .making import Maker, Making
 from .patterns import PatternError, compile_pattern
 from .reading import refuse_size
-from .run import At, Check, Exhausted, Run, accept
+from .run import ENTRIES_PER_STEP, At, Check, Exhausted, Run, accept
 from .values import KINDS, OTHER, is_integer, kind_of
 from .vocabulary import TYPES
 
@@ -41,6 +41,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 MAX_PATTERN_WEIGHT = 200_000
 """Of all patterns of a document, as `patterns` counts it: some 0.2 s of compiling."""
+USUAL_CHECKS = 4  # of one type of value, for the price of a step
 MAX_LINES = 64  # about patterns that are not enforced
 
 _Table = dict[type, tuple[Check, ...]]
@@ -227,6 +228,7 @@ def _reject(making: Making) -> Check:
     rule.keyword, rule.step = place.keyword, ""
 
     def reject(value: Any, at: At, run: Run) -> bool:
+        run.spend_on(1)
         return rule.broken(at, run)
 
     return reject
@@ -234,10 +236,11 @@ def _reject(making: Making) -> Check:
 
 def _schema_check(table: _Table) -> Check:
     find = table.get
+    step = ENTRIES_PER_STEP + 2 * max(0, max(map(len, table.values())) - USUAL_CHECKS)
 
     def schema(value: Any, at: At, run: Run) -> bool:
-        run.steps -= 1
-        if run.steps < 0:
+        run.units -= step
+        if run.units < 0:
             raise Exhausted
         checks = find(type(value))
         if checks is None:
@@ -245,7 +248,7 @@ def _schema_check(table: _Table) -> Check:
         ok = True
         for check in checks:
             if not check(value, at, run):
-                if run.problems is None:
+                if run.found is None:
                     return False
                 ok = False
         return ok

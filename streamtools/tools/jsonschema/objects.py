@@ -70,7 +70,7 @@ def _properties(named: dict[str, Check | None], other: Check | None) -> Check:
         for name, item in value.items():
             check = find(name, other)
             if check is not None and not check(item, (at, name), run):
-                if run.problems is None:
+                if run.found is None:
                     return False
                 ok = False
         return ok
@@ -92,7 +92,7 @@ def _properties_and_patterns(
                 checks.append(other)
             for check in checks:
                 if not check(item, (at, name), run):
-                    if run.problems is None:
+                    if run.found is None:
                         return False
                     ok = False
         return ok
@@ -109,14 +109,14 @@ def _missing(names: tuple[str, ...], rule: Rule) -> Check:
     fewest = len(names)
 
     def required(value: Any, at: At, run: Run) -> bool:
-        if run.problems is None and len(value) < fewest:
+        if run.found is None and len(value) < fewest:
             return False
         run.spend_on(fewest)
         ok = True
         for name in names:
             if name not in value:
                 ok = rule.broken((at, name), run)
-                if run.problems is None:
+                if run.found is None:
                     return False
         return ok
 
@@ -143,7 +143,7 @@ def _make_dependent(making: Making) -> Check | None:
             run.spend(1)
             for check in dependencies[name]:
                 if not check(value, at, run):
-                    if run.problems is None:
+                    if run.found is None:
                         return False
                     ok = False
         return ok
@@ -173,7 +173,7 @@ def _make_names(making: Making) -> Check | None:
         for name in value:
             if not run.fits(check, name, at):
                 ok = rule.broken((at, name), run)
-                if run.problems is None:
+                if run.found is None:
                     return False
         return ok
 

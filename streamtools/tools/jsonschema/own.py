@@ -6,7 +6,7 @@ from typing import Any
 
 from ...limits import Limits
 from .document import Document
-from .run import Check, Exhausted, Run, SchemaProblem, Stop
+from .run import Budget, Check, Exhausted, Found, Run, SchemaProblem, Stop, problems_of
 from .values import deeper_than
 
 __all__ = ["OwnValidator"]
@@ -30,36 +30,43 @@ class OwnValidator:
 
     def is_valid(self, value: Any) -> bool:
         """Whether a value fits."""
-        return self._judge(value, None) is True
+        return self._judge(value, Budget(self._limits.max_validation_steps), None) is True
 
-    def validate(self, value: Any) -> list[SchemaProblem]:
+    def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
         """What is wrong with a value."""
-        verdict = self._judge(value, None)
+        budget = budget or Budget(self._limits.max_validation_steps)
+        verdict = self._judge(value, budget, None)
         if verdict is True:
             return []
-        problems: list[SchemaProblem] = []
+        found: list[Found] = []
         if verdict is False:
-            verdict = self._judge(value, problems)
+            verdict = self._judge(value, budget, found)
+        problems = problems_of(found)
         if isinstance(verdict, SchemaProblem):
             return [*problems, verdict]
         if not problems:  # pragma: no cover - a check that fails notes what is broken; if not, better refused than run
             return [SchemaProblem(path=(), keyword="", message="does not fit the schema", schema_path="#")]
         return problems
 
-    def _judge(self, value: Any, problems: list[SchemaProblem] | None) -> bool | SchemaProblem:
+    def _judge(self, value: Any, budget: Budget, found: list[Found] | None) -> bool | SchemaProblem:
         """Whether a value fits, or the limit that keeps it from being told."""
         limits = self._limits
-        if self._is_recursive and deeper_than(value, limits.max_schema_depth, size=limits.max_validation_steps):
-            return _limit("max_schema_depth", limits.max_schema_depth, "is nested deeper than this schema is followed")
-        run = Run(limits.max_validation_steps, self._resource, problems)
+        run = Run(budget.units, self._resource, found)
         try:
+            if self._is_recursive and found is None and deeper_than(value, limits.max_schema_depth, run.spend_on):
+                what = "is nested deeper than this schema is followed"
+                return _limit("max_schema_depth", limits.max_schema_depth, what)
             return self._check(value, None, run)
         except Exhausted:
+            if not budget.tells:
+                raise
             return _limit("max_validation_steps", limits.max_validation_steps, "takes too much work to check")
         except Stop:
             return False
         except RecursionError:  # the interpreter's own limit, of which the caller may have used up most
             return _limit("max_schema_depth", limits.max_schema_depth, "is nested too deep to be checked from here")
+        finally:
+            budget.units = run.units
 
 
 def _limit(setting: str, limit: int, message: str) -> SchemaProblem:

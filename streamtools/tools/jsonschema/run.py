@@ -1,22 +1,43 @@
 """One validation while it runs: what it has found, and what it may still spend.
 
 A schema is compiled to functions of one type, `Check`. Each says whether a value fits; where somebody wants to know why
-not (`Run.problems` is a list), it looks at everything and notes each `Rule` that is broken.
+not (`Run.found` is a list), it looks at everything and notes each `Rule` that is broken.
+
+All work has a price, so that a bound on steps is one on time. A step, a schema applied to a value, takes some 0.4 µs.
+Work is counted in eighths of it: going through an entry, asking an alternative and noting a problem have their price,
+and texts and long numbers one by their length. What is found is made words of at the end, for as many problems as are
+shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .document import Place, Resource
 
-__all__ = ["CHARS_PER_STEP", "ENTRIES_PER_STEP", "At", "Check", "Rule", "Run", "SchemaProblem", "Stop", "accept"]
+__all__ = [
+    "CHARS_PER_STEP",
+    "ENTRIES_PER_STEP",
+    "At",
+    "Budget",
+    "Check",
+    "Exhausted",
+    "Found",
+    "Rule",
+    "Run",
+    "SchemaProblem",
+    "Stop",
+    "accept",
+    "problems_of",
+]
 
-CHARS_PER_STEP = 64  # of a text that a pattern is held against: some 0.3 µs
+CHARS_PER_STEP = 64  # of a text that is compared, or that a pattern is held against: some 0.3 µs
 ENTRIES_PER_STEP = 8
 """Going through that many entries (options, names, items) costs about what a schema does."""
+_STEP = ENTRIES_PER_STEP  # in units of work
+_ASKING = 2  # units for asking an alternative, whatever it does
 MAX_PROBLEMS = 64  # kept of one validation; a list of a thousand bad items says nothing more than its first ones
 
 At: TypeAlias = Any
@@ -46,50 +67,72 @@ class Exhausted(Stop):
     """``max_validation_steps`` are used up."""
 
 
+class Budget:
+    """What may be spent on one value, by as many validations as it takes.
+
+    Args:
+        steps: schemas that may be applied to values.
+        tells: exceeding it is a problem of the value; if not, `Exhausted` is raised, so that the work can be begun
+            again elsewhere with more.
+        native: engines that cannot be stopped may be asked, too.
+    """
+
+    __slots__ = ("native", "tells", "units")
+
+    def __init__(self, steps: int, *, tells: bool = True, native: bool = True) -> None:
+        self.units = steps * _STEP
+        self.tells = tells
+        self.native = native
+
+
 class Run:
     """The state of one validation."""
 
-    __slots__ = ("problems", "scope", "steps")
+    __slots__ = ("found", "scope", "units")
 
-    def __init__(self, steps: int, resource: Resource, problems: list[SchemaProblem] | None = None) -> None:
-        self.steps = steps
-        """How many schemas may still be applied to values."""
+    def __init__(self, units: int, resource: Resource, found: list[Found] | None = None) -> None:
+        self.units = units
+        """What may still be spent, in eighths of a step."""
         self.scope = [resource]
         """The resources that were entered, the outermost first; kept up only in documents that need it."""
-        self.problems = problems
-        """What was found; None while only the verdict counts."""
+        self.found = found
+        """The rules that were found broken; None while only the verdict counts."""
 
     def fits(self, check: Check, value: Any, at: At) -> bool:
         """The verdict alone; nothing is noted."""
-        kept, self.problems = self.problems, None
+        self.units -= _ASKING
+        if self.units < 0:
+            raise Exhausted
+        kept, self.found = self.found, None
         fits = check(value, at, self)
-        self.problems = kept
+        self.found = kept
         return fits
 
-    def explain(self, check: Check, value: Any, at: At) -> list[SchemaProblem]:
-        """The problems alone; they are not noted, either."""
-        kept, depth = self.problems, len(self.scope)
-        found: list[SchemaProblem] = []
-        self.problems = found
+    def explain(self, check: Check, value: Any, at: At) -> list[Found]:
+        """The broken rules alone; they are not noted, either."""
+        kept, depth = self.found, len(self.scope)
+        found: list[Found] = []
+        self.found = found
         try:
             check(value, at, self)
         except Exhausted:
             raise
         except Stop:
             del self.scope[depth:]  # it is full; the check was left in the middle
-        self.problems = kept
+        self.found = kept
         return found
 
-    def note(self, problem: SchemaProblem) -> None:
-        """Keep a problem; stop when there are enough."""
-        assert self.problems is not None, "problems are made only where they are wanted"
-        self.problems.append(problem)
-        if len(self.problems) >= MAX_PROBLEMS:
+    def note(self, found: Found) -> None:
+        """Keep what was found; stop when there is enough."""
+        assert self.found is not None, "rules are noted only where they are wanted"
+        self.found.append(found)
+        self.spend(1)
+        if len(self.found) >= MAX_PROBLEMS:
             raise Stop
 
     def find(self, name: str, otherwise: Place) -> Place:
         """What a ``$dynamicRef`` to `name` means here: its anchor in the outermost resource that has one."""
-        self.spend(len(self.scope) // 8)
+        self.spend_on(len(self.scope))
         for resource in self.scope:
             if name in resource.dynamic:
                 return resource.dynamic[name]
@@ -97,13 +140,20 @@ class Run:
 
     def spend_on(self, entries: int) -> None:
         """Count the work of going through entries, whatever is done with each."""
-        self.spend(entries // ENTRIES_PER_STEP)
+        self.units -= entries
+        if self.units < 0:
+            raise Exhausted
 
     def spend(self, steps: int) -> None:
         """Count work that no schema counts by itself."""
-        self.steps -= steps
-        if self.steps < 0:
+        self.units -= steps * _STEP
+        if self.units < 0:
             raise Exhausted
+
+    def spend_on_text(self, chars: int) -> None:
+        """Count the work of comparing texts of that many characters together; short ones are not worth counting."""
+        if chars >= CHARS_PER_STEP:
+            self.spend(chars // CHARS_PER_STEP)
 
 
 Check: TypeAlias = Callable[[Any, At, Run], bool]
@@ -123,17 +173,24 @@ class Rule:
         """From the schema to the keyword: ``/minimum``."""
 
     def broken(self, at: At, run: Run) -> Literal[False]:
-        """Note the problem. Always False: the verdict."""
-        if run.problems is not None:
-            run.note(
-                SchemaProblem(
-                    path=path_of(at),
-                    keyword=self.keyword,
-                    message=self.message,
-                    schema_path=self.place.pointer + self.step,
-                )
-            )
+        """Note that it is broken. Always False: the verdict."""
+        if run.found is not None:
+            run.note((at, self))
         return False
+
+
+Found: TypeAlias = tuple[At, Rule]
+"""A rule that is broken, and where."""
+
+
+def problems_of(found: Iterable[Found]) -> list[SchemaProblem]:
+    """What was found, in words."""
+    return [
+        SchemaProblem(
+            path=path_of(at), keyword=rule.keyword, message=rule.message, schema_path=rule.place.pointer + rule.step
+        )
+        for at, rule in found
+    ]
 
 
 def path_of(at: At) -> tuple[str | int, ...]:

@@ -16,7 +16,7 @@ from .document import Document, Place
 from .graph import Outline
 from .own import OwnValidator
 from .patterns import translate
-from .run import SchemaProblem
+from .run import Budget, SchemaProblem
 
 __all__ = ["RustValidator", "rust_validator"]
 
@@ -50,9 +50,11 @@ class RustValidator:
         """Whether a value fits."""
         return self._accepts(value) or self._own.is_valid(value)
 
-    def validate(self, value: Any) -> list[SchemaProblem]:
+    def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
         """What is wrong with a value."""
-        return [] if self._accepts(value) else self._own.validate(value)
+        if (budget is None or budget.native) and self._accepts(value):
+            return []
+        return self._own.validate(value, budget)
 
     def _accepts(self, value: Any) -> bool:
         try:

@@ -8,11 +8,10 @@ from typing import Any
 
 from .making import ANY, NUMBER, TEXT, Maker, Making
 from .run import CHARS_PER_STEP, At, Check, Run
-from .values import equal, is_multiple, scalar_key, size_of, spelled
+from .values import division_cost, equal, is_multiple, scalar_key, size_of, spelled
 
 __all__ = ["MAKERS"]
 
-STEPS_PER_FRACTION = 8  # a division without float error: some 5 µs
 MAX_SHOWN_OPTIONS = 10  # allowed values that a message names
 
 
@@ -35,8 +34,11 @@ def _one_of(options: list[Any], making: Making, keyword: str, message: str) -> C
     nested = [(option, size_of(option)) for option in options if isinstance(option, (dict, list))]
 
     def one_of(value: Any, at: At, run: Run) -> bool:
+        if type(value) is str:
+            run.spend_on_text(len(value))
+            return value in plain or rule.broken(at, run)
         if not isinstance(value, (dict, list)):
-            return (value if type(value) is str else scalar_key(value)) in plain or rule.broken(at, run)
+            return scalar_key(value) in plain or rule.broken(at, run)
         run.spend(len(nested))
         for option, size in nested:
             if len(value) == len(option):
@@ -66,8 +68,7 @@ def _make_multiple(making: Making) -> Check:
     rule = making.rule("multipleOf", f"should be a multiple of {spelled(divisor)}")
 
     def multiple(value: Any, at: At, run: Run) -> bool:
-        if type(value) is float or type(divisor) is float:
-            run.spend(STEPS_PER_FRACTION)
+        run.spend(division_cost(value, divisor))
         return is_multiple(value, divisor) or rule.broken(at, run)
 
     return multiple

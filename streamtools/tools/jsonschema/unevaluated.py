@@ -47,7 +47,7 @@ def _make(keyword: str, own: Own, parts: Callable[[Any], Iterable[tuple[Any, Any
         ok = True
         for part, item in parts(value):
             if part not in seen and not check(item, (at, part), run):
-                if run.problems is None:
+                if run.found is None:
                     return False
                 ok = False
         return ok
@@ -138,6 +138,7 @@ def _whole_collector(place: Place, compiler: Compiling, own: Own, keyword: str) 
 def _together(collects: list[Collect]) -> Collect:
     def collect(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
         run.spend(1)
+        run.spend_on(len(collects))
         everything = False
         for each in collects:
             everything = each(value, at, run, seen) or everything

@@ -11,7 +11,7 @@ from .document import Document
 from .graph import outline
 from .own import OwnValidator
 from .reading import read_schema
-from .run import SchemaProblem
+from .run import Budget, SchemaProblem
 from .rust import rust_validator
 from .vocabulary import DIALECTS
 
@@ -31,8 +31,13 @@ class Validator(Protocol):
         """Patterns that are not enforced, a line for each: where, and why."""
         ...
 
-    def validate(self, value: Any) -> list[SchemaProblem]:
-        """What is wrong with a value, at most 64 problems; empty if it fits."""
+    def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
+        """What is wrong with a value, at most 64 problems; empty if it fits.
+
+        Args:
+            value: plain JSON.
+            budget: what may be spent on it; by default as many steps as the limit says.
+        """
         ...
 
     def is_valid(self, value: Any) -> bool:

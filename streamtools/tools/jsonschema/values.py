@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable
-from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 __all__ = [
     "KINDS",
     "OTHER",
     "TooDeep",
     "deeper_than",
+    "division_cost",
     "equal",
     "is_integer",
     "is_multiple",
@@ -31,7 +31,16 @@ class OTHER:
 
 
 MAX_SPELLED_CHARS = 40  # one value of a schema in a message
+_MAX_DIGITS = 4300  # of an integer that Python reads by default
+_STEPS_PER_DECIMALS = 8  # a division of decimals: some 3 µs
 _BIG = 1 << 61  # hash() of smaller integers is the integer itself: nobody can make them collide
+
+
+class Spending(Protocol):
+    """Takes account of work; a validation's `Run` does."""
+
+    def spend(self, steps: int, /) -> None: ...
+    def spend_on_text(self, chars: int, /) -> None: ...
 
 
 class TooDeep(Exception):
@@ -56,13 +65,34 @@ def is_multiple(value: float, divisor: float) -> bool:
     if isinstance(value, int) and isinstance(divisor, int):
         return value % divisor == 0
     try:
-        return (_exact(value) / _exact(divisor)).denominator == 1
+        (number, exponent), (part, part_exponent) = _decimal(value), _decimal(divisor)
     except ValueError:  # infinity, which no JSON text can hold
         return False
+    shift = exponent - part_exponent
+    if shift >= 0:
+        return number * pow(10, shift, part) % part == 0
+    # No number of a JSON text has more digits than Python reads, so that more zeros than those divide none but 0.
+    return number == 0 or (-shift <= _MAX_DIGITS and number % (part * 10**-shift) == 0)
 
 
-def _exact(number: float) -> Fraction:
-    return Fraction(number) if isinstance(number, int) else Fraction(repr(float(number)))
+def division_cost(value: float, divisor: float) -> int:
+    """What `is_multiple` costs, in steps."""
+    if type(value) is float or type(divisor) is float:
+        return _STEPS_PER_DECIMALS
+    return int(value).bit_length() * int(divisor).bit_length() >> 20
+
+
+def _decimal(number: float) -> tuple[int, int]:
+    """A number as it is written: an integer, and the power of ten that it is multiplied by.
+
+    Raises:
+        ValueError: it is not finite.
+    """
+    if isinstance(number, int):
+        return number, 0
+    mantissa, _, exponent = repr(float(number)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    return int(whole + fraction), int(exponent or 0) - len(fraction)
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -77,7 +107,9 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """How many values a value of a schema consists of."""
+    """How many steps comparing with a value of a schema is: its values, and its texts by their length."""
+    if isinstance(value, str):
+        return 1 + len(value) // 64
     if not isinstance(value, (dict, list)):
         return 1
     return 1 + sum(map(size_of, value.values() if isinstance(value, dict) else value))
@@ -96,25 +128,49 @@ def scalar_key(value: Any) -> Hashable:
     return str.__str__(value) if kind is str else (kind, id(value))
 
 
-def key_of(value: Any, depth: int, spend: Callable[[int], None]) -> Hashable:
-    """A key that is equal for equal JSON values.
+def key_of(value: Any, depth: int, spending: Spending) -> Hashable:
+    """A key that is equal for equal JSON values: of an object or array a text, which Python hashes with a secret. A
+    peer could make the hashes of tuples of numbers collide.
 
     Args:
         value: plain JSON.
         depth: how deep it may be nested.
-        spend: is told the sizes of the objects and arrays in it.
+        spending: is told the work that objects and arrays are.
 
     Raises:
         TooDeep: it is nested deeper.
     """
     if not isinstance(value, (dict, list)):
         return scalar_key(value)
-    if depth < 1:
-        raise TooDeep
-    spend(len(value))
-    if isinstance(value, list):
-        return list, tuple(key_of(item, depth - 1, spend) for item in value)
-    return dict, frozenset((name, key_of(item, depth - 1, spend)) for name, item in value.items())
+    written: list[str] = []
+    _write(value, depth, spending, written)
+    text = "".join(written)
+    spending.spend_on_text(len(text))
+    return dict, text
+
+
+def _write(value: Any, depth: int, spending: Spending, out: list[str]) -> None:
+    """Write a value so that equal ones are written alike, and no others."""
+    if isinstance(value, str):
+        out.append(f"{len(value)}:{value}")
+    elif isinstance(value, (dict, list)):
+        if depth < 1:
+            raise TooDeep
+        spending.spend(len(value))
+        if isinstance(value, list):
+            out.append("[")
+            for item in value:
+                _write(item, depth - 1, spending, out)
+        else:
+            out.append("{")
+            for name in sorted(value):
+                out.append(f"{len(name)}:{name}")
+                _write(value[name], depth - 1, spending, out)
+        out.append("]")
+    elif is_integer(value):
+        out.append(f"{int(value):x};")
+    else:
+        out.append(f"{value!r};" if kind_of(value) is not OTHER else f"{kind_of(value)}{id(value)};")
 
 
 def _number_key(value: float) -> Hashable:
@@ -125,19 +181,17 @@ def _number_key(value: float) -> Hashable:
     return (int, format(int(value), "x")) if is_integer(value) else value
 
 
-def deeper_than(value: Any, limit: int, *, size: int) -> bool:
-    """Whether `value` is nested deeper than `limit`, or holds more than `size` values: found without recursion."""
-    level, seen = [value], 0
+def deeper_than(value: Any, limit: int, spend_on: Callable[[int], None]) -> bool:
+    """Whether `value` is nested deeper than `limit`: found without recursion. `spend_on` is told of what is seen."""
+    level = [value]
     for _ in range(limit + 1):
         found: list[Any] = []
         for item in level:
             if isinstance(item, (dict, list)):
+                spend_on(len(item))
                 found.extend(item.values() if isinstance(item, dict) else item)
-        seen += len(found)
         if not found:
             return False
-        if seen > size:
-            return True
         level = found
     return True
 

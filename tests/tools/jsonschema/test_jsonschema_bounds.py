@@ -183,9 +183,10 @@ def test_problems_found_before_the_work_became_too_much_are_told() -> None:
     assert enough == 2
     keywords = [
         tuple(problem.keyword for problem in compile(schema, limits=Limits(max_validation_steps=steps)).validate(value))
-        for steps in range(1, 12)
+        for steps in range(1, 24)
     ]
-    assert keywords[0] == ("minItems", "limit")
+    assert keywords[0] == ("limit",)
+    assert ("minItems", "limit") in keywords
     assert keywords[-1] == ("minItems", "anyOf")
 
 
