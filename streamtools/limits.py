@@ -58,9 +58,9 @@ class Limits:
     """Nesting of a foreign schema, and of the values that its references may make a validator follow."""
     max_pattern_chars: int = 1024
     """One ``pattern`` of a foreign schema."""
-    max_validation_steps: int = 1_000_000
-    """Schemas applied to values while one call's arguments are checked by a foreign schema (some 0.5 s; a call needs
-    tens). The call becomes ``invalid``."""
+    max_validation_steps: int = 500_000
+    """Schemas applied to values while one call's arguments are checked by a foreign schema, or as much other work (some
+    0.3 s; a call needs tens). The call becomes ``invalid``."""
     max_listed_tools: int = 1_000
     """Tools taken from one MCP server's list; what is beyond is left out and listed as refused."""
     max_list_pages: int = 100

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from ...limits import Limits
 from . import arrays, combined, objects, scalars, unevaluated
 from .document import Document, Place
 from .making import Maker, Making
-from .patterns import PatternError, compile_pattern
+from .patterns import Pattern, PatternError, compile_pattern
 from .reading import refuse_size
 from .run import ENTRIES_PER_STEP, At, Check, Exhausted, Run, accept
 from .values import KINDS, OTHER, is_integer, kind_of
@@ -67,8 +67,9 @@ class Compiler:
         self._cells: dict[Place, _Cell] = {}
         self._waiting: list[Place] = []
         self._done = False
-        self._patterns: dict[str, Callable[[str], bool] | str] = {}
-        self._weight = 0
+        self._patterns: dict[str, Pattern | str] = {}
+        self.weight = 0
+        """Of all patterns together, each counted once."""
         self.memory: dict[Any, Any] = {}
         """What makers want to make only once."""
 
@@ -108,17 +109,17 @@ class Compiler:
 
         return enter if self.document.is_dynamic else follow
 
-    def pattern(self, pattern: str, place: Place, step: str) -> Callable[[str], bool] | None:
-        """What tells whether a text matches; None, and a line in `unenforced`, if that cannot be told."""
+    def pattern(self, pattern: str, place: Place, step: str) -> Pattern | None:
+        """A pattern, compiled; None, and a line in `unenforced`, if it cannot be."""
         longest = self._limits.max_pattern_chars
         if len(pattern) > longest:
             raise refuse_size("has a pattern longer than", "max_pattern_chars", longest, place.pointer + step)
         if pattern not in self._patterns:
             self._patterns[pattern] = self._compile_pattern(pattern)
-        matches = self._patterns[pattern]
-        if not isinstance(matches, str):
-            return matches
-        self._refused[place, step] = matches
+        compiled = self._patterns[pattern]
+        if not isinstance(compiled, str):
+            return compiled
+        self._refused[place, step] = compiled
         return None
 
     @property
@@ -127,16 +128,16 @@ class Compiler:
         lines = [f"{place.pointer}{step}: {why}" for (place, step), why in self._refused.items()]
         return tuple(lines[:MAX_LINES])
 
-    def _compile_pattern(self, pattern: str) -> Callable[[str], bool] | str:
-        if self._weight > MAX_PATTERN_WEIGHT:
+    def _compile_pattern(self, pattern: str) -> Pattern | str:
+        if self.weight > MAX_PATTERN_WEIGHT:
             return "the patterns of this schema are too large together"
         try:
-            matches, weight = compile_pattern(pattern)
+            compiled = compile_pattern(pattern)
         except PatternError as error:
-            self._weight += 100
+            self.weight += 100
             return str(error)
-        self._weight += weight
-        return matches
+        self.weight += compiled.weight
+        return compiled
 
     # -- one schema --------------------------------------------------------------------------------------------
 
@@ -262,6 +263,9 @@ def _schema_check_with_last(table: _Table, lasting: _Table) -> Check:
     def schema(value: Any, at: At, run: Run) -> bool:
         if not first(value, at, run):
             return False
-        return all(check(value, at, run) for check in lasting[kind_of(value)])
+        for check in lasting[kind_of(value)]:  # noqa: SIM110  # a generator would cost as much as the check
+            if not check(value, at, run):
+                return False
+        return True
 
     return schema

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from .document import Document, Place
+from .patterns import Pattern
 from .reading import escaped
 from .run import Check, Rule
 from .values import KINDS, OTHER
@@ -35,8 +36,8 @@ class Compiling(Protocol):
         """The check of a schema anywhere, possibly one that is not made yet."""
         ...
 
-    def pattern(self, pattern: str, place: Place, step: str) -> Callable[[str], bool] | None:
-        """What tells whether a text matches; None for a pattern that cannot be enforced."""
+    def pattern(self, pattern: str, place: Place, step: str) -> Pattern | None:
+        """A pattern, compiled; None for one that cannot be enforced."""
         ...
 
     @property

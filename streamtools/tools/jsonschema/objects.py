@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 from .making import OBJECT, Maker, Making
+from .patterns import Pattern
 from .reading import escaped
-from .run import CHARS_PER_STEP, At, Check, Rule, Run, accept
+from .run import At, Check, Rule, Run, accept
 from .values import spelled
 
-__all__ = ["MAKERS", "common", "names_cost", "patterns_of"]
+__all__ = ["MAKERS", "common", "patterns_of", "spend_on_names"]
 
 MAX_SHOWN_NAMES = 10  # allowed names that a message lists
-
-Matches = Callable[[str], bool]
 
 
 def _make_properties(making: Making) -> Check | None:
@@ -29,17 +28,17 @@ def _make_properties(making: Making) -> Check | None:
     return _properties(named, other) if other is not None or any(named.values()) else None
 
 
-def patterns_of(making: Making) -> list[tuple[Matches, Check]]:
+def patterns_of(making: Making) -> list[tuple[Pattern, Check]]:
     """The patterns of ``patternProperties`` that can be enforced, with their schemas' checks."""
     found = []
     for pattern, check in making.named("patternProperties").items():
-        matches = making.compiler.pattern(pattern, making.place, f"/patternProperties/{escaped(pattern)}")
-        if matches is not None:
-            found.append((matches, check))
+        compiled = making.compiler.pattern(pattern, making.place, f"/patternProperties/{escaped(pattern)}")
+        if compiled is not None:
+            found.append((compiled, check))
     return found
 
 
-def _may_match_more(making: Making, patterns: list[tuple[Matches, Check]]) -> bool:
+def _may_match_more(making: Making, patterns: list[tuple[Pattern, Check]]) -> bool:
     """Some pattern cannot be enforced, so that nobody can tell which names are additional."""
     return len(patterns) < len(making.keywords.get("patternProperties", {}))
 
@@ -79,13 +78,16 @@ def _properties(named: dict[str, Check | None], other: Check | None) -> Check:
 
 
 def _properties_and_patterns(
-    named: dict[str, Check | None], patterns: list[tuple[Matches, Check]], other: Check | None
+    named: dict[str, Check | None], patterns: list[tuple[Pattern, Check]], other: Check | None
 ) -> Check:
+    held = [pattern for pattern, _ in patterns]
+    matching = [(pattern.matches, check) for pattern, check in patterns]
+
     def properties(value: Any, at: At, run: Run) -> bool:
         ok = True
-        run.spend(len(patterns) * names_cost(value))
+        spend_on_names(held, value, run)
         for name, item in value.items():
-            checks = [check for matches, check in patterns if matches(name)]
+            checks = [check for matches, check in matching if matches(name)]
             if name in named:
                 checks.append(named[name] or accept)
             elif not checks and other is not None:
@@ -157,9 +159,12 @@ def common(one: Collection[str], other: Collection[str]) -> list[str]:
     return [name for name in fewer if name in more]
 
 
-def names_cost(value: Collection[str]) -> int:
-    """Steps for holding one pattern against all names of an object."""
-    return len(value) + sum(map(len, value)) // CHARS_PER_STEP
+def spend_on_names(patterns: Collection[Pattern], value: Collection[str], run: Run) -> None:
+    """Count the work of holding each pattern against all names of an object."""
+    run.spend(len(patterns) * len(value))
+    chars = sum(map(len, value))
+    for pattern in patterns:
+        run.spend_at_once(pattern.units(chars))
 
 
 def _make_names(making: Making) -> Check | None:

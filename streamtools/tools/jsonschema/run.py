@@ -37,7 +37,9 @@ CHARS_PER_STEP = 64  # of a text that is compared, or that a pattern is held aga
 ENTRIES_PER_STEP = 8
 """Going through that many entries (options, names, items) costs about what a schema does."""
 _STEP = ENTRIES_PER_STEP  # in units of work
-_ASKING = 2  # units for asking an alternative, whatever it does
+_MAX_AT_ONCE = 800_000  # units that the interpreter may be held for: some 40 ms
+_ASKING = 4  # units for asking an alternative, whatever it does
+_EXPLAINING = 24  # units for asking it for its problems, and judging by them whether it was meant
 MAX_PROBLEMS = 64  # kept of one validation; a list of a thousand bad items says nothing more than its first ones
 
 At: TypeAlias = Any
@@ -110,6 +112,7 @@ class Run:
 
     def explain(self, check: Check, value: Any, at: At) -> list[Found]:
         """The broken rules alone; they are not noted, either."""
+        self.spend_on(_EXPLAINING)
         kept, depth = self.found, len(self.scope)
         found: list[Found] = []
         self.found = found
@@ -148,6 +151,12 @@ class Run:
         """Count work that no schema counts by itself."""
         self.units -= steps * _STEP
         if self.units < 0:
+            raise Exhausted
+
+    def spend_at_once(self, units: int) -> None:
+        """Count work that nothing can interrupt, and give up what would take too long."""
+        self.units -= units
+        if self.units < 0 or units > _MAX_AT_ONCE:
             raise Exhausted
 
     def spend_on_text(self, chars: int) -> None:

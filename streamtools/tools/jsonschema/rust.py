@@ -22,6 +22,8 @@ __all__ = ["RustValidator", "rust_validator"]
 
 MAX_PEAK = 64
 """Schemas applied to one value: jsonschema-rs cannot be told to stop, and takes some 20 ns for each."""
+MAX_WEIGHT = 4096
+"""Of the patterns that are held against one value, as `patterns` counts it."""
 MAX_EXACT = 1 << 53
 """Beyond it jsonschema-rs compares integers with floats as floats."""
 
@@ -63,9 +65,18 @@ class RustValidator:
             return False
 
 
-def rust_validator(own: OwnValidator, document: Document, shape: Outline) -> RustValidator | None:
-    """A validator that asks jsonschema-rs first; None if that is not installed or not to be asked about this schema."""
-    if shape.is_recursive or shape.peak > MAX_PEAK or own.unenforced or not _is_plain(document):
+def rust_validator(own: OwnValidator, document: Document, shape: Outline, weight: int) -> RustValidator | None:
+    """A validator that asks jsonschema-rs first; None if that is not installed or not to be asked about this schema.
+
+    Args:
+        own: the package's own.
+        document: the schema.
+        shape: what references make of it.
+        weight: that of all its patterns.
+    """
+    if shape.is_recursive or shape.peak > MAX_PEAK or shape.peak * weight > MAX_WEIGHT:
+        return None
+    if own.unenforced or not _is_plain(document):
         return None
     try:
         import jsonschema_rs  # optional, and 60 ms to import

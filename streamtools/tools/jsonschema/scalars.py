@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .making import ANY, NUMBER, TEXT, Maker, Making
-from .run import CHARS_PER_STEP, At, Check, Run
+from .run import At, Check, Run
 from .values import division_cost, equal, is_multiple, scalar_key, size_of, spelled
 
 __all__ = ["MAKERS"]
@@ -96,13 +96,14 @@ def _make_max_length(making: Making) -> Check:
 
 def _make_pattern(making: Making) -> Check | None:
     pattern = making.keywords["pattern"]
-    matches = making.compiler.pattern(pattern, making.place, "/pattern")
-    if matches is None:
+    compiled = making.compiler.pattern(pattern, making.place, "/pattern")
+    if compiled is None:
         return None
+    matches = compiled.matches
     rule = making.rule("pattern", f"should match the pattern {spelled(pattern)}")
 
     def match(value: Any, at: At, run: Run) -> bool:
-        run.spend(len(value) // CHARS_PER_STEP)
+        run.spend_at_once(compiled.units(len(value)))
         return matches(value) or rule.broken(at, run)
 
     return match

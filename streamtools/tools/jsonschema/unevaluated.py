@@ -13,10 +13,12 @@ from typing import Any, TypeAlias
 
 from .document import Place
 from .making import ARRAY, OBJECT, Compiling, Maker, Making
-from .objects import common, names_cost, patterns_of
+from .objects import common, patterns_of, spend_on_names
 from .run import At, Check, Run, accept
 
 __all__ = ["LAST", "Collect"]
+
+_COLLECTING = 24  # units of work for a schema that is asked what it looks at
 
 Collect: TypeAlias = Callable[[Any, At, Run, set[Any]], bool]
 """Add what is looked at to the set. True if that is everything, whatever the set says."""
@@ -40,6 +42,7 @@ def _make(keyword: str, own: Own, parts: Callable[[Any], Iterable[tuple[Any, Any
     collect = _collector(making.place, making.compiler, own, keyword)
 
     def unevaluated(value: Any, at: At, run: Run) -> bool:
+        run.spend(2)
         seen: set[Any] = set()
         if not value or collect(value, at, run, seen):
             return True
@@ -62,14 +65,14 @@ def _own_properties(making: Making) -> Iterator[Collect]:
     names = frozenset(making.keywords.get("properties", {}))
     if names:
         yield _names(names)
-    patterns = [matches for matches, _ in patterns_of(making)]
+    patterns = [pattern for pattern, _ in patterns_of(making)]
     if len(patterns) < len(making.keywords.get("patternProperties", {})):
         yield _everything  # a pattern that cannot be enforced may match any name
     elif patterns:
 
         def matching(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
-            run.spend(len(patterns) * names_cost(value))
-            seen.update(name for name in value if any(matches(name) for matches in patterns))
+            spend_on_names(patterns, value, run)
+            seen.update(name for name in value if any(pattern.matches(name) for pattern in patterns))
             return False
 
         yield matching
@@ -137,8 +140,7 @@ def _whole_collector(place: Place, compiler: Compiling, own: Own, keyword: str) 
 
 def _together(collects: list[Collect]) -> Collect:
     def collect(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
-        run.spend(1)
-        run.spend_on(len(collects))
+        run.spend_on(_COLLECTING + len(collects))
         everything = False
         for each in collects:
             everything = each(value, at, run, seen) or everything

@@ -78,4 +78,4 @@ def compile(
     compiler = Compiler(document, limits)
     check = compiler.compile()
     own = OwnValidator(check, document, shape.is_recursive, compiler.unenforced, limits)
-    return own if engine == "own" else rust_validator(own, document, shape) or own
+    return own if engine == "own" else rust_validator(own, document, shape, compiler.weight) or own
