@@ -16,7 +16,7 @@ Without an event loop, `parse` reads a whole response, and `StreamDecoder` one t
 from __future__ import annotations
 
 from .branch import Branch
-from .decode import StreamDecoder, parse
+from .decode import StreamDecoder
 from .dispatch.suspended import Suspended
 from .errors import (
     LimitExceeded,
@@ -62,6 +62,7 @@ from .pipeline import Pipeline, pipeline, resume
 from .tools import Tool, ToolContext, Toolset, tool
 from .trajectory import Trajectory
 from .turn import ToolCall, Turn, Usage
+from .whole import parse
 
 __version__ = "0.1.0"
 

@@ -1,7 +1,7 @@
 """A response body in, events and a turn out: framing, wire and stages in one sans-IO object.
 
-`StreamDecoder` takes whatever a source yields and returns events; `parse` is the same in one call. Neither needs an
-event loop, and neither raises on what came over the wire: an error ends the stream, and its `StreamEnd` carries it.
+`StreamDecoder` takes whatever a source yields and returns events. It needs no event loop, and does not raise on what
+came over the wire: an error ends the stream, and its `StreamEnd` carries it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import orjson
 
-from .body import SLICE_BYTES, Body, slices, tolerant_json, wrapped
+from .body import Body, tolerant_json, wrapped
 from .errors import (
     LimitExceeded,
     LocalProtocolError,
@@ -23,60 +23,16 @@ from .errors import (
 from .events import Event, StreamEnd, TextDelta, Warning
 from .framing import Frame
 from .limits import Limits
-from .stages import DEFAULT, StageList
+from .stages import DEFAULT, Deferred, StageList
 from .tools import AnyTool, Toolset
-from .turn import Turn, TurnBuilder
 from .wires import WireDecoder, decoder, detect
 from .wires.reading import excerpt, malformed, provider_error
 
-__all__ = ["StreamDecoder", "parse"]
+__all__ = ["StreamDecoder"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
 _KEEPALIVES = ("ping", "keepalive")  # types of payloads that say nothing on any wire
 _NOTHING: frozenset[str] = frozenset()
-
-
-def parse(
-    body: bytes | Iterable[bytes | str | Mapping[str, Any]],
-    *,
-    wire: str | None = None,
-    tools: Iterable[AnyTool | str] | Toolset = (),
-    stages: StageList = DEFAULT,
-    limits: Limits = Limits(),
-) -> Turn:
-    """Read a whole response: what did the model say, and which calls did it make?
-
-    Nothing is dispatched, no event loop is needed, and nothing that came over the wire raises: see ``turn.error``.
-
-    Args:
-        body: the bytes of the response, or its chunks in order, however they were cut; or its parsed payloads.
-        wire: the wire it speaks; found from the first payload by default.
-        tools: tools, functions or bare names: names are normalised to them, arguments validated by them.
-        stages: the steps between wire and turn.
-        limits: bounds on what is kept.
-
-    Raises:
-        ValueError: `wire` is not known.
-
-    >>> turn = parse(b'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\\n\\ndata: [DONE]\\n\\n')
-    >>> turn.text, turn.finish, turn.complete
-    ('Hi', 'stop', True)
-    """
-    stream = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits)
-    turn = TurnBuilder()
-    for item in cast("Iterable[Any]", (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body):
-        if type(item) is bytes and len(item) <= SLICE_BYTES:
-            for event in stream.feed(item):  # what `add_all` does, without a call for each chunk: saves 7 %
-                if type(event) is TextDelta:
-                    turn.add_text(event.text)
-                else:
-                    turn.add(event)
-            continue
-        for part in slices(item):
-            turn.add_all(stream.feed(part))
-    turn.add_all(stream.finish())
-    turn.wire = stream.wire
-    return turn.build()
 
 
 class StreamDecoder:
@@ -101,11 +57,13 @@ class StreamDecoder:
         stages: StageList = DEFAULT,
         limits: Limits = Limits(),
         id_salt: str = "",
+        defer: bool = False,
     ) -> None:
         self._limits = limits
         self._body = Body(limits)
         self._wire: WireDecoder | None = None if wire is None else decoder(wire, limits)
-        self._chain = stages.build(tools if isinstance(tools, Toolset) else Toolset(tools), limits, id_salt)
+        toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
+        self._chain = stages.build(toolset, limits, id_salt, defer=defer)
         self.done = False
         """The terminal marker or an error was seen: nothing that follows changes the turn."""
         self._text_delta: Callable[[dict[str, Any]], TextDelta | None] | None = (
@@ -132,6 +90,26 @@ class StreamDecoder:
     def wire(self) -> str | None:
         """The wire that was given or found; None so far."""
         return self._wire.name if self._wire else None
+
+    @property
+    def deferred(self) -> Deferred | None:
+        """Work for a large call that has to be done, and given to `resume`, before anything else is fed; None nearly
+        always, and never unless the decoder was made with ``defer=True``."""
+        return self._chain.deferred
+
+    def resume(self, made: Iterable[Event]) -> list[Event]:
+        """Go on with what `deferred` has made. Returns events."""
+        out: list[Event] = []
+        try:
+            self._chain.resume_all(made, out)
+        except StreamError as error:
+            if self._finished:
+                self._end_with(error, out)
+                out.extend(self._chain.finish())
+            else:
+                self._deaf = True
+                self._fail(error)
+        return out
 
     def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
         """Take the next item: bytes or text of the body, cut anywhere, or one parsed payload. Returns events.
@@ -209,11 +187,14 @@ class StreamDecoder:
             try:
                 out.extend(self._chain.feed(event))
             except StreamError as found:  # a call whose arguments came last was one too many
-                self._error = self._error or found
-                out.extend(self._chain.feed(StreamEnd(finish="error", error=self._error)))
+                self._end_with(found, out)
                 break
         out.extend(self._chain.finish())
         return out
+
+    def _end_with(self, error: StreamError, out: list[Event]) -> None:
+        self._error = self._error or error
+        out.extend(self._chain.feed(StreamEnd(finish="error", error=self._error)))
 
     def _last_bytes(self, item: bytes, size: int) -> list[Event]:
         """The bytes that the limit still allows; unless they end the stream, it is over now."""
@@ -356,6 +337,8 @@ class StreamDecoder:
         self._chain.feed_all(events, out)
         if wire.done:
             self.done, self._text_delta = True, None
+        elif self._chain.deferred is not None:
+            self._text_delta = None  # text must not overtake what waits in the chain
         elif self._text_delta is None:
             self._text_delta = wire.text_delta
             self._is_direct = self._chain.passes(TextDelta)

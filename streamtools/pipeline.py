@@ -95,7 +95,7 @@ def pipeline(
     run = Trajectory.of(trajectory, observers)
     return Pipeline(
         open_source(stream, limits),
-        StreamDecoder(wire=wire, tools=toolset, stages=stages, limits=limits, id_salt=run.new_salt()),
+        StreamDecoder(wire=wire, tools=toolset, stages=stages, limits=limits, id_salt=run.new_salt(), defer=True),
         tools=toolset,
         transforms=tuple(transforms),
         options=options,

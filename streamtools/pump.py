@@ -16,8 +16,10 @@ from .cancellation import is_cancelled
 from .errors import StreamError, TruncatedStream
 from .events import Event, StreamEnd, Warning
 from .limits import Limits
+from .offload import settle_next
 from .outbox import Outbox
 from .sources import Source
+from .stages import Deferred
 from .step import Step
 
 __all__ = ["Decoder", "Pump", "Transform", "unwrapped"]
@@ -45,8 +47,17 @@ class Decoder(Protocol):
         """Over which wire it comes; None so far."""
         ...
 
+    @property
+    def deferred(self) -> Deferred | None:
+        """Work that has to be done, and given to `resume`, before anything else is fed."""
+        ...
+
     def feed(self, item: bytes | Mapping[str, Any], /) -> list[Event]:
         """Take the next item; return events."""
+        ...
+
+    def resume(self, made: Iterable[Event], /) -> list[Event]:
+        """Go on with what `deferred` has made; return events."""
         ...
 
     def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
@@ -104,7 +115,10 @@ class Pump:
             await self._run()
         if reading.cancelled_caught:
             try:
-                self._step.emit_all(self._last_events())
+                last = self._last_events()
+                while (work := self._decoder.deferred) is not None:
+                    last += self._noted(self._decoder.resume(work.refuse("before the stream was ended")))
+                self._step.emit_all(last)
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
 
@@ -195,11 +209,15 @@ class Pump:
             async for item in await self._source.items():
                 if direct and type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
                     step.emit_all(decoder.feed(item))
+                    while decoder.deferred is not None:
+                        step.emit_all(await self._settle_next())
                     if self.must_pause or len(queue) >= outbox.full_at:
                         await self._pause()
                 else:
                     for part in self._parts(item):
                         events = decoder.feed(part)
+                        while decoder.deferred is not None:
+                            events += await self._settle_next()
                         if not direct:
                             self._passing_on = True
                             yield events
@@ -215,13 +233,25 @@ class Pump:
                 step.emit(Warning("source_close_failed", type(error).__name__))
                 await checkpoint()
             self.raised = error
-        yield self._last_events()
+        last = self._last_events()
+        while decoder.deferred is not None:
+            last += self._noted(await self._settle_next())
+        yield last
 
     def _last_events(self) -> list[Event]:
         """What is left to say when nothing more comes."""
-        last = self._decoder.finish(self.stream_error())
+        return self._noted(self._decoder.finish(self.stream_error()))
+
+    def _noted(self, last: list[Event]) -> list[Event]:
         self.end = next((event for event in last if isinstance(event, StreamEnd)), self.end)
         return last
+
+    async def _settle_next(self) -> list[Event]:
+        """Let a large call be judged in a thread. Meanwhile nothing is expected of the source."""
+        self._pausing = True
+        events = await settle_next(self._decoder)
+        self._pausing = False
+        return events
 
     def _parts(self, item: Any) -> Iterable[bytes | Mapping[str, Any]]:
         """What the source yielded, in pieces that the decoder takes."""

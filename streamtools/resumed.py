@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from .dispatch.suspended import Suspended, SuspendedCall
 from .errors import StreamError
 from .events import Event, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallReady, ToolCallStart
 from .limits import Limits
-from .stages import StageList
+from .stages import Deferred, StageList
 from .tools import Toolset
 
 __all__ = ["SuspendedDecoder", "calls_of"]
@@ -37,7 +37,16 @@ class SuspendedDecoder:
         self.received = 0
         self.done = False
         self._indexes = {call.call_id: call.index for call in suspended.calls}
-        self._chain = stages.build(tools, _with_room(limits, suspended.calls), "")
+        self._chain = stages.build(tools, _with_room(limits, suspended.calls), "", defer=True)
+
+    @property
+    def deferred(self) -> Deferred | None:
+        """Work for a large call that has to be done, and given to `resume`."""
+        return self._chain.deferred
+
+    def resume(self, made: Iterable[Event], /) -> list[Event]:
+        """Go on with what `deferred` has made; return events."""
+        return [self._placed(event) for event in self._chain.resume(made)]
 
     def feed(self, item: bytes | Mapping[str, Any], /) -> list[Event]:
         """Take the calls; return all events, and the end: they were complete, and so was their turn."""

@@ -24,9 +24,9 @@ LAYERS = (
     ("errors", "limits", "content", "events", "turn", "observers", "surrogates", "printable"),
     ("framing", "wires", "stages", "tools"),
     ("body",),
-    ("exports", "history", "decode"),
+    ("exports", "history", "decode", "whole"),
     ("interop", "modes"),
-    ("cancellation", "into_loop", "timers", "dispatch", "telemetry"),
+    ("cancellation", "into_loop", "offload", "timers", "dispatch", "telemetry"),
     ("mcp",),
     (
         "sources",

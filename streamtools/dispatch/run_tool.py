@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import InvalidArguments, ToolFailed
 from ..events import Event, Observation, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallStart
 from ..limits import Limits
+from ..offload import settle_next
 from ..stages import DEFAULT
 from ..tools import Tool, Toolset
 from ..tools.problems import refusal
@@ -49,7 +50,7 @@ async def run_json(
     host = _Host()
     options = DispatchOptions(policy="early", approver=(lambda _: True) if approved else None)
     calls = Calls(None, tools, limits, options, host, host.waiting.append)
-    for event in _events(tool, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
+    for event in await _events(tool, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
         calls.on_event(event)
     for start in host.waiting:
         await start()  # which may add another one
@@ -58,7 +59,7 @@ async def run_json(
     return host.observation
 
 
-def _events(
+async def _events(
     tool: Tool[..., Any], tools: Toolset, arguments: Mapping[str, Any] | str | bytes, call_id: str, limits: Limits
 ) -> list[Event]:
     """What a stream with this call alone would have given."""
@@ -67,9 +68,12 @@ def _events(
     except InvalidArguments as error:
         call = ToolCall(call_id=call_id, name=tool.name, status="invalid", problem="malformed_json")
         return [ToolCallStart(call_id, tool.name), ToolCallEnd(call, error)]
-    chain = DEFAULT.build(tools, limits)
+    chain = DEFAULT.build(tools, limits, defer=True)
     fragment = ToolCallFragment(id=call_id, name=tool.name, arguments=text, start=True, end=True)
-    return [*chain.feed(fragment), *chain.feed(StreamEnd(finish="tool_calls", complete=True))]
+    events = [*chain.feed(fragment), *chain.feed(StreamEnd(finish="tool_calls", complete=True))]
+    while chain.deferred is not None:
+        events += await settle_next(chain)
+    return events
 
 
 def _text(name: str, arguments: Mapping[str, Any] | str | bytes) -> str:

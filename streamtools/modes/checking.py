@@ -126,7 +126,9 @@ class _Unchecked:
         self.injected: tuple[str, ...] = self._binder.injected
         self._reserved = reserved_names(tool.fn)
 
-    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def validate(
+        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
         names = self.schema.get("properties", {})
         if self.schema.get("additionalProperties") is False and not names.keys() >= arguments.keys():
             raise self._refused("have a name that is no argument of this tool")

@@ -135,7 +135,8 @@ class _ValidateAs:
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str) -> Validate:
         """The stage for one stream."""
-        return Validate(Toolset(name if tool is None else self.told(name, tool) for name, tool in tools.items()))
+        told = Toolset(name if tool is None else self.told(name, tool) for name, tool in tools.items())
+        return Validate(told, limits)
 
 
 def with_payloads(told: Callable[[str, Tool], Exported] | None = None) -> StageList:

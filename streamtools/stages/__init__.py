@@ -15,6 +15,7 @@ Two more are put before ``accumulate`` by who needs them:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
@@ -24,18 +25,20 @@ from ..events import Event
 from ..limits import Limits
 from ..tools import Toolset
 from .accumulate import Accumulate
+from .deferred import Deferred
 from .finalize import Finalize
 from .text import DIALECTS, split_think, text_calls
 from .validate import Validate
 
-__all__ = ["DEFAULT", "DIALECTS", "Chain", "Stage", "StageList", "StageRecipe", "split_think", "text_calls"]
+__all__ = ["DEFAULT", "DIALECTS", "Chain", "Deferred", "Stage", "StageList", "StageRecipe", "split_think", "text_calls"]
 
 
 class Stage(Protocol):
     """One step. A class that only wants some events may name them in a `handles` set; others then pass by it."""
 
-    def feed(self, event: Event, /) -> Iterable[Event]:
-        """Take one event; return what goes on: the event itself, others, or nothing."""
+    def feed(self, event: Event, /) -> Iterable[Event | Deferred]:
+        """Take one event; return what goes on: the event itself, others, or nothing; or the work that has to be done
+        first."""
         ...
 
     def finish(self) -> Iterable[Event]:
@@ -52,6 +55,10 @@ class Chain:
         # shared by all chains whose stages want the same.
         self._handles = tuple(getattr(stage, "handles", None) for stage in self._stages)
         self._next = _shared_next(self._handles)
+        self.deferred: Deferred | None = None
+        """Work that has to be done, and given to `resume`, before anything else comes out."""
+        self._resume_at = 0  # the position behind the stage whose work it is
+        self._held: deque[tuple[Event | None, int]] = deque()  # what waits for it; None: the stage's own end
 
     def passes(self, kind: type[Event]) -> bool:
         """Whether events of this type go through untouched, so that they need not be fed."""
@@ -71,20 +78,57 @@ class Chain:
     def finish(self) -> list[Event]:
         """Finish each stage in turn; what it returns goes through those after it."""
         out: list[Event] = []
-        for position, stage in enumerate(self._stages):
-            for event in stage.finish():
-                self._push(event, position + 1, out)
+        for position in range(len(self._stages)):
+            self._finish(position, out)
         return out
+
+    def resume(self, made: Iterable[Event]) -> list[Event]:
+        """Go on behind what was deferred; return what comes out, until something is deferred again.
+
+        Args:
+            made: what the work has made.
+        """
+        out: list[Event] = []
+        self.resume_all(made, out)
+        return out
+
+    def resume_all(self, made: Iterable[Event], out: list[Event]) -> None:
+        """The same; what comes out is appended to `out`."""
+        held, self._held = self._held, deque()
+        held.extendleft([(event, self._resume_at) for event in made][::-1])
+        self.deferred = None
+        while held:
+            event, position = held.popleft()
+            if event is None:
+                self._finish(position, out)
+            else:
+                self._push(event, position, out)
+            if self.deferred is not None:
+                self._held.extend(held)
+                break
+
+    def _finish(self, position: int, out: list[Event]) -> None:
+        if self.deferred is not None:
+            self._held.append((None, position))
+            return
+        for event in self._stages[position].finish():
+            self._push(event, position + 1, out)
 
     def _push(self, event: Event, position: int, out: list[Event]) -> None:
         """Send an event through the stages from `position` on. Goes as deep as there are stages."""
+        if self.deferred is not None:
+            self._held.append((event, position))
+            return
         kind = type(event)
         wanted_by = (self._next.get(kind) or self._find_next(kind))[position]
         if wanted_by == len(self._stages):
             out.append(event)
         else:
             for made in self._stages[wanted_by].feed(event):
-                self._push(made, wanted_by + 1, out)
+                if isinstance(made, Deferred):
+                    self.deferred, self._resume_at = made, wanted_by + 1
+                else:
+                    self._push(made, wanted_by + 1, out)
 
     def _find_next(self, kind: type[Event]) -> tuple[int, ...]:
         end = len(self._stages)
@@ -179,12 +223,22 @@ class StageList:
         at = self._position(name)
         return StageList([*self._stages[:at], *self._stages[at + 1 :]])
 
-    def build(self, tools: Toolset, limits: Limits, id_salt: str = "") -> Chain:
-        """A fresh chain for one stream. `id_salt` goes into call ids that have to be made up."""
+    def build(self, tools: Toolset, limits: Limits, id_salt: str = "", *, defer: bool = False) -> Chain:
+        """A fresh chain for one stream.
+
+        Args:
+            tools: the registered tools.
+            limits: the stream's bounds.
+            id_salt: goes into call ids that have to be made up.
+            defer: large calls are deferred (`Chain.deferred`) and not judged at once.
+        """
         stages = [entry.make(tools, limits, id_salt) for entry in self._stages]
         for earlier, later in pairwise(stages):
             if isinstance(later, Validate):
                 later.follows_finalize = type(earlier) is Finalize
+        for stage in stages:
+            if isinstance(stage, (Finalize, Validate)):
+                stage.may_defer = defer
         return Chain(stages)
 
     @property
@@ -223,7 +277,7 @@ DEFAULT = StageList(
     [
         ("accumulate", lambda tools, limits, salt: Accumulate(tools.names, limits, salt)),
         ("finalize", lambda _, limits, __: Finalize(limits)),
-        ("validate", lambda tools, _, __: Validate(tools)),
+        ("validate", lambda tools, limits, __: Validate(tools, limits)),
     ]
 )
 """The stages of every stream, in order."""

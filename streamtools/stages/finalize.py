@@ -22,6 +22,7 @@ import re
 import string
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from pydantic_core import from_json, to_json
@@ -29,7 +30,9 @@ from pydantic_core import from_json, to_json
 from ..errors import CallTruncated, InvalidArguments, ToolError
 from ..events import Event, ToolCallEnd, Warning
 from ..limits import Limits
+from ..tools import LARGE_CHARS
 from ..turn import ToolCall
+from .deferred import Deferred
 from .preview import PartialJSON
 
 __all__ = ["Finalize"]
@@ -58,8 +61,10 @@ class Finalize:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self.may_defer = False
+        """Large calls are deferred."""
 
-    def feed(self, event: Event) -> Iterable[Event]:
+    def feed(self, event: Event) -> Iterable[Event | Deferred]:
         """Take one event."""
         if not isinstance(event, ToolCallEnd):
             return (event,)
@@ -68,6 +73,12 @@ class Finalize:
             return (replace(event, error=event.error or CallTruncated(_MESSAGES["incomplete_json"])),)
         if call.kind == "custom":
             return (replace(event, call=replace(call, arguments={"input": call.arguments_text})),)
+        if self.may_defer and len(call.arguments_text) > LARGE_CHARS:
+            return (Deferred(event=event, run=partial(self._finalized, event)),)
+        return self._finalized(event)
+
+    def _finalized(self, event: ToolCallEnd) -> Iterable[Event]:
+        call = event.call
         found = arguments_of(call.arguments_text, self._limits)
         if isinstance(found, str):
             return (_refused(event, found, self._limits),)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from ..errors import InvalidArguments
 from ..events import Event, ToolCallEnd, ToolCallReady
-from ..tools import Toolset
+from ..limits import Limits
+from ..tools import TakesLong, Tool, Toolset
+from .deferred import Deferred
 
 __all__ = ["Validate"]
 
@@ -20,30 +23,41 @@ class Validate:
 
     handles = frozenset({ToolCallEnd})
 
-    def __init__(self, tools: Toolset) -> None:
+    def __init__(self, tools: Toolset, limits: Limits) -> None:
         self._tools = tools
+        self._limits = limits
         self.follows_finalize = False
         """Nothing stands between this stage and `Finalize`: arguments that are verbatim say what their text says."""
+        self.may_defer = False
+        """What takes long is deferred."""
 
-    def feed(self, event: Event) -> Iterable[Event]:
+    def feed(self, event: Event) -> Iterable[Event | Deferred]:
         """Take one event."""
         if not isinstance(event, ToolCallEnd) or event.call.status != "ready" or event.call.kind == "server":
             return (event,)
-        call = event.call
-        tool = self._tools.get(call.name)
-        if tool is None or call.arguments is None:
+        tool = self._tools.get(event.call.name)
+        if tool is None or event.call.arguments is None:
             return (event,)
+        try:
+            return self._judged(event, tool, quick=self.may_defer)
+        except TakesLong:
+            timeout = self._limits.tool_timeout if tool.timeout is None else tool.timeout
+            return (Deferred(event=event, run=partial(self._judged, event, tool), timeout_s=timeout),)
+
+    def finish(self) -> Iterable[Event]:
+        """Nothing is held."""
+        return ()
+
+    def _judged(self, event: ToolCallEnd, tool: Tool, *, quick: bool = False) -> Iterable[Event]:
+        call = event.call
+        assert call.arguments is not None, "only a call with arguments is judged"
         try:
             arguments = self._tools.decode(call.name, call.arguments)
             verbatim = self.follows_finalize and arguments is call.arguments and not call.normalizations
             # Read once more from its own text, a call need not be written again to be validated as JSON.
             text = call.arguments_text if verbatim and call.kind == "function" else None
-            bound = tool.validate(arguments, text=text)
+            bound = tool.validate(arguments, text=text, quick=quick)
         except InvalidArguments as error:
             refused = replace(call, status="invalid", problem="invalid_arguments", arguments=None)
             return (replace(event, call=refused, error=error),)
         return (event, ToolCallReady(call, bound))
-
-    def finish(self) -> Iterable[Event]:
-        """Nothing is held."""
-        return ()

@@ -9,7 +9,7 @@ Toolset(tools)            by name, for one request
 from __future__ import annotations
 
 from .audit import validate_tool_class
-from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
+from .binder import LARGE_CHARS, ArgumentsValidator, Binder, Coerce, SchemaSource, TakesLong
 from .context import ToolContext
 from .definition import Bound, Effect, NeedsApproval, Tool, validate_tool_call
 from .exported import Exported
@@ -19,6 +19,7 @@ from .tool import tool
 from .toolset import AnyTool, Toolset
 
 __all__ = [
+    "LARGE_CHARS",
     "AnyTool",
     "ArgumentsValidator",
     "Binder",
@@ -29,6 +30,7 @@ __all__ = [
     "Exported",
     "Grammar",
     "SchemaSource",
+    "TakesLong",
     "Tool",
     "ToolContext",
     "Toolset",

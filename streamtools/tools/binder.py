@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-__all__ = ["ArgumentsValidator", "Binder", "Coerce", "SchemaSource"]
+__all__ = ["LARGE_CHARS", "ArgumentsValidator", "Binder", "Coerce", "SchemaSource", "TakesLong"]
+
+LARGE_CHARS = 32 << 10
+"""Of arguments as JSON: reading, copying and judging as many takes some milliseconds."""
 
 SchemaSource: TypeAlias = Literal["typed_signature", "typed_model", "hand_written", "protocol_fetch"]
 """Where a tool's schema comes from: derived of a function's signature or of a model, written by hand, or fetched over a
@@ -19,6 +22,10 @@ protocol (MCP)."""
 Coerce: TypeAlias = Literal["lax", "strict"]
 """What becomes of an argument of another JSON type than the wanted one (``"1"`` for an integer). ``lax``: it is turned
 into it where nothing is lost, and the call's record says so; ``strict``: the call is refused."""
+
+
+class TakesLong(Exception):
+    """Validation would take longer than an event loop should stand still: do it in a thread, without ``quick``."""
 
 
 @runtime_checkable
@@ -54,15 +61,19 @@ class Binder(Protocol):
         """Parameters that the dispatcher fills."""
         ...
 
-    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def validate(
+        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Values by parameter name, and the coercions that were needed.
 
         Args:
             arguments: plain JSON values by name.
             text: the JSON text that they were parsed from, if it is at hand.
+            quick: give up what takes more than about 10 ms.
 
         Raises:
             InvalidArguments: they do not fit.
+            TakesLong: it was to be quick, and is not.
         """
         ...
 

@@ -259,18 +259,21 @@ class Tool(Generic[P, R]):
         """
         return self._binder.drift()
 
-    def validate(self, arguments: Mapping[str, Any], *, text: str | None = None) -> Bound:
+    def validate(self, arguments: Mapping[str, Any], *, text: str | None = None, quick: bool = False) -> Bound:
         """Check a call's arguments, and turn them into the Python values that the function wants.
 
         Args:
             arguments: plain JSON values by name. They are not changed, and no part of them is kept.
             text: the JSON text that `arguments` were parsed from, if it is at hand: it saves writing them again. It has
                 to say the same, and neither NaN nor a number beyond a float.
+            quick: give up what takes more than about 10 ms, so that it can be done again in a thread. How long it may
+                take at the most is bounded either way.
 
         Raises:
             InvalidArguments: they do not fit; its ``problems`` say where and why, for the model to read.
+            TakesLong: it was to be quick, and is not.
         """
-        values, coercions = self._binder.validate(arguments, text)
+        values, coercions = self._binder.validate(arguments, text, quick=quick)
         args, kwargs = self._binder.arrange(values, NO_VALUES)
         return Bound(args, kwargs, values, coercions, self.boundary == "validated")
 

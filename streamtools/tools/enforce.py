@@ -8,9 +8,13 @@ from typing import Any, Protocol, TypeAlias
 from pydantic_core import from_json
 
 from ..limits import Limits
+from .binder import TakesLong
 from .problems import MAX_PROBLEMS, dotted
 
 __all__ = ["Enforced"]
+
+QUICK_STEPS = 10_000
+"""Steps of a validation that is to be quick: some 5 ms."""
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -36,7 +40,7 @@ class Compiled(Protocol):
     def name(self) -> str: ...
     @property
     def unenforced(self) -> tuple[str, ...]: ...
-    def validate(self, value: Any, /) -> Sequence[Problem]: ...
+    def validate(self, value: Any, budget: Any, /) -> Sequence[Problem]: ...
 
 
 class Enforced:
@@ -50,36 +54,53 @@ class Enforced:
         SchemaError: it is no schema, refers to another document, or exceeds a limit.
     """
 
-    __slots__ = ("_compiled", "name", "unenforced")
+    __slots__ = ("_budget", "_compiled", "_exhausted", "_steps", "name", "unenforced")
 
     def __init__(self, schema: Mapping[str, Any], limits: Limits) -> None:
-        from .jsonschema import compile  # only who brings a schema pays for its compiler
+        from .jsonschema import Budget, Exhausted, compile  # only who brings a schema pays for its compiler
 
+        self._budget, self._exhausted = Budget, Exhausted
+        self._steps = limits.max_validation_steps
         self._compiled: Compiled = compile(schema, limits=limits, engine="auto")
         self.name = self._compiled.name
         """``jsonschema``, or ``jsonschema-rs`` where that is installed and says the same."""
         self.unenforced = self._compiled.unenforced
         """Places of patterns that no linear-time engine can run, and why."""
 
-    def judge(self, values: dict[str, Any], *, decode: bool) -> tuple[list[str], tuple[str, ...]]:
+    def judge(
+        self, values: dict[str, Any], *, decode: bool, is_large: bool, quick: bool
+    ) -> tuple[list[str], tuple[str, ...]]:
         """Lines of what is wrong, and what was decoded.
 
         Args:
             values: the arguments; with `decode` changed in place.
             decode: decode a string that holds the JSON text of an array or object, if the schema refuses the string and
                 not what it holds.
+            is_large: it is a lot of them, so that no engine is asked that cannot be stopped.
+            quick: give up what takes more than about 10 ms.
+
+        Raises:
+            TakesLong: it was to be quick, and is not.
         """
-        found = self._compiled.validate(values)
+        steps = min(self._steps, QUICK_STEPS) if quick else self._steps
+        budget = self._budget(steps, tells=steps == self._steps, native=not is_large)
+        try:
+            return self._judged(values, decode, budget)
+        except self._exhausted:
+            raise TakesLong from None
+
+    def _judged(self, values: dict[str, Any], decode: bool, budget: Any) -> tuple[list[str], tuple[str, ...]]:
+        found = self._compiled.validate(values, budget)
         texts: dict[Path, str] = {}
         if found and decode:
             texts = {path: text for path in _strings(found, values) if (text := _decode(values, path)) is not None}
         if texts:
-            found = self._compiled.validate(values)
+            found = self._compiled.validate(values, budget)
             wrong = {problem.path for problem in found if problem.path in texts and problem.keyword in _HOLDS_TYPES}
             for path in wrong:
                 _put(values, path, texts.pop(path))
             if wrong:
-                found = self._compiled.validate(values)
+                found = self._compiled.validate(values, budget)
         lines = [f"{dotted(problem.path) or 'the arguments'}: {problem.message}" for problem in found]
         return lines, tuple(f"{dotted(path)}: json_string" for path in texts)
 

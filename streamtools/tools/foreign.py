@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from ..errors import InvalidArguments, ToolError
 from . import problems
-from .binder import ArgumentsValidator, Coerce
+from .binder import LARGE_CHARS, ArgumentsValidator, Coerce, TakesLong
 from .drift import drift
 from .enforce import Enforced
 from .placement import NO_VALUES, Placement
@@ -57,14 +57,17 @@ class Foreign:
         """Parameters that the dispatcher fills."""
         return self.placement.injected
 
-    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def validate(
+        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """A copy of the arguments as they came, and the strings in it that had to be decoded.
 
         Raises:
             InvalidArguments: the validator or the check refuses them, or the function has no such parameter.
+            TakesLong: it was to be quick, and is not.
         """
-        values = self._copied(arguments, text)
-        coercions = self._judged(values)
+        values, is_large = self._copied(arguments, text, quick)
+        coercions = self._judged(values, is_large, quick)
         if self.takes == "keywords" and (lines := self._misplaced(values)):
             raise self._refusal(lines)
         if self.check is not None and self._asked(_verdict, self.check, values) is False:
@@ -91,21 +94,23 @@ class Foreign:
             lines += [f"{what}; it is not enforced" for what in self.judge.unenforced]
         return lines
 
-    def _copied(self, arguments: Mapping[str, Any], text: str | None) -> dict[str, Any]:
-        if text is not None:
-            return from_text(self.tool, text)
-        data = as_json(self.tool, arguments)
-        if b"NaN" in data or b"Infinity" in data:
+    def _copied(self, arguments: Mapping[str, Any], text: str | None, quick: bool) -> tuple[dict[str, Any], bool]:
+        """The copy, and whether it is large."""
+        data = as_json(self.tool, arguments) if text is None else text
+        is_large = len(data) > LARGE_CHARS
+        if quick and is_large:
+            raise TakesLong
+        if type(data) is bytes and (b"NaN" in data or b"Infinity" in data):
             refuse_not_finite(self.tool, data)
-        return from_text(self.tool, data)
+        return from_text(self.tool, data), is_large
 
-    def _judged(self, values: dict[str, Any]) -> tuple[str, ...]:
+    def _judged(self, values: dict[str, Any], is_large: bool, quick: bool) -> tuple[str, ...]:
         """What had to be decoded."""
         judge = self.judge
         if judge is None:
             return ()
         if isinstance(judge, Enforced):
-            lines, decoded = judge.judge(values, decode=self.coerce == "lax")
+            lines, decoded = judge.judge(values, decode=self.coerce == "lax", is_large=is_large, quick=quick)
         else:
             lines, decoded = self._asked(_lines, judge.validate, values), ()
         if lines:

@@ -18,6 +18,7 @@ from .docstrings import Docstring, parse_docstring
 from .placement import NO_VALUES, Placement
 from .schema import Compiled, JsonSchema, at_once, leaves_a_choice, one_line
 from .typed import TypedArguments
+from .weight import Weigher
 
 __all__ = ["ModelBinder", "docstring_of"]
 
@@ -52,11 +53,20 @@ class ModelBinder:
             is_typeddict(model) or is_dataclass(model) or (inspect.isclass(model) and issubclass(model, BaseModel))
         ):
             raise refuse(tool, "the model must be a pydantic BaseModel, a dataclass or a TypedDict")
-        validator, schema, chooses = _compiled(model, tool)
+        compiled = _compiled(model, tool)
+        schema = compiled.schema
         takes = tuple(schema["properties"])
         return cls(
             schema=schema,
-            typed=TypedArguments(tool=tool, validator=validator, coerce=coerce, chooses=chooses, takes=takes),
+            typed=TypedArguments(
+                tool=tool,
+                validator=compiled.validator,
+                coerce=coerce,
+                chooses=compiled.chooses,
+                takes=takes,
+                schema=schema,
+                weigher=compiled.weigher,
+            ),
             placement=placement,
             parameter=placement.named[0].name,
             closed=schema["additionalProperties"] is False,
@@ -67,13 +77,16 @@ class ModelBinder:
         """Parameters that the dispatcher fills."""
         return self.placement.injected
 
-    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def validate(
+        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The instance under its parameter's name, and the coercions that were needed.
 
         Raises:
             InvalidArguments: they do not fit the model.
+            TakesLong: it was to be quick, and is not.
         """
-        value, coercions = self.typed.validate(arguments, text)
+        value, coercions = self.typed.validate(arguments, text, quick=quick)
         if self.closed and (extra := [key for key in arguments if key not in self.typed.takes]):
             names = ", ".join(self.typed.takes) or "none"
             rule = f"is no argument of this tool, which takes {names}"
@@ -119,4 +132,4 @@ def _compiled(model: Any, tool: str) -> Compiled:
             root["properties"][name] = {"description": text, **root["properties"][name]}
     if definitions:
         root["$defs"] = definitions
-    return Compiled(SchemaValidator(core, _FINITE), root, leaves_a_choice(core))
+    return Compiled(SchemaValidator(core, _FINITE), root, leaves_a_choice(core), Weigher(core))

@@ -22,6 +22,7 @@ from pydantic_core import CoreConfig, CoreSchema, PydanticSerializationError, Sc
 from pydantic_core.core_schema import ArgumentsV3Schema
 
 from .callables import refuse
+from .weight import NO_SCHEMAS, Weigher
 
 with warnings.catch_warnings():
     # pydantic warns on import of anything experimental (2.11 to 2.13). There is no other way to these schemas, and our
@@ -42,6 +43,7 @@ class Compiled(NamedTuple):
     """JSON Schema 2020-12: a closed object of plain JSON."""
     chooses: bool
     """See `leaves_a_choice`."""
+    weigher: Weigher
 
 
 def compile_parameters(parameters: Sequence[Parameter], tool: str, descriptions: Mapping[str, str]) -> Compiled:
@@ -68,7 +70,8 @@ def compile_parameters(parameters: Sequence[Parameter], tool: str, descriptions:
             schema["properties"][wire_names[parameter.name]].setdefault("description", text)
         if _unpacked(parameter) and _has_required(schema, wire_names[parameter.name]):
             schema.setdefault("required", []).append(wire_names[parameter.name])
-    return Compiled(validator, {key: schema[key] for key in _ROOT_KEYS if key in schema}, leaves_a_choice(core))
+    root = {key: schema[key] for key in _ROOT_KEYS if key in schema}
+    return Compiled(validator, root, leaves_a_choice(core), Weigher(core))
 
 
 class JsonSchema(GenerateJsonSchema):
@@ -105,7 +108,6 @@ _SCALARS = frozenset(
     | {"date", "time", "datetime", "timedelta"}
 )
 _MAY_DIFFER = frozenset({"function-wrap", "function-plain", "lax-or-strict"})
-_NO_SCHEMAS = frozenset({"default", "metadata", "serialization", "expected", "members", "config"})
 
 
 def leaves_a_choice(core: Any) -> bool:
@@ -127,7 +129,7 @@ def _nodes(core: Any) -> Iterator[dict[str, Any]]:
         seen.add(id(node))
         if isinstance(node, dict):
             yield node
-            waiting.extend(value for key, value in node.items() if key not in _NO_SCHEMAS)
+            waiting.extend(value for key, value in node.items() if key not in NO_SCHEMAS)
         else:
             waiting.extend(node)
 
@@ -153,7 +155,7 @@ def at_once(core: Any) -> Any:
 
 def _with_lists(node: Any) -> Any:
     if isinstance(node, dict):
-        copied = {key: value if key in _NO_SCHEMAS else _with_lists(value) for key, value in node.items()}
+        copied = {key: value if key in NO_SCHEMAS else _with_lists(value) for key, value in node.items()}
         return {**copied, "type": "list"} if node.get("type") == "generator" else copied
     return type(node)(map(_with_lists, node)) if isinstance(node, (list, tuple)) else node
 

@@ -79,6 +79,8 @@ class Signature:
             coerce=coerce,
             chooses=compiled.chooses,
             takes=tuple(compiled.schema["properties"]),
+            schema=compiled.schema,
+            weigher=compiled.weigher,
         )
         stray = tuple(name for name in descriptions if name not in known)
         return cls(schema=compiled.schema, typed=typed, placement=placement, text=text, stray=stray)
@@ -88,13 +90,16 @@ class Signature:
         """Parameters that the dispatcher fills."""
         return self.placement.injected
 
-    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def validate(
+        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Typed values by parameter name, defaults filled in, and the coercions that were needed.
 
         Raises:
             InvalidArguments: they do not fit the schema.
+            TakesLong: it was to be quick, and is not.
         """
-        (_, values), coercions = self.typed.validate(arguments, text)
+        (_, values), coercions = self.typed.validate(arguments, text, quick=quick)
         if self.text is not None:
             return {self.text: values[_FREEFORM]}, coercions
         placement = self.placement

@@ -17,10 +17,17 @@ from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
 
 from ..errors import InvalidArguments
 from . import problems
-from .binder import Coerce
+from .binder import LARGE_CHARS, Coerce, TakesLong
 from .coercions import BY_LAX_RULES, coercions_of
+from .weight import TooHeavy, Weigher
 
 __all__ = ["TypedArguments", "as_json", "from_text", "refuse_not_finite"]
+
+MAX_ERRORS = 5_000  # some 10 ms
+QUICK_UNITS = 50_000
+"""Units of a `Weigher` in a validation that is to be quick: some 5 ms, and again for each policy of coercion."""
+MAX_UNITS = 250_000
+"""The same for any validation: pydantic holds the interpreter while it works."""
 
 _NO_JSON = "the arguments: should be plain JSON, without lone surrogates or too deep nesting"
 _NOT_FINITE = "the arguments: should hold no NaN and no Infinity"
@@ -80,8 +87,14 @@ class TypedArguments:
     """Whether strict and lax validation may both succeed and differ; see `schema.leaves_a_choice`."""
     takes: tuple[str, ...]
     """The names of the arguments, for the line about one that the tool does not have."""
+    schema: dict[str, Any]
+    """JSON Schema of the arguments."""
+    weigher: Weigher
+    """Tells how much work pydantic would make of arguments."""
 
-    def validate(self, arguments: Mapping[str, Any], text: str | None) -> tuple[Any, tuple[str, ...]]:
+    def validate(
+        self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
+    ) -> tuple[Any, tuple[str, ...]]:
         """What the validator makes of the arguments, and the coercions that were needed.
 
         They are validated as the JSON that they are, so that a string is a date where one is wanted, and values of no
@@ -89,8 +102,11 @@ class TypedArguments:
 
         Raises:
             InvalidArguments: they do not fit the schema.
+            TakesLong: it was to be quick, and is not.
         """
         data = as_json(self.tool, arguments) if text is None else text
+        if len(data) > self.weigher.light_chars:
+            self._weigh(arguments, len(data), quick)
         value: Any
         coercions: tuple[str, ...] = ()
         try:
@@ -108,6 +124,18 @@ class TypedArguments:
             refuse_not_finite(self.tool, data)
         return value, coercions
 
+    def _weigh(self, arguments: Mapping[str, Any], chars: int, quick: bool) -> None:
+        """Refuse what pydantic, which nobody can stop, would work on for too long."""
+        if quick and chars > LARGE_CHARS:
+            raise TakesLong
+        try:
+            self.weigher.weigh(arguments, QUICK_UNITS if quick else MAX_UNITS)
+        except TooHeavy:
+            if quick:
+                raise TakesLong from None
+            line = f"the arguments: take too much work to check (more than {MAX_UNITS // 10_000} ms)"
+            raise problems.refusal(self.tool, [line]) from None
+
     def _coerced(self, data: str | bytes, strict: ValidationError) -> tuple[Any, tuple[str, ...]]:
         """By lax rules; if those do not do either, with strings decoded where an array or object belongs: models send
         those."""
@@ -115,12 +143,12 @@ class TypedArguments:
             value = self._run(data)
         except ValidationError as error:
             arguments = from_text(self.tool, data)
-            decoded = problems.decode_strings(error, arguments)
+            decoded = () if _is_long(error) else problems.decode_strings(error, arguments)
             if not decoded:
                 raise self._misfit(error, arguments) from None
             value, more = self._decoded(arguments)
             return value, decoded + more
-        return value, coercions_of(strict, from_text(self.tool, data), value)
+        return value, self._coercions(strict, from_text(self.tool, data), value)
 
     def _decoded(self, arguments: dict[str, Any]) -> tuple[Any, tuple[str, ...]]:
         data = to_json(arguments)
@@ -131,8 +159,11 @@ class TypedArguments:
         try:
             self._run(data, strict=True)
         except ValidationError as strict:
-            return value, coercions_of(strict, arguments, value)
+            return value, self._coercions(strict, arguments, value)
         return value, ()
+
+    def _coercions(self, strict: ValidationError, arguments: dict[str, Any], value: Any) -> tuple[str, ...]:
+        return (BY_LAX_RULES,) if _is_long(strict) else coercions_of(strict, arguments, value)
 
     def _chosen(self, data: str | bytes, strict: Any) -> tuple[Any, tuple[str, ...]]:
         """Lax validation's own choice, beside which strict validation's says whether it took a coercion."""
@@ -157,7 +188,21 @@ class TypedArguments:
 
     def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:
         # Raised `from None`: pydantic's own error quotes what came.
-        return problems.refusal(self.tool, problems.describe(error, arguments, takes=self.takes))
+        lines = self._first_lines(arguments) if _is_long(error) else []
+        return problems.refusal(self.tool, lines or problems.describe(error, arguments, takes=self.takes))
+
+    def _first_lines(self, arguments: dict[str, Any]) -> list[str]:
+        """What is wrong, by the JSON Schema: it stops at the first problems, where pydantic makes words of them all."""
+        from ..limits import Limits
+        from .enforce import Enforced
+
+        lines, _ = Enforced(self.schema, Limits()).judge(arguments, decode=False, is_large=True, quick=False)
+        return problems.listed(lines)
+
+
+def _is_long(error: ValidationError) -> bool:
+    """Whether making words of all errors, which pydantic does at once, would take milliseconds."""
+    return error.error_count() > MAX_ERRORS
 
 
 def _same(one: object, other: object) -> bool:

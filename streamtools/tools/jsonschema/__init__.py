@@ -10,7 +10,7 @@ they make of each other is judged (`graph`), and each becomes a function (`compi
 
 from __future__ import annotations
 
-from .run import SchemaProblem
+from .run import Budget, Exhausted, SchemaProblem
 from .validator import Validator, compile
 
-__all__ = ["SchemaProblem", "Validator", "compile"]
+__all__ = ["Budget", "Exhausted", "SchemaProblem", "Validator", "compile"]

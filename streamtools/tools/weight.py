@@ -1,0 +1,396 @@
+"""Tells how much work pydantic would make of arguments, before it begins.
+
+Nobody can stop pydantic, and no other thread runs while it validates. Mostly its work is linear in the text and fast.
+Three things are not:
+
+- A union is tried alternative by alternative, each to its end. One that holds itself doubles the work with each level:
+  100 bytes can take seconds.
+- What does not fit costs twenty times as much as what fits.
+- Values whose hashes are equal make a set or a dict quadratic. Python's hashes of integers beyond 2**61, and of what is
+  made of numbers (tuples, UUIDs), are known, so that a peer can choose such values; those of texts are not.
+
+So the arguments are gone through beside the core schema first, each part once for each schema that stands before it,
+and the work is added up. A unit is 0.1 µs.
+
+https://docs.python.org/3/library/stdtypes.html#hashing-of-numeric-types
+https://docs.pydantic.dev/latest/concepts/unions/#smart-mode
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from pydantic_core import from_json
+
+from .binder import LARGE_CHARS
+
+__all__ = ["NO_SCHEMAS", "TooHeavy", "Weigher"]
+
+NO_SCHEMAS = frozenset({"default", "metadata", "serialization", "expected", "members", "config", "cls", "function"})
+"""Keys of a core schema under which no other one stands."""
+
+Core: TypeAlias = Mapping[str, Any]
+
+_TRY = 10  # an alternative of a union, and 2 more for each level above it: errors carry their path
+_ERROR = 5
+_OBJECT = 5
+_ONE = 1
+_HASHED_PAIRS = 16  # pairs of integers whose hashes are equal, for a unit
+_COMPARED_PAIRS = 2  # the same of anything else: Python code may compare them
+_FAN_OF_A_SET = 4  # its items, compared with each other, count as if so many alternatives were tried for each
+_PRIME = (1 << 61) - 1  # by which Python hashes numbers
+_PRIME_DIGITS = 19
+_BITS_PER_UNIT = 4  # of an integer that becomes a Decimal, which takes time quadratic in its digits
+_FREE_BITS = 1024
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (float, int),
+    "str": (str,),
+    "bool": (bool,),
+    "none": (type(None),),
+    "decimal": (int, float, str),
+}
+"""The JSON that simple types take without ado."""
+
+_INNER: Mapping[str, str] = {
+    "definitions": "schema",
+    "nullable": "schema",
+    "default": "schema",
+    "model": "schema",
+    "dataclass": "schema",
+    "function-before": "schema",
+    "function-after": "schema",
+    "function-wrap": "schema",
+    "custom-error": "schema",
+    "json-or-python": "json_schema",
+    "lax-or-strict": "lax_schema",
+    "call": "arguments_schema",
+    "model-field": "schema",
+    "typed-dict-field": "schema",
+    "dataclass-field": "schema",
+}
+"""Schemas that hand the same value on to another one."""
+
+_SAFE = frozenset({"str", "bytes", "bool", "none", "float", "literal", "enum", "url", "multi-host-url"}) | frozenset(
+    {"date", "time", "datetime", "timedelta"}
+)
+"""Types of which nobody can make many values with equal hashes."""
+
+
+class TooHeavy(Exception):
+    """It is more work than was allowed."""
+
+
+class Weigher:
+    """Weighs arguments for one core schema.
+
+    Args:
+        core: pydantic's core schema of a tool's arguments.
+    """
+
+    def __init__(self, core: Any) -> None:
+        self._core: Core = core
+        self._definitions: dict[str, Core] = {}
+        if core.get("type") == "definitions":
+            self._definitions = {schema["ref"]: schema for schema in core["definitions"]}
+        fan = _fan(core, self._definitions)
+        self.light_chars = LARGE_CHARS // fan if fan else 0
+        """A text that is no longer cannot be too much work, and need not be weighed."""
+
+    def weigh(self, arguments: Mapping[str, Any], most: int) -> int:
+        """Returns the units of work for one validation; at the worst it takes as long as that itself.
+
+        Raises:
+            TooHeavy: they are more than `most`, or the arguments are nested deeper than can be followed from here.
+        """
+        weighing = _Weighing(self._definitions, most)
+        try:
+            weighing.weigh(self._core, arguments, 0)
+        except RecursionError:
+            raise TooHeavy from None
+        return most - weighing.left
+
+
+class _Weighing:
+    """One value being weighed."""
+
+    def __init__(self, definitions: Mapping[str, Core], most: int) -> None:
+        self._definitions = definitions
+        self._known: dict[tuple[int, int], int] = {}  # what a value weighs by a schema, both by their ids
+        self._kept: list[Any] = []  # values of whose ids some are known
+        self.left = most
+
+    def weigh(self, core: Core, value: Any, depth: int) -> None:
+        core = _inner(core, self._definitions)
+        if not isinstance(value, (dict, list)):
+            self._spend(_ONE)
+            self._leaf(core, value, depth)
+            return
+        key = id(core), id(value)
+        known = self._known.get(key)
+        if known is None:
+            before = self.left
+            self._spend(_OBJECT)
+            kind = core["type"]
+            _CONTAINERS.get(kind, _Weighing._misfit)(self, core, value, depth + 1)
+            self._known[key] = before - self.left
+        else:
+            self._spend(known)
+
+    def _spend(self, units: int) -> None:
+        self.left -= units
+        if self.left < 0:
+            raise TooHeavy
+
+    # -- what stands at one place --
+
+    def _leaf(self, core: Core, value: Any, depth: int) -> None:
+        kind = core["type"]
+        if kind in ("union", "tagged-union"):
+            self._union(core, value, depth)
+        elif kind == "chain":
+            self._chain(core, value, depth)
+        elif kind == "json":
+            self._json(core, value, depth)
+        elif type(value) not in _TYPES.get(kind, (type(value),)):
+            self._spend(_ERROR)
+        elif kind == "decimal" and type(value) is int and (bits := value.bit_length()) > _FREE_BITS:
+            self._spend(bits // _BITS_PER_UNIT)
+
+    def _misfit(self, core: Core, value: Any, depth: int) -> None:
+        if core["type"] != "any":
+            self._spend(_ERROR)
+
+    def _union(self, core: Core, value: Any, depth: int) -> None:
+        for choice in _choices(core):
+            self._spend(_TRY + 2 * depth)
+            self.weigh(choice, value, depth)
+
+    def _tagged_union(self, core: Core, value: Any, depth: int) -> None:
+        name, choices = core["discriminator"], core["choices"]
+        if not isinstance(name, str):  # code of the tool's author, or a list of paths
+            self._union(core, value, depth)
+            return
+        tag = value.get(name) if isinstance(value, dict) else None
+        chosen = choices.get(tag) if isinstance(tag, (str, int)) else None
+        if chosen is None:
+            self._spend(_ERROR)
+        else:
+            self.weigh(chosen, value, depth)
+
+    def _chain(self, core: Core, value: Any, depth: int) -> None:
+        for step in core["steps"]:
+            self.weigh(step, value, depth)
+
+    def _json(self, core: Core, value: Any, depth: int) -> None:
+        inner = core.get("schema")
+        if inner is None or not isinstance(value, str):
+            return
+        try:
+            held = from_json(value)
+        except ValueError:
+            self._spend(_ERROR)
+            return
+        self._kept.append(held)
+        self.weigh(inner, held, depth)
+
+    # -- containers --
+
+    def _fields(self, core: Core, value: Any, depth: int) -> None:
+        if not isinstance(value, dict):
+            self._spend(_ERROR)
+            return
+        for names, schema in _fields_of(core):
+            found = [name for name in names if name in value]
+            if not found:
+                self._spend(_ONE)
+            for name in found:
+                self.weigh(schema, value[name], depth)
+        if extra := core.get("extras_schema") or core.get("var_kwargs_schema"):
+            for item in value.values():
+                self.weigh(extra, item, depth)
+
+    def _list(self, core: Core, value: Any, depth: int) -> None:
+        items = core.get("items_schema")
+        if not isinstance(value, list):
+            self._spend(_ERROR)
+        elif items is not None:
+            self._items(_inner(items, self._definitions), value, depth)
+
+    def _set(self, core: Core, value: Any, depth: int) -> None:
+        self._list(core, value, depth)
+        if isinstance(value, list):
+            self._hashed(core.get("items_schema") or {"type": "any"}, value)
+
+    def _tuple(self, core: Core, value: Any, depth: int) -> None:
+        if not isinstance(value, list):
+            self._spend(_ERROR)
+            return
+        items, variadic = core["items_schema"], core.get("variadic_item_index")
+        for position, item in enumerate(value):
+            if position < len(items):
+                self.weigh(items[position], item, depth)
+            elif variadic is not None:
+                self.weigh(items[variadic], item, depth)
+            else:
+                self._spend(_ERROR)
+
+    def _dict(self, core: Core, value: Any, depth: int) -> None:
+        if not isinstance(value, dict):
+            self._spend(_ERROR)
+            return
+        if keys := core.get("keys_schema"):
+            self._items(_inner(keys, self._definitions), list(value), depth)
+            self._hashed(keys, value)
+        if values := core.get("values_schema"):
+            self._items(_inner(values, self._definitions), list(value.values()), depth)
+
+    def _items(self, core: Core, items: list[Any], depth: int) -> None:
+        types = _TYPES.get(core["type"])
+        if types is None or core["type"] == "decimal":
+            for item in items:
+                self.weigh(core, item, depth)
+            return
+        misfits = sum(type(item) not in types for item in items)
+        self._spend(len(items) // 2 + _ERROR * misfits)
+
+    def _hashed(self, core: Core, items: Iterable[Any]) -> None:
+        """What putting items into a set, or keys into a dict, may cost if their hashes are equal."""
+        kinds = self._kinds(core)
+        if kinds <= _SAFE:
+            return
+        if kinds <= _SAFE | {"int"}:
+            alike = sum(map(_may_collide, items))
+            self._spend(alike * alike // _HASHED_PAIRS)
+        else:
+            count = sum(1 for _ in items)
+            self._spend(count * count // _COMPARED_PAIRS)
+
+    def _kinds(self, core: Core) -> set[str]:
+        core = _inner(core, self._definitions)
+        if core["type"] != "union":
+            return {core["type"]}
+        return {kind for choice in _choices(core) for kind in self._kinds(choice)}
+
+
+def _may_collide(item: Any) -> bool:
+    """Whether a JSON value may become an integer that Python does not hash as itself."""
+    if type(item) is str:
+        return len(item) >= _PRIME_DIGITS
+    return isinstance(item, (int, float)) and not -_PRIME < item < _PRIME
+
+
+_CONTAINERS: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
+    "union": _Weighing._union,
+    "tagged-union": _Weighing._tagged_union,
+    "chain": _Weighing._chain,
+    "model-fields": _Weighing._fields,
+    "typed-dict": _Weighing._fields,
+    "dataclass-args": _Weighing._fields,
+    "arguments": _Weighing._fields,
+    "arguments-v3": _Weighing._fields,
+    "list": _Weighing._list,
+    "generator": _Weighing._list,
+    "set": _Weighing._set,
+    "frozenset": _Weighing._set,
+    "tuple": _Weighing._tuple,
+    "dict": _Weighing._dict,
+}
+
+
+def _inner(core: Core, definitions: Mapping[str, Core]) -> Core:
+    """The schema that judges, behind those that hand the value on."""
+    while True:
+        kind = core["type"]
+        if kind == "definition-ref":
+            core = definitions[core["schema_ref"]]
+        elif kind in _INNER and _INNER[kind] in core:
+            core = core[_INNER[kind]]
+        else:
+            return core
+
+
+def _choices(core: Core) -> list[Core]:
+    choices = core["choices"]
+    found = choices.values() if isinstance(choices, Mapping) else choices
+    return [choice[0] if isinstance(choice, tuple) else choice for choice in found]
+
+
+def _fields_of(core: Core) -> Iterable[tuple[tuple[str, ...], Core]]:
+    """The fields of an object, each with the names that it may come under and its schema."""
+    if "arguments_schema" in core:
+        for argument in core["arguments_schema"]:
+            yield (argument["name"], *_aliases(argument.get("alias"))), argument["schema"]
+        return
+    fields = core["fields"]
+    named = fields.items() if isinstance(fields, Mapping) else ((field["name"], field) for field in fields)
+    for name, field in named:
+        yield (name, *_aliases(field.get("validation_alias"))), field["schema"]
+
+
+def _aliases(alias: Any) -> tuple[str, ...]:
+    """The keys that an alias begins with: one name, a path, or several of either."""
+    if isinstance(alias, str):
+        return (alias,)
+    if not isinstance(alias, (list, tuple)):
+        return ()
+    if alias and isinstance(alias[0], (list, tuple)):
+        return tuple(name for path in alias for name in _aliases(path))
+    return (alias[0],) if alias and isinstance(alias[0], str) else ()
+
+
+def _fan(core: Core, definitions: Mapping[str, Core]) -> int:
+    """The most alternatives that may be tried for any place of a value; 0 if a union holds itself, so that there is no
+    bound."""
+    known: dict[int, int] = {}
+
+    def of(node: Any) -> int:
+        fan = known.get(id(node))
+        if fan is None:
+            known[id(node)] = 1  # for what holds itself
+            fans = [of(part) for part in _parts(node, definitions)]
+            fan = known[id(node)] = sum(fans) if _type(node) == "union" else max(fans, default=1)
+            if _type(node) in ("set", "frozenset"):
+                fan = known[id(node)] = fan * _FAN_OF_A_SET
+        return fan
+
+    try:
+        fan = of(core)
+    except RecursionError:
+        return 0
+    unions = [node for node in _reached(core, definitions) if _type(node) == "union"]
+    if any(node is union for union in unions for part in _choices(union) for node in _reached(part, definitions)):
+        return 0
+    return fan
+
+
+def _reached(core: Any, definitions: Mapping[str, Core]) -> Iterator[Any]:
+    """All that a schema holds or refers to, itself included, each once; without recursion."""
+    waiting, seen = [core], {id(core)}
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for part in _parts(node, definitions):
+            if id(part) not in seen:
+                seen.add(id(part))
+                waiting.append(part)
+
+
+def _parts(node: Any, definitions: Mapping[str, Core]) -> list[Any]:
+    if isinstance(node, (list, tuple)):
+        parts = list(node)
+    elif not isinstance(node, Mapping):
+        return []
+    elif node.get("type") == "union":
+        parts = list(_choices(node))
+    elif node.get("type") == "definition-ref":
+        parts = [definitions[node["schema_ref"]]]
+    else:
+        parts = [value for key, value in node.items() if key not in NO_SCHEMAS and key != "definitions"]
+    return [part for part in parts if isinstance(part, (Mapping, list, tuple))]
+
+
+def _type(node: Any) -> Any:
+    return node.get("type") if isinstance(node, Mapping) else None
