@@ -33,6 +33,9 @@ class Limits:
     """The arguments of all calls of a turn together."""
     max_json_depth: int = 64
     """Nesting of one call's arguments. The call becomes ``invalid`` (``too_deep``)."""
+    max_argument_containers: int = 50_000
+    """Objects and arrays in one call's arguments: Python's garbage collector looks at each of them, and nothing else
+    runs meanwhile. The call becomes ``invalid`` (``argument_too_large``)."""
     max_id_bytes: int = 256
     """A call id; a longer one is replaced by a synthesised id."""
     max_name_bytes: int = 128

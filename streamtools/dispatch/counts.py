@@ -10,13 +10,15 @@ from typing import Any
 
 import orjson
 
+from ..tools import LARGE_CHARS
+
 __all__ = ["RunCounts"]
 
 _KEPT = 10_000  # different calls that are remembered, the latest; 16 bytes each
 
 
 def _written(value: Any) -> bytes:
-    """One text for one value. orjson takes a tenth of the time, and refuses integers beyond 64 bits."""
+    """One text for one value. orjson takes a tenth of the time of json, and refuses integers beyond 64 bits."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -30,10 +32,20 @@ class RunCounts:
         self._calls: OrderedDict[bytes, int] = OrderedDict()
         self._retries: Counter[str] = Counter()
 
-    def call(self, tool: str, arguments: Mapping[str, Any] | None) -> int:
-        """Count a call; returns how often it has been made, this time included. The order of the arguments and the way
-        they were written do not matter. Linear in the size of the arguments, of which a hash is kept."""
-        identity = hashlib.blake2b(_written([tool, arguments]), digest_size=16).digest()
+    def call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
+        """Count a call; returns how often it has been made, this time included.
+
+        The order of the arguments and the way they were written do not matter, unless they are large: writing those
+        once more would hold up the event loop. A hash of them is kept.
+
+        Args:
+            tool: the tool's name.
+            arguments: the arguments.
+            text: the arguments as the model wrote them.
+        """
+        is_large = len(text) > LARGE_CHARS
+        written = f"{tool} {text}".encode("utf-8", "surrogatepass") if is_large else _written([tool, arguments])
+        identity = hashlib.blake2b(written, digest_size=16).digest()
         times = self._calls.pop(identity, 0) + 1
         self._calls[identity] = times
         if len(self._calls) > _KEPT:

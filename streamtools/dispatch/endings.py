@@ -115,7 +115,7 @@ def unknown_tool(name: str, names: Iterable[str]) -> UnknownTool:
 def repeated(call: ToolCall, counts: RunCounts, limits: Limits) -> Ending | None:
     """Counts a call; returns its refusal if it was made too often with the same arguments."""
     most = limits.max_repeated_calls
-    if most is None or counts.call(call.name, call.arguments) <= most:
+    if most is None or counts.call(call.name, call.arguments, call.arguments_text) <= most:
         return None
     text = f"not run: {call.name} was called {most} times with the same arguments; use its result, or do something else"
     return Ending("denied", CallDenied(f"{text} (max_repeated_calls)"))

@@ -11,7 +11,8 @@ nothing are tried, and each is named in the call's `normalizations`:
     lone_surrogate     half a surrogate pair              → U+FFFD, which every encoder takes
 
 Anything else is refused with the code of what is wrong: `incomplete_json` (a prefix: it was cut), `malformed_json`,
-`concatenated_json`, `non_object_arguments`, `number_out_of_range`, `too_deep`. Nothing is ever completed or guessed.
+`concatenated_json`, `non_object_arguments`, `number_out_of_range`, `too_deep`, `argument_too_large`. Nothing is ever
+completed or guessed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from .preview import PartialJSON
 __all__ = ["Finalize"]
 
 _LARGEST_FLOAT_DIGITS = 308
-_BRACKET = re.compile(r"[{}\[\]]")
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
+_OPENING = ord("[")
 # Whole pairs and escaped backslashes are kept; what is left of \\ud800 to \\udfff is half a pair.
 _HALF_ESCAPE = re.compile(
     r"(?P<kept>\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
@@ -50,6 +53,8 @@ _MESSAGES = {
     "concatenated_json": "the arguments hold more than one JSON value; which one is meant is not known",
     "non_object_arguments": "the arguments are no JSON object",
     "number_out_of_range": "the arguments hold a number that is too large for a float",
+    "argument_too_large": "the arguments hold more objects and arrays than max_argument_containers="
+    "{max_argument_containers}",
     "too_deep": "the arguments are nested deeper than max_json_depth={max_json_depth}",
 }
 
@@ -93,7 +98,9 @@ class Finalize:
 
 
 def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
-    text = _MESSAGES[problem].format(max_json_depth=limits.max_json_depth)
+    text = _MESSAGES[problem].format(
+        max_json_depth=limits.max_json_depth, max_argument_containers=limits.max_argument_containers
+    )
     cut = problem == "incomplete_json"
     error: ToolError = CallTruncated(text) if cut else InvalidArguments(text)
     call: ToolCall = replace(event.call, status="truncated" if cut else "invalid", problem=problem)
@@ -102,8 +109,8 @@ def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
 
 def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, ...]] | str:
     """The arguments that `text` stands for and the steps that led there, or the problem's code."""
-    if _deeper_than(limits.max_json_depth, text):
-        return "too_deep"
+    if problem := _out_of_bounds(text, limits):
+        return problem
     if not text.strip():
         return {}, ("empty_arguments",)
     problem = ""
@@ -114,8 +121,8 @@ def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, 
             problem = problem or _what_is_wrong(text)
             continue
         if isinstance(value, str) and isinstance(inner := _value(value), dict):
-            if _deeper_than(limits.max_json_depth, value):
-                return "too_deep"
+            if problem := _out_of_bounds(value, limits):
+                return problem
             candidate, value, steps = value, inner, (*steps, "double_encoded")
         if value is None:
             return {}, (*steps, "empty_arguments")
@@ -155,7 +162,8 @@ def _has_infinity(value: dict[str, Any], text: str) -> bool:
     """Whether a number of the text was too large for a float; the parser then makes an infinity of it."""
     if "e" not in text and "E" not in text and len(text) < _LARGEST_FLOAT_DIGITS:
         return False
-    if b"Infinity" not in to_json(value, inf_nan_mode="constants"):  # a tenth of the price of looking at each value
+    # A tenth of the price of looking at each value; but nobody else runs meanwhile.
+    if len(text) <= LARGE_CHARS and b"Infinity" not in to_json(value, inf_nan_mode="constants"):
         return False
     waiting: list[Any] = [value]
     while waiting:
@@ -193,15 +201,25 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
 
 
-def _deeper_than(limit: int, text: str) -> bool:
-    """Whether brackets outside strings nest deeper than `limit`. Linear, without recursion."""
-    if text.count("{") + text.count("[") <= limit:
-        return False
+def _out_of_bounds(text: str, limits: Limits) -> str | None:
+    """The code of what is wrong with the brackets outside strings; None if nothing is. Linear, and without recursion:
+    pairs with nothing between them are taken out, level by level."""
+    depth, most = limits.max_json_depth, limits.max_argument_containers
+    if text.count("{") + text.count("[") <= min(depth, most):
+        return None
     if "\\" in text:
         text = text.replace("\\\\", "").replace('\\"', "")
-    depth = 0
-    for bracket in _BRACKET.findall("".join(text.split('"')[::2])):  # every other piece is a string
-        depth += 1 if bracket in "{[" else -1
-        if depth > limit:
-            return True
-    return False
+    inside = "".join(text.split('"')[::2])  # every other piece is a string
+    brackets = inside.encode("utf-8", "replace").translate(_ONE_KIND, _NO_BRACKETS)
+    if brackets.count(b"[") > most:
+        return "argument_too_large"
+    for _ in range(depth):
+        fewer = brackets.replace(b"[]", b"")
+        if len(fewer) == len(brackets):
+            break
+        brackets = fewer
+    level = highest = 0
+    for bracket in brackets:  # of a whole text nothing is left, unless it is too deep
+        level += 1 if bracket == _OPENING else -1
+        highest = max(highest, level)
+    return "too_deep" if b"[]" in brackets or highest > depth else None

@@ -121,6 +121,7 @@ class _Weighing:
         self._known: dict[tuple[int, int], int] = {}  # what a value weighs by a schema, both by their ids
         self._kept: list[Any] = []  # values of whose ids some are known
         self.left = most
+        self._alternatives = 0  # that are open
 
     def weigh(self, core: Core, value: Any, depth: int) -> None:
         core = _inner(core, self._definitions)
@@ -128,13 +129,17 @@ class _Weighing:
             self._spend(_ONE)
             self._leaf(core, value, depth)
             return
+        container = _CONTAINERS.get(core["type"], _Weighing._misfit)
+        if not self._alternatives:  # it comes by once
+            self._spend(_OBJECT)
+            container(self, core, value, depth + 1)
+            return
         key = id(core), id(value)
         known = self._known.get(key)
         if known is None:
             before = self.left
             self._spend(_OBJECT)
-            kind = core["type"]
-            _CONTAINERS.get(kind, _Weighing._misfit)(self, core, value, depth + 1)
+            container(self, core, value, depth + 1)
             self._known[key] = before - self.left
         else:
             self._spend(known)
@@ -154,7 +159,7 @@ class _Weighing:
             self._chain(core, value, depth)
         elif kind == "json":
             self._json(core, value, depth)
-        elif type(value) not in _TYPES.get(kind, (type(value),)):
+        elif kind in _CONTAINERS or type(value) not in _TYPES.get(kind, (type(value),)):
             self._spend(_ERROR)
         elif kind == "decimal" and type(value) is int and (bits := value.bit_length()) > _FREE_BITS:
             self._spend(bits // _BITS_PER_UNIT)
@@ -164,9 +169,11 @@ class _Weighing:
             self._spend(_ERROR)
 
     def _union(self, core: Core, value: Any, depth: int) -> None:
+        self._alternatives += 1
         for choice in _choices(core):
             self._spend(_TRY + 2 * depth)
             self.weigh(choice, value, depth)
+        self._alternatives -= 1
 
     def _tagged_union(self, core: Core, value: Any, depth: int) -> None:
         name, choices = core["discriminator"], core["choices"]

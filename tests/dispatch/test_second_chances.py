@@ -228,6 +228,6 @@ async def test_only_so_many_different_calls_are_remembered() -> None:
 
     counts = RunCounts()
     for number in range(10_001):
-        assert counts.call("t", {"n": number}) == 1
-    assert counts.call("t", {"n": 10_000}) == 2
-    assert counts.call("t", {"n": 0}) == 1, "the oldest was forgotten"
+        assert counts.call("t", {"n": number}, "") == 1
+    assert counts.call("t", {"n": 10_000}, "") == 2
+    assert counts.call("t", {"n": 0}, "") == 1, "the oldest was forgotten"

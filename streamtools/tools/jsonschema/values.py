@@ -146,7 +146,7 @@ def key_of(value: Any, depth: int, spending: Spending) -> Hashable:
     _write(value, depth, spending, written)
     text = "".join(written)
     spending.spend_on_text(len(text))
-    return dict, text
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _write(value: Any, depth: int, spending: Spending, out: list[str]) -> None:
