@@ -1,0 +1,300 @@
+"""Calls that are dear to judge: they are judged in a thread, within their timeout, and nothing else changes by that."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import anyio
+import pytest
+from streams import anthropic, chat, stream
+
+from streamtools import (
+    ApprovalRequested,
+    Event,
+    LimitExceeded,
+    Limits,
+    Observation,
+    StreamDecoder,
+    StreamEnd,
+    Suspended,
+    TextDelta,
+    Tool,
+    ToolCallEnd,
+    pipeline,
+    resume,
+    tool,
+)
+from streamtools.dispatch import MemoryStore
+from streamtools.errors import DeadlineExceeded
+from streamtools.tools import TakesLong
+
+pytestmark = pytest.mark.anyio
+
+LARGE = json.dumps({"text": "x" * 50_000})
+SMALL = json.dumps({"text": "x"})
+DEAR: dict[str, Any] = {"properties": {"text": {"items": {"oneOf": [{"const": number} for number in range(4000)]}}}}
+"""By this one ten numbers are 40,000 comparisons."""
+MUCH = json.dumps({"text": list(range(3990, 4000))})
+
+
+def threads_of(schema: dict[str, Any] | None = None) -> tuple[Tool[..., Any], list[int]]:
+    """A tool, and the threads in which its arguments were judged."""
+    seen: list[int] = []
+
+    def check(arguments: dict[str, Any]) -> None:
+        seen.append(threading.get_ident())
+
+    async def take(text: Any) -> str:
+        return "taken"
+
+    made = Tool.from_schema(take, schema or {"type": "object"}, name="take", description="", check=check)
+    return made, seen
+
+
+async def run(body: Sequence[bytes], tools: Sequence[Any], **options: Any) -> tuple[list[Event], list[Observation]]:
+    seen: list[Event] = []
+    with anyio.fail_after(30):
+        async with pipeline(stream(body), tools=tools, **options) as events:
+            async for event in events:
+                seen.append(event)
+    return seen, [event for event in seen if isinstance(event, Observation)]
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "elsewhere"),
+    [(SMALL, None, False), (LARGE, None, True), (MUCH, DEAR, True)],
+    ids=["small", "large", "much work"],
+)
+async def test_a_call_is_judged_outside_the_event_loop_if_that_takes_long(
+    text: str, schema: dict[str, Any] | None, elsewhere: bool
+) -> None:
+    take, threads = threads_of(schema)
+    _, (seen,) = await run(chat(calls=[("a", "take", text)]), [take])
+    assert seen.outcome == "ok"
+    assert [thread != threading.get_ident() for thread in threads] == [elsewhere]
+
+
+async def test_a_typed_call_is_judged_outside_the_event_loop_if_it_is_large() -> None:
+    threads: list[int] = []
+
+    class Text(str):
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            from pydantic_core import core_schema
+
+            def note(value: str) -> str:
+                threads.append(threading.get_ident())
+                return value
+
+            return core_schema.no_info_after_validator_function(note, core_schema.str_schema())
+
+    @tool(effect="pure")
+    async def take(text: Text) -> str:
+        """Take a text."""
+        return "taken"
+
+    await run(chat(calls=[("a", "take", LARGE), ("b", "take", SMALL)]), [take])
+    assert [thread != threading.get_ident() for thread in threads] == [True, False]
+
+
+async def test_a_tool_that_runs_alone_is_judged_outside_the_event_loop_if_its_call_is_large() -> None:
+    take, threads = threads_of()
+    seen = await take.run_json(LARGE)
+    assert seen.outcome == "ok"
+    assert threads[0] != threading.get_ident()
+
+
+async def test_who_asks_for_a_quick_verdict_is_told_that_it_takes_long() -> None:
+    take, _ = threads_of(DEAR)
+    with pytest.raises(TakesLong):
+        take.validate(json.loads(MUCH), quick=True)
+    with pytest.raises(TakesLong):
+        take.validate({"text": ["x" * 50_000]}, quick=True)
+    assert take.validate({"text": [1]}, quick=True).by_name == {"text": [1]}
+    assert take.validate(json.loads(MUCH)).by_name == json.loads(MUCH)
+
+
+CALLS = [
+    ("a", "take", SMALL),
+    ("b", "take", LARGE),
+    ("c", "take", LARGE[:-2]),
+    ("d", "take", "{}"),
+    ("e", "take", MUCH),
+]
+
+
+@pytest.mark.parametrize("body", [chat, anthropic], ids=["chat", "anthropic"])
+@pytest.mark.parametrize("joined", [False, True], ids=["an event an item", "all at once"])
+async def test_the_events_come_in_the_order_of_the_stream(body: Any, joined: bool) -> None:
+    take, _ = threads_of(DEAR)
+    chunks = body(text=["one ", "two"], calls=CALLS)
+    chunks = [b"".join(chunks)] if joined else chunks
+    decoder = StreamDecoder(tools=[take])
+    wanted = [event for chunk in chunks for event in decoder.feed(chunk)] + decoder.finish()
+    seen, observations = await run(chunks, [take])
+    told = [event for event in seen if type(event) in set(map(type, wanted))]
+    assert list(map(_told, told)) == list(map(_told, wanted))
+    assert [(one.call_id, one.outcome) for one in sorted(observations, key=lambda one: one.call_id)] == [
+        ("a", "ok"),
+        ("b", "ok"),
+        ("c", "truncated"),
+        ("d", "invalid"),
+        ("e", "ok"),
+    ]
+
+
+def _told(event: Event) -> tuple[Any, ...]:
+    if isinstance(event, ToolCallEnd):
+        return type(event), event.call.call_id, event.call.status, event.call.arguments, str(event.error)
+    return type(event), getattr(event, "text", None), getattr(event, "call_id", None)
+
+
+async def test_text_behind_a_large_call_does_not_overtake_it() -> None:
+    """In one chunk, on a wire whose text comes between calls."""
+    take, _ = threads_of()
+    body = anthropic(calls=[("a", "take", LARGE)], stop=None)
+    body += [chunk.replace(b'"index":0', b'"index":1') for chunk in anthropic(text=["after"])[1:]]
+    seen, _ = await run([b"".join(body)], [take])
+    kinds = [type(event) for event in seen if isinstance(event, (ToolCallEnd, TextDelta, StreamEnd))]
+    assert kinds == [ToolCallEnd, TextDelta, StreamEnd]
+
+
+async def test_transforms_see_the_same_events_in_the_same_order() -> None:
+    take, _ = threads_of()
+    passed: list[str] = []
+
+    async def note(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        async for event in events:
+            passed.append(type(event).__name__)
+            yield event
+
+    _, seen = await run(chat(calls=[("a", "take", LARGE), ("b", "take", SMALL)]), [take], transforms=[note])
+    assert [one.outcome for one in seen] == ["ok", "ok"]
+    assert [name for name in passed if name in ("ToolCallEnd", "ToolCallReady", "StreamEnd")] == [
+        *["ToolCallEnd", "ToolCallReady"] * 2,
+        "StreamEnd",
+    ]
+
+
+class Waiting:
+    """A validator that does not come to an end with a large call before it is let."""
+
+    name = "waiting"
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.let = threading.Event()
+
+    def validate(self, arguments: dict[str, Any]) -> list[str]:
+        if len(arguments["text"]) > 1:
+            self.begun.set()
+            self.let.wait(20)
+        return []
+
+
+def waiting_tool(validator: Waiting, **options: Any) -> Tool[..., Any]:
+    async def take(text: str) -> str:
+        return "taken"
+
+    return Tool.from_schema(take, {"type": "object"}, name="take", description="", validator=validator, **options)
+
+
+async def test_judging_counts_for_the_calls_timeout() -> None:
+    validator = Waiting()
+    take = waiting_tool(validator, timeout=0.01)
+    try:
+        _, (seen,) = await run(chat(calls=[("a", "take", LARGE)]), [take])
+    finally:
+        validator.let.set()
+    assert seen.outcome == "invalid"
+    assert "could not be checked within the call's timeout of 0.01 s" in seen.model_content
+
+
+async def test_a_step_that_is_out_of_time_does_not_wait_for_the_verdict() -> None:
+    validator = Waiting()
+    seen: list[Event] = []
+    try:
+        with anyio.fail_after(10), pytest.raises(DeadlineExceeded):
+            body = chat(calls=[("a", "take", LARGE), ("b", "take", SMALL)])
+            limits = Limits(step_timeout=0.05)
+            async with pipeline(stream(body), tools=[waiting_tool(validator)], limits=limits) as events:
+                async for event in events:
+                    seen.append(event)
+    finally:
+        validator.let.set()
+    outcomes = {one.call_id: one.outcome for one in events.turn.observations}
+    assert outcomes["a"] == "invalid"
+    assert "ok" not in outcomes.values()
+
+
+async def test_a_block_that_is_left_meanwhile_ends_at_once() -> None:
+    validator = Waiting()
+    try:
+        with anyio.fail_after(10):
+            async with pipeline(stream(chat(calls=[("a", "take", LARGE)])), tools=[waiting_tool(validator)]) as events:
+                await anyio.to_thread.run_sync(validator.begun.wait)
+    finally:
+        validator.let.set()
+    assert not any(one.outcome == "ok" for one in events.turn.observations)
+
+
+async def test_a_limit_that_is_exceeded_behind_a_large_call_ends_the_stream() -> None:
+    take, _ = threads_of()
+    body = b"".join(chat(calls=[("a", "take", LARGE), ("b", "take", LARGE)]))
+    seen: list[Event] = []
+    with anyio.fail_after(10), pytest.raises(LimitExceeded) as caught:
+        limits = Limits(max_total_argument_bytes=60_000)
+        async with pipeline(stream([body]), tools=[take], limits=limits) as events:
+            async for event in events:
+                seen.append(event)
+    assert caught.value.setting == "max_total_argument_bytes"
+    assert {one.call_id: one.outcome for one in events.turn.observations}["a"] != "ok"
+
+
+async def test_a_call_with_more_objects_than_may_be_is_refused() -> None:
+    limits = Limits(max_argument_containers=10)
+    for count, outcome in ((9, "ok"), (10, "invalid")):
+        text = json.dumps({"text": [[]] * (count - 1), "more": '[]{}"[' * 50})
+        _, (seen,) = await run(chat(calls=[("a", "take", text)]), [take_anything()], limits=limits)
+        assert seen.outcome == outcome, count
+    assert "max_argument_containers=10" in seen.model_content
+
+
+def take_anything() -> Tool[..., Any]:
+    def take(arguments: dict[str, Any]) -> str:
+        return "taken"
+
+    return Tool.from_schema(take, {"type": "object"}, name="take", description="", takes="mapping")
+
+
+async def test_a_large_call_that_waits_for_an_approval_is_judged_again_when_it_goes_on() -> None:
+    threads: list[int] = []
+
+    def check(arguments: dict[str, Any]) -> None:
+        threads.append(threading.get_ident())
+
+    async def take(text: Any) -> str:
+        return "taken"
+
+    made = Tool.from_schema(
+        take, {"type": "object"}, name="take", description="", check=check, needs_approval=lambda given: True
+    )
+    key = b"0" * 32
+    with anyio.fail_after(30):
+        async with pipeline(stream(chat(calls=[("a", "take", LARGE)])), tools=[made]) as events:
+            async for event in events:
+                if isinstance(event, ApprovalRequested):
+                    break
+        assert events.suspended is not None
+        state = events.suspended.to_json(key)
+        async with resume(
+            Suspended.from_json(state, key), tools=[made], decisions={"a": True}, store=MemoryStore()
+        ) as again:
+            async for _ in again:
+                pass
+    assert [one.outcome for one in again.turn.observations] == ["ok"]
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
