@@ -205,7 +205,9 @@ class SqliteStore(ThreadedStore):
                 connection.close()
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
+        connection.execute("BEGIN")  # so that what is read is of one moment: another process may be making the file
         self._version_of(connection)  # before anything is written
+        connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")

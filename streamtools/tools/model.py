@@ -66,6 +66,7 @@ class ModelBinder:
                 takes=takes,
                 schema=schema,
                 weigher=compiled.weigher,
+                light_chars=compiled.weigher.light_chars,
             ),
             placement=placement,
             parameter=placement.named[0].name,

@@ -81,6 +81,7 @@ class Signature:
             takes=tuple(compiled.schema["properties"]),
             schema=compiled.schema,
             weigher=compiled.weigher,
+            light_chars=compiled.weigher.light_chars,
         )
         stray = tuple(name for name in descriptions if name not in known)
         return cls(schema=compiled.schema, typed=typed, placement=placement, text=text, stray=stray)

@@ -91,6 +91,8 @@ class TypedArguments:
     """JSON Schema of the arguments."""
     weigher: Weigher
     """Tells how much work pydantic would make of arguments."""
+    light_chars: int
+    """The weigher's: no text that is shorter is weighed."""
 
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
@@ -105,7 +107,7 @@ class TypedArguments:
             TakesLong: it was to be quick, and is not.
         """
         data = as_json(self.tool, arguments) if text is None else text
-        if len(data) > self.weigher.light_chars:
+        if len(data) > self.light_chars:
             self._weigh(arguments, len(data), quick)
         value: Any
         coercions: tuple[str, ...] = ()

@@ -222,6 +222,23 @@ def test_stores_of_one_file_in_many_threads_claim_a_key_once(path: Path) -> None
     assert sorted(answers) == ["Claimed"] * 20 + ["StillRunning"] * 60
 
 
+def test_a_file_that_many_make_at_once_is_made_by_one_and_opened_by_the_others(tmp_path: Path) -> None:
+    def open_all() -> None:
+        for number in range(20):
+            everybody.wait()
+            with SqliteStore(tmp_path / f"{number}.sqlite3"):
+                opened.append(number)
+
+    opened: list[int] = []
+    everybody = threading.Barrier(6, timeout=PATIENCE_S)
+    threads = [threading.Thread(target=open_all) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(opened) == [number for number in range(20) for _ in range(6)]
+
+
 def test_one_store_serves_the_event_loops_of_many_threads(path: Path) -> None:
     answers: list[str] = []
     with SqliteStore(path) as store:

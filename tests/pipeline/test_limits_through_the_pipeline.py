@@ -55,6 +55,10 @@ async def read(body: list[Any], limits: Limits, tools: tuple[Any, ...] = (f,)) -
     return events.turn, raised
 
 
+def lists(count: int) -> str:
+    return json.dumps({"a": [[]] * (count - 2)})
+
+
 def arguments(size: int) -> str:
     return '{"a":"' + "x" * (size - 8) + '"}'
 
@@ -122,6 +126,7 @@ def gemini_pieces(*paths: str) -> list[bytes]:
 
 CALL: dict[str, tuple[int, str, Callable[[int], list[bytes]]]] = {
     "max_argument_bytes": (20, "argument_too_large", lambda n: chat(calls=[("a", "f", arguments(n))])),
+    "max_argument_containers": (9, "argument_too_large", lambda n: chat(calls=[("a", "f", lists(n))])),
     "max_json_depth": (5, "too_deep", lambda n: chat(calls=[("a", "f", nested(n))])),
     "max_name_bytes": (20, "name_too_long", lambda n: chat(calls=[("a", "f" * n, "{}")])),
     "max_path_depth": (5, "bad_path", lambda n: gemini_pieces("$" + ".a" * n)),
