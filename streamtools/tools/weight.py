@@ -129,7 +129,8 @@ class _Weighing:
             self._spend(_ONE)
             self._leaf(core, value, depth)
             return
-        container = _CONTAINERS.get(core["type"], _Weighing._misfit)
+        kind = core["type"]
+        container = _EITHER.get(kind) or _CONTAINERS.get(kind, _Weighing._misfit)
         if not self._alternatives:  # it comes by once
             self._spend(_OBJECT)
             container(self, core, value, depth + 1)
@@ -153,12 +154,8 @@ class _Weighing:
 
     def _leaf(self, core: Core, value: Any, depth: int) -> None:
         kind = core["type"]
-        if kind in ("union", "tagged-union"):
-            self._union(core, value, depth)
-        elif kind == "chain":
-            self._chain(core, value, depth)
-        elif kind == "json":
-            self._json(core, value, depth)
+        if kind in _EITHER:
+            _EITHER[kind](self, core, value, depth)
         elif kind in _CONTAINERS or type(value) not in _TYPES.get(kind, (type(value),)):
             self._spend(_ERROR)
         elif kind == "decimal" and type(value) is int and (bits := value.bit_length()) > _FREE_BITS:
@@ -176,12 +173,8 @@ class _Weighing:
         self._alternatives -= 1
 
     def _tagged_union(self, core: Core, value: Any, depth: int) -> None:
-        name, choices = core["discriminator"], core["choices"]
-        if not isinstance(name, str):  # code of the tool's author, or a list of paths
-            self._union(core, value, depth)
-            return
-        tag = value.get(name) if isinstance(value, dict) else None
-        chosen = choices.get(tag) if isinstance(tag, (str, int)) else None
+        tag = _tag(core["discriminator"], value)
+        chosen = core["choices"].get(tag) if isinstance(tag, (str, int)) else None
         if chosen is None:
             self._spend(_ERROR)
         else:
@@ -289,10 +282,15 @@ def _may_collide(item: Any) -> bool:
     return isinstance(item, (int, float)) and not -_PRIME < item < _PRIME
 
 
-_CONTAINERS: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
+_EITHER: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
     "union": _Weighing._union,
     "tagged-union": _Weighing._tagged_union,
     "chain": _Weighing._chain,
+    "json": _Weighing._json,
+}
+"""Of simple values and of containers."""
+
+_CONTAINERS: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
     "model-fields": _Weighing._fields,
     "typed-dict": _Weighing._fields,
     "dataclass-args": _Weighing._fields,
@@ -317,6 +315,23 @@ def _inner(core: Core, definitions: Mapping[str, Core]) -> Core:
             core = core[_INNER[kind]]
         else:
             return core
+
+
+def _tag(discriminator: Any, value: Any) -> Any:
+    """What tells a value's alternative: a name, one of several paths, or a function of the tool's author."""
+    if callable(discriminator):
+        try:
+            return discriminator(value)
+        except Exception:  # pydantic asks again, and says so
+            return None
+    paths = [[discriminator]] if isinstance(discriminator, str) else discriminator
+    for path in paths:
+        found = value
+        for part in path:
+            found = found.get(part) if isinstance(found, dict) else None
+        if found is not None:
+            return found
+    return None
 
 
 def _choices(core: Core) -> list[Core]:
