@@ -38,7 +38,7 @@ ENTRIES_PER_STEP = 8
 """Going through that many entries (options, names, items) costs about what a schema does."""
 _STEP = ENTRIES_PER_STEP  # in units of work
 _MAX_AT_ONCE = 800_000  # units that the interpreter may be held for: some 40 ms
-_ASKING = 4  # units for asking an alternative, whatever it does
+_ASKING = 8  # units for asking an alternative, whatever it does
 _EXPLAINING = 24  # units for asking it for its problems, and judging by them whether it was meant
 MAX_PROBLEMS = 64  # kept of one validation; a list of a thousand bad items says nothing more than its first ones
 
