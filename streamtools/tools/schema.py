@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from types import GenericAlias
 from typing import Annotated, Any, NamedTuple, Unpack, cast, get_args, get_origin
@@ -22,7 +22,8 @@ from pydantic_core import CoreConfig, CoreSchema, PydanticSerializationError, Sc
 from pydantic_core.core_schema import ArgumentsV3Schema
 
 from .callables import refuse
-from .weight import NO_SCHEMAS, Weigher
+from .core_schemas import NO_SCHEMAS, nodes_of
+from .weight import Weigher
 
 with warnings.catch_warnings():
     # pydantic warns on import of anything experimental (2.11 to 2.13). There is no other way to these schemas, and our
@@ -116,22 +117,7 @@ def leaves_a_choice(core: Any) -> bool:
     So it is with unions of anything but scalars, with validators that may catch an error, with defaults that stand in
     for one, and with types that have a schema for each.
     """
-    return any(map(_chooses, _nodes(core)))
-
-
-def _nodes(core: Any) -> Iterator[dict[str, Any]]:
-    """The schemas in a core schema, its definitions among them; without recursion."""
-    waiting, seen = [core], set[int]()
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, (dict, list, tuple)) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, dict):
-            yield node
-            waiting.extend(value for key, value in node.items() if key not in NO_SCHEMAS)
-        else:
-            waiting.extend(node)
+    return any(map(_chooses, nodes_of(core)))
 
 
 def at_once(core: Any) -> Any:
@@ -141,13 +127,13 @@ def at_once(core: Any) -> Any:
     Raises:
         TypeError: there is one in a pydantic model, whose validator is made already.
     """
-    if not any(node.get("type") == "generator" for node in _nodes(core)):
+    if not any(node.get("type") == "generator" for node in nodes_of(core)):
         return core
     if any(
         inner.get("type") == "generator"
-        for node in _nodes(core)
+        for node in nodes_of(core)
         if node.get("type") == "model"
-        for inner in _nodes(node)
+        for inner in nodes_of(node)
     ):
         raise TypeError("a field of a model is an Iterable, whose items nobody checks in time; write list or Sequence")
     return _with_lists(core)

@@ -18,19 +18,15 @@ https://docs.pydantic.dev/latest/concepts/unions/#smart-mode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from pydantic_core import from_json
 
 from .binder import LARGE_CHARS
+from .core_schemas import Core, choices_of, definitions_of, fan_of, fields_of, judging, tag_of
 
-__all__ = ["NO_SCHEMAS", "TooHeavy", "Weigher"]
-
-NO_SCHEMAS = frozenset({"default", "metadata", "serialization", "expected", "members", "config", "cls", "function"})
-"""Keys of a core schema under which no other one stands."""
-
-Core: TypeAlias = Mapping[str, Any]
+__all__ = ["TooHeavy", "Weigher"]
 
 _TRY = 10  # an alternative of a union, and 2 more for each level above it: errors carry their path
 _ERROR = 5
@@ -38,7 +34,6 @@ _OBJECT = 5
 _ONE = 1
 _HASHED_PAIRS = 16  # pairs of integers whose hashes are equal, for a unit
 _COMPARED_PAIRS = 2  # the same of anything else: Python code may compare them
-_FAN_OF_A_SET = 4  # its items, compared with each other, count as if so many alternatives were tried for each
 _PRIME = (1 << 61) - 1  # by which Python hashes numbers
 _PRIME_DIGITS = 19
 _BITS_PER_UNIT = 4  # of an integer that becomes a Decimal, which takes time quadratic in its digits
@@ -53,25 +48,6 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "decimal": (int, float, str),
 }
 """The JSON that simple types take without ado."""
-
-_INNER: Mapping[str, str] = {
-    "definitions": "schema",
-    "nullable": "schema",
-    "default": "schema",
-    "model": "schema",
-    "dataclass": "schema",
-    "function-before": "schema",
-    "function-after": "schema",
-    "function-wrap": "schema",
-    "custom-error": "schema",
-    "json-or-python": "json_schema",
-    "lax-or-strict": "lax_schema",
-    "call": "arguments_schema",
-    "model-field": "schema",
-    "typed-dict-field": "schema",
-    "dataclass-field": "schema",
-}
-"""Schemas that hand the same value on to another one."""
 
 _SAFE = frozenset({"str", "bytes", "bool", "none", "float", "literal", "enum", "url", "multi-host-url"}) | frozenset(
     {"date", "time", "datetime", "timedelta"}
@@ -92,10 +68,8 @@ class Weigher:
 
     def __init__(self, core: Any) -> None:
         self._core: Core = core
-        self._definitions: dict[str, Core] = {}
-        if core.get("type") == "definitions":
-            self._definitions = {schema["ref"]: schema for schema in core["definitions"]}
-        fan = _fan(core, self._definitions)
+        self._definitions = definitions_of(core)
+        fan = fan_of(core, self._definitions)
         self.light_chars = LARGE_CHARS // fan if fan else 0
         """A text that is no longer cannot be too much work, and need not be weighed."""
 
@@ -124,7 +98,7 @@ class _Weighing:
         self._alternatives = 0  # that are open
 
     def weigh(self, core: Core, value: Any, depth: int) -> None:
-        core = _inner(core, self._definitions)
+        core = judging(core, self._definitions)
         if not isinstance(value, (dict, list)):
             self._spend(_ONE)
             self._leaf(core, value, depth)
@@ -167,13 +141,13 @@ class _Weighing:
 
     def _union(self, core: Core, value: Any, depth: int) -> None:
         self._alternatives += 1
-        for choice in _choices(core):
+        for choice in choices_of(core):
             self._spend(_TRY + 2 * depth)
             self.weigh(choice, value, depth)
         self._alternatives -= 1
 
     def _tagged_union(self, core: Core, value: Any, depth: int) -> None:
-        tag = _tag(core["discriminator"], value)
+        tag = tag_of(core["discriminator"], value)
         chosen = core["choices"].get(tag) if isinstance(tag, (str, int)) else None
         if chosen is None:
             self._spend(_ERROR)
@@ -202,7 +176,7 @@ class _Weighing:
         if not isinstance(value, dict):
             self._spend(_ERROR)
             return
-        for names, schema in _fields_of(core):
+        for names, schema in fields_of(core):
             found = [name for name in names if name in value]
             if not found:
                 self._spend(_ONE)
@@ -217,7 +191,7 @@ class _Weighing:
         if not isinstance(value, list):
             self._spend(_ERROR)
         elif items is not None:
-            self._items(_inner(items, self._definitions), value, depth)
+            self._items(judging(items, self._definitions), value, depth)
 
     def _set(self, core: Core, value: Any, depth: int) -> None:
         self._list(core, value, depth)
@@ -242,10 +216,10 @@ class _Weighing:
             self._spend(_ERROR)
             return
         if keys := core.get("keys_schema"):
-            self._items(_inner(keys, self._definitions), list(value), depth)
+            self._items(judging(keys, self._definitions), list(value), depth)
             self._hashed(keys, value)
         if values := core.get("values_schema"):
-            self._items(_inner(values, self._definitions), list(value.values()), depth)
+            self._items(judging(values, self._definitions), list(value.values()), depth)
 
     def _items(self, core: Core, items: list[Any], depth: int) -> None:
         types = _TYPES.get(core["type"])
@@ -269,10 +243,10 @@ class _Weighing:
             self._spend(count * count // _COMPARED_PAIRS)
 
     def _kinds(self, core: Core) -> set[str]:
-        core = _inner(core, self._definitions)
+        core = judging(core, self._definitions)
         if core["type"] != "union":
             return {core["type"]}
-        return {kind for choice in _choices(core) for kind in self._kinds(choice)}
+        return {kind for choice in choices_of(core) for kind in self._kinds(choice)}
 
 
 def _may_collide(item: Any) -> bool:
@@ -303,116 +277,3 @@ _CONTAINERS: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
     "tuple": _Weighing._tuple,
     "dict": _Weighing._dict,
 }
-
-
-def _inner(core: Core, definitions: Mapping[str, Core]) -> Core:
-    """The schema that judges, behind those that hand the value on."""
-    while True:
-        kind = core["type"]
-        if kind == "definition-ref":
-            core = definitions[core["schema_ref"]]
-        elif kind in _INNER and _INNER[kind] in core:
-            core = core[_INNER[kind]]
-        else:
-            return core
-
-
-def _tag(discriminator: Any, value: Any) -> Any:
-    """What tells a value's alternative: a name, one of several paths, or a function of the tool's author."""
-    if callable(discriminator):
-        try:
-            return discriminator(value)
-        except Exception:  # pydantic asks again, and says so
-            return None
-    paths = [[discriminator]] if isinstance(discriminator, str) else discriminator
-    for path in paths:
-        found = value
-        for part in path:
-            found = found.get(part) if isinstance(found, dict) else None
-        if found is not None:
-            return found
-    return None
-
-
-def _choices(core: Core) -> list[Core]:
-    choices = core["choices"]
-    found = choices.values() if isinstance(choices, Mapping) else choices
-    return [choice[0] if isinstance(choice, tuple) else choice for choice in found]
-
-
-def _fields_of(core: Core) -> Iterable[tuple[tuple[str, ...], Core]]:
-    """The fields of an object, each with the names that it may come under and its schema."""
-    if "arguments_schema" in core:
-        for argument in core["arguments_schema"]:
-            yield (argument["name"], *_aliases(argument.get("alias"))), argument["schema"]
-        return
-    fields = core["fields"]
-    named = fields.items() if isinstance(fields, Mapping) else ((field["name"], field) for field in fields)
-    for name, field in named:
-        yield (name, *_aliases(field.get("validation_alias"))), field["schema"]
-
-
-def _aliases(alias: Any) -> tuple[str, ...]:
-    """The keys that an alias begins with: one name, a path, or several of either."""
-    if isinstance(alias, str):
-        return (alias,)
-    if not isinstance(alias, (list, tuple)):
-        return ()
-    if alias and isinstance(alias[0], (list, tuple)):
-        return tuple(name for path in alias for name in _aliases(path))
-    return (alias[0],) if alias and isinstance(alias[0], str) else ()
-
-
-def _fan(core: Core, definitions: Mapping[str, Core]) -> int:
-    """The most alternatives that may be tried for any place of a value; 0 if a union holds itself, so that there is no
-    bound."""
-    known: dict[int, int] = {}
-
-    def of(node: Any) -> int:
-        fan = known.get(id(node))
-        if fan is None:
-            known[id(node)] = 1  # for what holds itself
-            fans = [of(part) for part in _parts(node, definitions)]
-            fan = known[id(node)] = sum(fans) if _type(node) == "union" else max(fans, default=1)
-            if _type(node) in ("set", "frozenset"):
-                fan = known[id(node)] = fan * _FAN_OF_A_SET
-        return fan
-
-    try:
-        fan = of(core)
-    except RecursionError:
-        return 0
-    unions = [node for node in _reached(core, definitions) if _type(node) == "union"]
-    if any(node is union for union in unions for part in _choices(union) for node in _reached(part, definitions)):
-        return 0
-    return fan
-
-
-def _reached(core: Any, definitions: Mapping[str, Core]) -> Iterator[Any]:
-    """All that a schema holds or refers to, itself included, each once; without recursion."""
-    waiting, seen = [core], {id(core)}
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for part in _parts(node, definitions):
-            if id(part) not in seen:
-                seen.add(id(part))
-                waiting.append(part)
-
-
-def _parts(node: Any, definitions: Mapping[str, Core]) -> list[Any]:
-    if isinstance(node, (list, tuple)):
-        parts = list(node)
-    elif not isinstance(node, Mapping):
-        return []
-    elif node.get("type") == "union":
-        parts = list(_choices(node))
-    elif node.get("type") == "definition-ref":
-        parts = [definitions[node["schema_ref"]]]
-    else:
-        parts = [value for key, value in node.items() if key not in NO_SCHEMAS and key != "definitions"]
-    return [part for part in parts if isinstance(part, (Mapping, list, tuple))]
-
-
-def _type(node: Any) -> Any:
-    return node.get("type") if isinstance(node, Mapping) else None
