@@ -12,7 +12,7 @@ from ..content import ToolResult
 from ..errors import ToolError
 from ..limits import Limits
 from ..telemetry.carrier import current_carrier
-from ..tools import ToolContext
+from ..tools import Effect, ToolContext
 from .peer import OnProgress, Peer
 from .reading import excerpt, peek
 from .results import CheckOutput, tool_result
@@ -21,7 +21,7 @@ __all__ = ["caller"]
 
 
 def caller(
-    peer: Peer, server: str, name: str, *, check: CheckOutput | None, limits: Limits
+    peer: Peer, server: str, name: str, *, effect: Effect, check: CheckOutput | None, limits: Limits
 ) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]:
     """A function that calls the server's tool `name`.
 
