@@ -6,10 +6,11 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
 from pydantic import ValidationError
 
 from ..content import ToolResult
-from ..errors import ToolError
+from ..errors import ToolError, ToolFailed, ToolOutcomeUnknown
 from ..limits import Limits
 from ..telemetry.carrier import current_carrier
 from ..tools import Effect, ToolContext
@@ -19,6 +20,11 @@ from .results import CheckOutput, tool_result
 
 __all__ = ["caller"]
 
+CONNECTION_CLOSED = -32000
+"""The SDK's own code for an answer that can never come. Servers use it, too, so that its words count as well."""
+_LOST_WORDS = ("Connection closed", "SSE stream ")
+_LOST = (BrokenResourceError, ClosedResourceError, EndOfStream, ConnectionError)
+
 
 def caller(
     peer: Peer, server: str, name: str, *, effect: Effect, check: CheckOutput | None, limits: Limits
@@ -26,7 +32,8 @@ def caller(
     """A function that calls the server's tool `name`.
 
     The current span goes along as ``_meta.traceparent``; the server's progress becomes ``ctx.progress``; a cancelled
-    call is cancelled on the server.
+    call is cancelled on the server. Where the connection is lost the call fails if the tool is ``pure``; any other may
+    have had its effect, so that its outcome is unknown.
     """
 
     async def call(arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
@@ -34,7 +41,7 @@ def caller(
         try:
             answer = await peer.call(name, arguments, meta=current_carrier(), on_progress=progress)
         except Exception as error:
-            told = _told(error, server, limits)
+            told = _lost(server, effect) if _is_lost(error) else _told(error, server, limits)
             if told is None:
                 raise
             raise told from error
@@ -60,6 +67,22 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
         ctx.progress(told)
 
     return on_progress
+
+
+def _is_lost(error: BaseException) -> bool:
+    """Whether the connection went before there was an answer; task groups of a transport tell so in a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_lost, error.exceptions))
+    code, words = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
+    said = code == CONNECTION_CLOSED and isinstance(words, str) and words.startswith(_LOST_WORDS)
+    return said or isinstance(error, _LOST)
+
+
+def _lost(server: str, effect: Effect) -> ToolError:
+    what = f"the connection to the MCP server {server!r} was lost before it had answered"
+    if effect == "pure":
+        return ToolFailed(what)
+    return ToolOutcomeUnknown(f"{what}; the call may have had its effect")
 
 
 def _told(error: Exception, server: str, limits: Limits) -> ToolError | None:

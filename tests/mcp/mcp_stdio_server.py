@@ -30,6 +30,7 @@ PAGES: list[list[dict[str, Any]]] = [
         {"name": "evil", "inputSchema": NOTHING, "outputSchema": {"type": "object", "properties": {}}},
         {"name": "received", "inputSchema": NOTHING},
         {"name": "own", "inputSchema": NOTHING},
+        {"name": "exit", "inputSchema": NOTHING},
     ],
 ]
 EVIL = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
@@ -63,6 +64,8 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
             return text("evil", structuredContent={"a": "a" * 40 + "!"})
         case "own":
             send(id=request_id, error={"code": -32020, "message": "an error of its own"})
+        case "exit":
+            os._exit(3)
         case "junk":
             return {"content": "junk"}
         case "count":
