@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
-from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
+from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, to_thread
 from pydantic import ValidationError
 
 from ..content import ToolResult
+from ..dispatch.content import is_small
 from ..errors import ToolError, ToolFailed, ToolOutcomeUnknown
 from ..limits import Limits
 from ..telemetry.carrier import current_carrier
@@ -45,7 +47,8 @@ def caller(
             if told is None:
                 raise
             raise told from error
-        return tool_result(answer, check=check, limits=limits)
+        read = partial(tool_result, answer, check=check, limits=limits)
+        return read() if is_small(answer) else await to_thread.run_sync(read, abandon_on_cancel=True)
 
     call.__name__ = call.__qualname__ = name
     return call

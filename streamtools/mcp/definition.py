@@ -13,13 +13,14 @@ from pydantic_core import from_json, to_json
 
 from ..limits import Limits
 from .names import name_problem
-from .reading import excerpt, peek, plain
+from .reading import excerpt, peek, plain, weighed
 
 __all__ = ["RefusedTool", "ToolDefinition", "Unacceptable", "Weight", "read_definition", "refused", "said"]
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TITLE_CHARS = 256
 _NAME_CHARS = 128
+_REASON_CHARS = 2048  # of which a place in a schema takes up to half
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class RefusedTool:
     name: str | None
     """The server's name for it, in visible characters and bounded; None if the trouble is the list and not one tool."""
     reason: str
-    """Why, for a person to read."""
+    """Why, for a person to read: in visible characters and bounded, too."""
 
 
 class Unacceptable(Exception):
@@ -107,9 +108,10 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ToolDefinition:
 
 
 def refused(raw: Any, reason: str) -> RefusedTool:
-    """The note about an entry that is not taken."""
+    """The note about an entry, or a definition, that is not taken."""
     name = peek(raw, "name")
-    return RefusedTool(name=excerpt(name, _NAME_CHARS) if isinstance(name, str) else "(no name)", reason=reason)
+    shown = excerpt(name, _NAME_CHARS) if isinstance(name, str) else "(no name)"
+    return RefusedTool(name=shown, reason=excerpt(reason, _REASON_CHARS))
 
 
 def _description(text: Any, limits: Limits, weight: Weight) -> str:
@@ -142,7 +144,12 @@ def _schema(schema: Any, where: str, limits: Limits, weight: Weight) -> dict[str
         return None
     if not isinstance(schema, Mapping):
         raise Unacceptable(f"{where} is no object")
-    weight.values += _counted(schema, where, limits)
+    count, chars = weighed(schema, limits.max_schema_values, limits.max_schema_bytes)
+    weight.values += count
+    if count > limits.max_schema_values:
+        raise Unacceptable(f"{where} holds more JSON values than max_schema_values={limits.max_schema_values}")
+    if chars > limits.max_schema_bytes:
+        raise _too_large(where, limits)
     try:
         written = to_json(schema)
         if len(written) > limits.max_schema_bytes:
@@ -152,27 +159,6 @@ def _schema(schema: Any, where: str, limits: Limits, weight: Weight) -> dict[str
         raise Unacceptable(f"{where} cannot be written as JSON") from None
     weight.size += len(written)
     return copy
-
-
-def _counted(schema: Mapping[str, Any], where: str, limits: Limits) -> int:
-    """How many JSON values a schema holds. It is counted before it is written, which holds up every thread."""
-    waiting: list[Any] = [schema]
-    count = chars = 0
-    while waiting:
-        value = waiting.pop()
-        count += 1
-        if isinstance(value, str):
-            chars += len(value)
-        elif isinstance(value, (Mapping, list, tuple)):
-            if count + len(waiting) + len(value) > limits.max_schema_values:
-                raise Unacceptable(f"{where} holds more JSON values than max_schema_values={limits.max_schema_values}")
-            if isinstance(value, Mapping):
-                chars += sum(len(key) for key in value if isinstance(key, str))
-                value = value.values()
-            waiting.extend(value)
-        if chars > limits.max_schema_bytes:
-            raise _too_large(where, limits)
-    return count
 
 
 def _too_large(where: str, limits: Limits) -> Unacceptable:

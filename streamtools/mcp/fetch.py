@@ -19,7 +19,7 @@ from ..tools.problems import dotted
 from .aside import Aside
 from .cache import Credentials, SchemaCache
 from .calls import caller
-from .definition import RefusedTool, ToolDefinition
+from .definition import RefusedTool, ToolDefinition, refused
 from .listing import Listing, list_all
 from .names import checked_prefix, namespaced
 from .peer import Peer
@@ -242,7 +242,7 @@ class _Maker:
             self.unenforced[name] = unenforced
 
     def _refuse(self, definition: ToolDefinition, why: str) -> None:
-        self.refused.append(RefusedTool(name=definition.name, reason=why))
+        self.refused.append(refused(definition, why))
 
     def _tool(self, plan: _Plan) -> _Made:
         name, definition, effect, needs_approval = plan

@@ -16,6 +16,9 @@ from .reading import peek
 
 __all__ = ["Listing", "list_all"]
 
+MAX_CURSOR_CHARS = 16_384
+"""Of the name of a page, which is sent back as it came; those of real servers have some hundred."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
@@ -86,6 +89,9 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
             return True
         if not peer.has_pages:
             found.stop("the list has another page, for which this session cannot ask: its list_tools() takes no cursor")
+            return False
+        if len(cursor) > MAX_CURSOR_CHARS:
+            found.stop(f"the list has another page, whose cursor is longer than {MAX_CURSOR_CHARS} characters")
             return False
         if cursor in used:
             found.stop("the list goes in a circle: a page leads to one before it")

@@ -16,12 +16,15 @@ from anyio import to_thread
 
 from ..exports.diff import diff
 from .definition import ToolDefinition, said
-from .reading import visible
+from .reading import excerpt
 
 __all__ = ["Approve", "Pins", "ToolChange"]
 
 MAX_LINES = 100
 """Differences that a `ToolChange` lists."""
+MAX_LINE_CHARS = 1024
+"""Of one of them: a place in a schema, and what stood and stands there."""
+MAX_PLACE_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +41,12 @@ class ToolChange:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What differs, one line each, for a person to read: long values cut, invisible characters as their codes."""
+        """What differs, one line each, for a person to read: what is long is cut, invisible characters are codes."""
         before = {} if self.old is None else said(self.old)
-        changes = [visible(str(change)) for change in diff(before, said(self.new))]
+        changes = diff(before, said(self.new))
+        lines = [excerpt(str(change), MAX_LINE_CHARS) for change in changes[:MAX_LINES]]
         rest = len(changes) - MAX_LINES
-        return (*changes[:MAX_LINES], f"and {rest} more") if rest > 0 else tuple(changes)
+        return (*lines, f"and {rest} more") if rest > 0 else tuple(lines)
 
 
 Approve: TypeAlias = Callable[[ToolChange], "bool | Awaitable[bool]"]
@@ -135,4 +139,8 @@ class Pins:
         if old is None:
             return "it was never approved"
         lines = await to_thread.run_sync(lambda: change.lines, abandon_on_cancel=True)
-        return f"it is not what was approved: {'; '.join(line.partition(':')[0] for line in lines[:3])}"
+        return f"it is not what was approved: {'; '.join(_place(line) for line in lines[:3])}"
+
+
+def _place(line: str) -> str:
+    return excerpt(line.partition(":")[0], MAX_PLACE_CHARS)
