@@ -226,15 +226,35 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-async def test_a_page_that_the_sdk_does_not_take_ends_the_list() -> None:
+async def test_one_tool_that_the_sdk_does_not_take_costs_that_tool_alone() -> None:
     with anyio.fail_after(60):
         async with stdio("broken") as session:
             tools = await fetch_tools(session, server="plain")
             assert (await observed(tools, "echo", '{"text": "hi"}')).value == "hi"
+    assert ([made.name for made in tools], tools.complete) == (["echo", "fine", "forecast", "slow"], True)
+    assert [(note.name, note.reason) for note in tools.refused] == [("broken", "inputSchema is no object")]
+
+
+@pytest.mark.parametrize(("argument", "name"), [("halves", "half"), ("deep", "deep")])
+async def test_one_tool_that_keeps_the_transport_from_reading_the_message_costs_that_tool_alone(
+    argument: str, name: str
+) -> None:
+    with anyio.fail_after(20):
+        async with stdio(argument) as session:
+            handler = session._message_handler
+            tools = await fetch_tools(session, server="plain", list_timeout=15)
+            assert (await observed(tools, "echo", '{"text": "hi"}')).value == "hi"
+            assert session._message_handler is handler
+    assert ([made.name for made in tools], tools.complete) == (["echo", "fine", "forecast", "slow"], True)
+    assert [note.name for note in tools.refused] == [name]
+
+
+async def test_a_page_that_is_none_at_all_ends_the_list_at_once() -> None:
+    with anyio.fail_after(60):
+        async with stdio("none") as session:
+            tools = await fetch_tools(session, server="plain")
     assert ([made.name for made in tools], tools.complete) == (["echo", "forecast", "slow"], False)
-    assert [(note.name, note.reason) for note in tools.refused] == [
-        (None, "the MCP SDK does not take this page of the list: it breaks the protocol")
-    ]
+    assert [(note.name, note.reason) for note in tools.refused] == [(None, "a page of the list holds no list of tools")]
 
 
 # -- the SDK's own server ------------------------------------------------------------------------------------------
