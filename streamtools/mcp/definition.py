@@ -144,9 +144,9 @@ def _schema(schema: Any, where: str, limits: Limits, weight: Weight) -> dict[str
         return None
     if not isinstance(schema, Mapping):
         raise Unacceptable(f"{where} is no object")
-    count, chars = weighed(schema, limits.max_schema_values, limits.max_schema_bytes)
+    count, chars, is_whole = weighed(schema, limits.max_schema_values, limits.max_schema_bytes)
     weight.values += count
-    if count > limits.max_schema_values:
+    if not is_whole:
         raise Unacceptable(f"{where} holds more JSON values than max_schema_values={limits.max_schema_values}")
     if chars > limits.max_schema_bytes:
         raise _too_large(where, limits)

@@ -7,7 +7,7 @@ Whatever comes may be of any type, and is untrusted text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..surrogates import well_formed
 
@@ -45,9 +45,19 @@ def visible(text: str) -> str:
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
-def weighed(value: Any, max_values: int, max_chars: int) -> tuple[int, int]:
-    """How many JSON values there are in one, and how many characters in its texts; beyond a bound, no more is counted.
-    Writing a value as JSON is one step that holds up every thread, so it is weighed first."""
+class Weighed(NamedTuple):
+    """How large a JSON value is, as far as it was looked at."""
+
+    values: int
+    chars: int
+    """Of its texts and keys."""
+    is_whole: bool
+    """It holds no more values than it may, and all were counted unless the characters are too many."""
+
+
+def weighed(value: Any, max_values: int, max_chars: int) -> Weighed:
+    """Look how large a JSON value is, until it is larger than it may be. Writing it is one step that holds up every
+    thread, so it is weighed first."""
     waiting = [value]
     count = chars = 0
     while waiting and chars <= max_chars:
@@ -57,9 +67,9 @@ def weighed(value: Any, max_values: int, max_chars: int) -> tuple[int, int]:
             chars += len(held)
         elif isinstance(held, (Mapping, list, tuple)):
             if count + len(waiting) + len(held) > max_values:
-                return max_values + 1, chars
+                return Weighed(count, chars, False)
             if isinstance(held, Mapping):
                 chars += sum(len(key) for key in held if isinstance(key, str))
                 held = held.values()
             waiting.extend(held)
-    return count, chars
+    return Weighed(count, chars, True)

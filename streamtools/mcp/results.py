@@ -90,7 +90,8 @@ def _checked(structured: Any, check: CheckOutput | None, limits: Limits) -> str 
             raise _unfit("is missing, though the tool declares an output schema")
         return None
     most = limits.max_result_media_bytes
-    if sum(weighed(structured, most, most)) > most:  # as JSON each value takes a character at least
+    count, chars, is_whole = weighed(structured, most, most)
+    if not is_whole or count + chars > most:  # as JSON each value takes a character at least
         raise _unfit(f"is larger than max_result_media_bytes={most}")
     try:
         written = to_json(structured)

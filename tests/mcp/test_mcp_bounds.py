@@ -63,11 +63,14 @@ async def test_what_is_refused_counts_for_the_whole_list_as_well() -> None:
 
 
 async def test_a_schema_of_very_many_values_is_refused_alone_wherever_they_are() -> None:
-    tools = await fetched(with_default("lists", [[]] * 60_000), with_default("fine", "x" * 180_000))
+    lists = [[]] * 60_000
+    bad = [with_default(f"bad{number}", lists) for number in range(100)]
+    tools = await fetched(*bad, with_default("fine", "x" * 180_000))
     assert ([made.name for made in tools], tools.complete) == (["fine"], True)
-    assert [(note.name, note.reason) for note in tools.refused] == [
-        ("lists", "inputSchema holds more JSON values than max_schema_values=30000")
-    ]
+    assert len(tools.refused) == 100
+    assert {note.reason for note in tools.refused} == {
+        "inputSchema holds more JSON values than max_schema_values=30000"
+    }
 
 
 async def test_servers_of_a_hundred_tools_with_some_hundred_values_each_are_taken_as_they_are() -> None:
@@ -105,6 +108,13 @@ async def test_other_tasks_go_on_while_one_large_tool_is_made() -> None:
         assert len(await fetched(wide("t", 9_000))) == 1
         done.set()
     assert beats > 100
+
+
+async def test_the_time_of_listing_covers_reading_the_list() -> None:
+    text = "x" * 16_000
+    session = FakeSession(*(listed(f"t{number}", description=text) for number in range(500)))
+    with pytest.raises(TimeoutError, match=r"'s' did not list its tools within 1e-06 s"):
+        await fetch_tools(session, server="s", list_timeout=1e-6)
 
 
 async def test_the_time_of_listing_covers_making_the_tools() -> None:
