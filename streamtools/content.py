@@ -11,9 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
+from .printable import one_line
+
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 
 __all__ = ["Block", "Media", "Opaque", "Result", "Text", "ToolResult"]
+
+_MAX_WORD_CHARS = 1024  # of a type or a name in a placeholder: as long as an address may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,8 @@ class Media:
         return None
 
     def placeholder(self) -> str:
-        """What stands for it where it cannot go: its kind, type and name, never its content."""
-        told = ", ".join(word for word in (self.mime_type, self.filename) if word)
+        """What stands for it where it cannot go: its kind, type and name on one line, never its content."""
+        told = ", ".join(one_line(word, _MAX_WORD_CHARS) for word in (self.mime_type, self.filename) if word)
         return f"[{self.kind}{f': {told}' if told else ''}]"
 
 

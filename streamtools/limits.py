@@ -57,6 +57,9 @@ class Limits:
     """A foreign tool's JSON Schema, written as JSON. A larger one is refused (`SchemaError`)."""
     max_schema_nodes: int = 10_000
     """Subschemas of a foreign schema (Notion's and GitHub's tools have some hundreds)."""
+    max_schema_values: int = 30_000
+    """JSON values in a foreign schema, whatever holds them: a ``default`` is no subschema and costs memory, too, an
+    empty list 20 times its text (an ``enum`` of all airports has some 10,000)."""
     max_schema_depth: int = 64
     """Nesting of a foreign schema, and of the values that its references may make a validator follow."""
     max_pattern_chars: int = 1024
@@ -66,6 +69,12 @@ class Limits:
     0.3 s; a call needs tens). The call becomes ``invalid``."""
     max_listed_tools: int = 1_000
     """Tools taken from one MCP server's list; what is beyond is left out and listed as refused."""
+    max_list_bytes: int = 8 << 20
+    """Descriptions and schemas of one such list together, as JSON (GitHub's hundred tools have a quarter of a million
+    bytes; no model takes 8 MiB of tools). What is beyond is left out and listed as refused."""
+    max_list_values: int = 50_000
+    """JSON values in all schemas of one such list (a hundred tools of real servers have some 20,000); each costs up to
+    some kilobyte, once compiled. What is beyond is left out and listed as refused."""
     max_list_pages: int = 100
     """Pages of one such list, which may have no end."""
     max_description_chars: int = 16_384

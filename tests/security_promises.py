@@ -160,6 +160,9 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/security/test_foreign_text.py::test_what_is_found_in_a_history_is_told_in_printable_bounded_lines",
             "tests/mcp/test_mcp_words.py"
             "::test_no_place_of_a_list_brings_control_characters_or_endless_words_into_what_is_said_of_it",
+            "tests/mcp/test_mcp_words.py"
+            "::test_no_type_name_or_address_in_a_result_brings_escapes_into_what_the_model_reads",
+            "tests/mcp/test_mcp_words.py::test_no_place_of_a_changed_tool_does_either",
         ),
     ),
     "T18": (
@@ -186,6 +189,10 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/tools/jsonschema/test_jsonschema_bounds.py"
             "::test_work_beyond_the_limit_is_given_up_and_the_limit_is_named",
             "tests/mcp/test_mcp_hostile.py::test_a_schema_bomb_costs_little_and_nobody_else",
+            "tests/mcp/test_mcp_bounds.py::test_what_is_beyond_the_bounds_of_a_whole_list_is_left_out_and_told",
+            "tests/mcp/test_mcp_bounds.py::test_a_schema_is_kept_once_however_many_keep_it",
+            "tests/mcp/test_mcp_bounds.py::test_the_time_of_listing_covers_making_the_tools",
+            "tests/mcp/test_mcp_bounds.py::test_other_tasks_go_on_while_one_large_tool_is_made",
             "tests/exports/test_foreign_schemas_exported.py::test_references_that_multiply_are_bounded",
         ),
     ),

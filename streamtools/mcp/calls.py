@@ -4,29 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
+from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, to_thread
 from pydantic import ValidationError
 
 from ..content import ToolResult
-from ..errors import ToolError
+from ..dispatch.content import is_small
+from ..errors import ToolError, ToolFailed, ToolOutcomeUnknown
 from ..limits import Limits
 from ..telemetry.carrier import current_carrier
-from ..tools import ToolContext
+from ..tools import Effect, TakesLong, ToolContext
 from .peer import OnProgress, Peer
 from .reading import excerpt, peek
-from .results import CheckOutput, tool_result
+from .results import tool_result
 
 __all__ = ["caller"]
 
+CONNECTION_CLOSED = -32000
+"""The SDK's own code for an answer that can never come. Servers use it, too, so that its words count as well."""
+_LOST_WORDS = ("Connection closed", "SSE stream ")
+_LOST = (BrokenResourceError, ClosedResourceError, EndOfStream, ConnectionError)
+
+
+class CheckOutput(Protocol):
+    """Judges the structured content of an answer by the tool's output schema."""
+
+    def __call__(self, value: Any, /, *, quick: bool = False) -> list[str]:
+        """The problems, one line each, without values; `TakesLong` if it was to be quick, and is not."""
+        ...
+
 
 def caller(
-    peer: Peer, server: str, name: str, *, check: CheckOutput | None, limits: Limits
+    peer: Peer, server: str, name: str, *, effect: Effect, check: CheckOutput | None, limits: Limits
 ) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]:
     """A function that calls the server's tool `name`.
 
     The current span goes along as ``_meta.traceparent``; the server's progress becomes ``ctx.progress``; a cancelled
-    call is cancelled on the server.
+    call is cancelled on the server. Where the connection is lost the call fails if the tool is ``pure``; any other may
+    have had its effect, so that its outcome is unknown.
     """
 
     async def call(arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
@@ -34,11 +51,17 @@ def caller(
         try:
             answer = await peer.call(name, arguments, meta=current_carrier(), on_progress=progress)
         except Exception as error:
-            told = _told(error, server, limits)
+            told = _lost(server, effect) if _is_lost(error) else _told(error, server, limits)
             if told is None:
                 raise
             raise told from error
-        return tool_result(answer, check=check, limits=limits)
+        read = partial(tool_result, answer, limits=limits)
+        if is_small(answer):
+            try:
+                return read(check=None if check is None else partial(check, quick=True))
+            except TakesLong:
+                pass
+        return await to_thread.run_sync(partial(read, check=check), abandon_on_cancel=True)
 
     call.__name__ = call.__qualname__ = name
     return call
@@ -60,6 +83,22 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
         ctx.progress(told)
 
     return on_progress
+
+
+def _is_lost(error: BaseException) -> bool:
+    """Whether the connection went before there was an answer; task groups of a transport tell so in a group."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_lost, error.exceptions))
+    code, words = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
+    said = code == CONNECTION_CLOSED and isinstance(words, str) and words.startswith(_LOST_WORDS)
+    return said or isinstance(error, _LOST)
+
+
+def _lost(server: str, effect: Effect) -> ToolError:
+    what = f"the connection to the MCP server {server!r} was lost before it had answered"
+    if effect == "pure":
+        return ToolFailed(what)
+    return ToolOutcomeUnknown(f"{what}; the call may have had its effect")
 
 
 def _told(error: Exception, server: str, limits: Limits) -> ToolError | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -13,13 +13,14 @@ from pydantic_core import from_json, to_json
 
 from ..limits import Limits
 from .names import name_problem
-from .reading import excerpt, peek, plain
+from .reading import excerpt, peek, plain, weighed
 
-__all__ = ["RefusedTool", "ToolDefinition", "Unacceptable", "read_definition", "refused"]
+__all__ = ["RefusedTool", "ToolDefinition", "Unacceptable", "Weight", "read_definition", "refused", "said"]
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TITLE_CHARS = 256
 _NAME_CHARS = 128
+_REASON_CHARS = 2048  # of which a place in a schema takes up to half
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class ToolDefinition:
     def fingerprint(self) -> str:
         """SHA-256 of all of the above, in hexadecimal digits: what `Pins` compare. Unlike `Tool.fingerprint` it does
         not depend on the prefix, and changes with the hints, too, since an effect may be taken from them."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(said(self), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -53,15 +54,35 @@ class RefusedTool:
     name: str | None
     """The server's name for it, in visible characters and bounded; None if the trouble is the list and not one tool."""
     reason: str
-    """Why, for a person to read."""
+    """Why, for a person to read: in visible characters and bounded, too."""
 
 
 class Unacceptable(Exception):
     """Why one tool is not taken."""
 
 
-def read_definition(raw: Any, limits: Limits) -> ToolDefinition:
-    """An entry of ``tools/list``.
+@dataclass(slots=True)
+class Weight:
+    """How much has been read of a list."""
+
+    size: int = 0
+    """Bytes of descriptions and schemas as JSON."""
+    values: int = 0
+    """JSON values in schemas."""
+
+
+def said(definition: ToolDefinition) -> dict[str, Any]:
+    """All that a definition says, by name, in plain JSON. Nothing is copied, so do not change what it holds."""
+    return {each.name: getattr(definition, each.name) for each in fields(definition)}
+
+
+def read_definition(raw: Any, limits: Limits, weight: Weight) -> ToolDefinition:
+    """Read an entry of ``tools/list``.
+
+    Args:
+        raw: the entry; nothing of it is kept.
+        limits: what it may be.
+        weight: to which is added what was read, of an entry that is not taken, too.
 
     Raises:
         Unacceptable: it is not what it should be, or more than it may be.
@@ -71,7 +92,7 @@ def read_definition(raw: Any, limits: Limits) -> ToolDefinition:
         raise Unacceptable(problem)
     if peek(peek(raw, "execution"), "taskSupport", "task_support") == "required":
         raise Unacceptable("it runs as a task only (taskSupport), which is not supported")
-    schema = _schema(peek(raw, "inputSchema", "input_schema"), "inputSchema", limits)
+    schema = _schema(peek(raw, "inputSchema", "input_schema"), "inputSchema", limits, weight)
     if schema is None:
         raise Unacceptable("it has no inputSchema")
     if schema.setdefault("type", "object") != "object":  # MCP wants it there, providers refuse requests without it
@@ -79,20 +100,21 @@ def read_definition(raw: Any, limits: Limits) -> ToolDefinition:
     return ToolDefinition(
         name=name,
         title=_title(raw),
-        description=_description(peek(raw, "description"), limits),
+        description=_description(peek(raw, "description"), limits, weight),
         input_schema=schema,
-        output_schema=_schema(peek(raw, "outputSchema", "output_schema"), "outputSchema", limits),
+        output_schema=_schema(peek(raw, "outputSchema", "output_schema"), "outputSchema", limits, weight),
         annotations=_hints(peek(raw, "annotations")),
     )
 
 
 def refused(raw: Any, reason: str) -> RefusedTool:
-    """The note about an entry that is not taken."""
+    """The note about an entry, or a definition, that is not taken."""
     name = peek(raw, "name")
-    return RefusedTool(name=excerpt(name, _NAME_CHARS) if isinstance(name, str) else "(no name)", reason=reason)
+    shown = excerpt(name, _NAME_CHARS) if isinstance(name, str) else "(no name)"
+    return RefusedTool(name=shown, reason=excerpt(reason, _REASON_CHARS))
 
 
-def _description(text: Any, limits: Limits) -> str:
+def _description(text: Any, limits: Limits, weight: Weight) -> str:
     if text is None:
         return ""
     if not isinstance(text, str):
@@ -100,7 +122,7 @@ def _description(text: Any, limits: Limits) -> str:
     if len(text) > limits.max_description_chars:
         raise Unacceptable(f"its description is longer than max_description_chars={limits.max_description_chars}")
     try:
-        text.encode()
+        weight.size += len(text.encode())
     except UnicodeEncodeError:
         raise Unacceptable("its description has halves of surrogate pairs") from None
     return text
@@ -116,17 +138,28 @@ def _hints(annotations: Any) -> dict[str, bool]:
     return {hint: given[hint] for hint in _HINTS if isinstance(given.get(hint), bool)}
 
 
-def _schema(schema: Any, where: str, limits: Limits) -> dict[str, Any] | None:
-    """A copy of a schema in plain JSON values, bounded in size before anything walks it."""
+def _schema(schema: Any, where: str, limits: Limits, weight: Weight) -> dict[str, Any] | None:
+    """A copy of a schema in plain JSON values, bounded before anything is made of it."""
     if schema is None:
         return None
     if not isinstance(schema, Mapping):
         raise Unacceptable(f"{where} is no object")
+    count, chars, is_whole = weighed(schema, limits.max_schema_values, limits.max_schema_bytes)
+    weight.values += count
+    if not is_whole:
+        raise Unacceptable(f"{where} holds more JSON values than max_schema_values={limits.max_schema_values}")
+    if chars > limits.max_schema_bytes:
+        raise _too_large(where, limits)
     try:
         written = to_json(schema)
         if len(written) > limits.max_schema_bytes:
-            raise Unacceptable(f"{where} is larger than max_schema_bytes={limits.max_schema_bytes}")
+            raise _too_large(where, limits)
         copy: dict[str, Any] = from_json(written, allow_inf_nan=False)
-    except (ValueError, TypeError, RecursionError):  # cycles, depth, values that JSON does not have
+    except (ValueError, TypeError, RecursionError):  # depth, values that JSON does not have
         raise Unacceptable(f"{where} cannot be written as JSON") from None
+    weight.size += len(written)
     return copy
+
+
+def _too_large(where: str, limits: Limits) -> Unacceptable:
+    return Unacceptable(f"{where} is larger than max_schema_bytes={limits.max_schema_bytes}")

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from ..errors import SchemaError
 from ..limits import Limits
-from ..tools import Effect, NeedsApproval, Tool
-from ..tools.jsonschema import Validator
+from ..tools import Effect, NeedsApproval, TakesLong, Tool
+from ..tools.enforce import QUICK_STEPS
+from ..tools.jsonschema import Budget, Exhausted, Validator
 from ..tools.jsonschema import compile as compile_schema
+from ..tools.kept import Kept
 from ..tools.problems import dotted
+from .aside import Aside
 from .cache import Credentials, SchemaCache
 from .calls import caller
-from .definition import RefusedTool, ToolDefinition, Unacceptable
+from .definition import RefusedTool, ToolDefinition, refused
 from .listing import Listing, list_all
 from .names import checked_prefix, namespaced
 from .peer import Peer
@@ -102,6 +104,8 @@ async def fetch_tools(
     stands in `FetchedTools.refused` with the reason. The tools come sorted by the server's names, so that the same
     tools make the same request. Keep the session open while they are in use.
 
+    A list is read and its tools are made in a thread, so that the event loop goes on.
+
     Args:
         session: an initialised session: the SDK's ``ClientSession`` (1.x or 2.x) or ``Client``, or any object with its
             ``list_tools`` and ``call_tool``. ``Client`` also answers a server that asks for input in the middle of a
@@ -118,7 +122,8 @@ async def fetch_tools(
         trust_hints: you trust this server: ``readOnlyHint`` makes a tool ``pure``, ``idempotentHint`` ``idempotent``,
             whatever `effect` says.
         call_timeout: seconds that one call may take; None leaves it to ``Limits(tool_timeout=...)``.
-        list_timeout: seconds that listing may take, all pages together.
+        list_timeout: seconds that listing may take, all pages together, and making the tools; not the time of somebody
+            who is asked about a change (``Pins(on_change=...)``).
         limits: bounds on what the server may send.
 
     Raises:
@@ -138,14 +143,14 @@ async def fetch_tools(
         call_timeout=call_timeout,
         limits=limits,
     )
-    listing = None
+    listing = made = None
     with anyio.move_on_after(list_timeout):
         listing = await maker.listing(cache, credentials, version)
-    if listing is None:
+        made = await maker.make(listing.definitions, pins)
+    if listing is None or made is None:
         raise TimeoutError(f"the MCP server {server!r} did not list its tools within {list_timeout:g} s")
-    for definition in listing.definitions:
-        await maker.take(definition, pins)
-        await checkpoint()  # compiling a large schema takes milliseconds; other tasks go on in between
+    for each in made:
+        await maker.take(each, pins)
     return FetchedTools(
         maker.tools.values(),
         server=server,
@@ -154,6 +159,24 @@ async def fetch_tools(
         unenforced=maker.unenforced,
         complete=listing.complete,
     )
+
+
+class _Plan(NamedTuple):
+    """A tool that is to be made, and what the caller says about it."""
+
+    name: str
+    definition: ToolDefinition
+    effect: Effect
+    needs_approval: NeedsApproval
+
+
+class _Made(NamedTuple):
+    """A tool that was made, and what of its schemas cannot be enforced."""
+
+    name: str
+    definition: ToolDefinition
+    tool: Tool[..., Any]
+    unenforced: tuple[str, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,44 +203,70 @@ class _Maker:
         version = self.peer.server_version if version is None else version
         return await cache.resolve(self.server, ask, credentials=credentials, version=version, limits=self.limits)
 
-    async def take(self, definition: ToolDefinition, pins: Pins | None) -> None:
-        """Make the tool, or note why not. Pins come last: nobody is asked about what cannot be taken anyway."""
-        name = namespaced(self.prefix, definition.name)
-        try:
-            if name in self.tools:
-                raise Unacceptable(f"its name becomes {name}, which another of the server's tools has")
-            tool, unenforced = self._tool(name, definition)
-            if pins is not None and (why := await pins.check(self.server, definition)):
-                raise Unacceptable(why)
-        except (SchemaError, Unacceptable) as problem:
-            self.refused.append(RefusedTool(name=definition.name, reason=str(problem)))
+    async def make(self, definitions: Iterable[ToolDefinition], pins: Pins | None) -> list[_Made]:
+        """The tools of these definitions; what cannot be made is noted. Code of the user's is asked here, in the event
+        loop; the rest is done aside."""
+        plans = list[_Plan]()
+        names = set[str]()
+        for definition in definitions:
+            name = namespaced(self.prefix, definition.name)
+            if name in names:
+                self._refuse(definition, f"its name becomes {name}, which another of the server's tools has")
+                continue
+            names.add(name)
+            plans.append(_Plan(name, definition, self._effect(definition), self._needs_approval(definition)))
+        aside = Aside()
+        return await aside.run(self._make, plans, pins, aside)
+
+    def _make(self, plans: Iterable[_Plan], pins: Pins | None, aside: Aside) -> list[_Made]:
+        made = []
+        for plan in plans:
+            if aside.is_left:
+                break
+            try:
+                made.append(self._tool(plan))
+            except SchemaError as problem:
+                self._refuse(plan.definition, str(problem))
+                continue
+            if pins is not None:
+                pins.prepare(self.server, plan.definition)
+        return made
+
+    async def take(self, made: _Made, pins: Pins | None) -> None:
+        """Take a tool, or note why not. Pins come last: nobody is asked about what cannot be taken anyway."""
+        name, definition, tool, unenforced = made
+        if pins is not None and (why := await pins.check(self.server, definition)):
+            self._refuse(definition, why)
             return
         self.tools[name], self.definitions[name] = tool, definition
         if unenforced:
             self.unenforced[name] = unenforced
 
-    def _tool(self, name: str, definition: ToolDefinition) -> tuple[Tool[..., Any], tuple[str, ...]]:
-        """The tool, and what of its schemas cannot be enforced."""
-        output = definition.output_schema
+    def _refuse(self, definition: ToolDefinition, why: str) -> None:
+        self.refused.append(refused(definition, why))
+
+    def _tool(self, plan: _Plan) -> _Made:
+        name, definition, effect, needs_approval = plan
+        output = None if definition.output_schema is None else Kept(dict(definition.output_schema))
         returned = None if output is None else compile_schema(output, limits=self.limits, engine="auto")
-        check = None if returned is None else partial(_problems, returned)
+        check = None if returned is None else partial(_problems, returned, self.limits.max_validation_steps)
         tool = Tool.from_schema(
-            caller(self.peer, self.server, definition.name, check=check, limits=self.limits),
-            definition.input_schema,
+            caller(self.peer, self.server, definition.name, effect=effect, check=check, limits=self.limits),
+            Kept(dict(definition.input_schema)),
             name=name,
             description=definition.description,
             owner=self.server,
-            effect=self._effect(definition),
-            needs_approval=self._needs_approval(definition),
+            effect=effect,
+            needs_approval=needs_approval,
             timeout=self.call_timeout,
             takes="mapping",
             schema_source="protocol_fetch",
-            output_schema=definition.output_schema,
+            output_schema=output,
             annotations=definition.annotations,
             title=definition.title,
             limits=self.limits,
         )
-        return tool, (*tool.check(), *(returned.unenforced if returned else ()))
+        return _Made(name, definition, tool, (*tool.check(), *(returned.unenforced if returned else ())))
 
     def _effect(self, definition: ToolDefinition) -> Effect:
         if self.trust_hints and definition.annotations.get("readOnlyHint"):
@@ -230,5 +279,15 @@ class _Maker:
         return self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
 
 
-def _problems(validator: Validator, value: Any) -> list[str]:
-    return [f"{dotted(problem.path) or 'it'}: {problem.message}" for problem in validator.validate(value)]
+def _problems(validator: Validator, steps: int, value: Any, *, quick: bool = False) -> list[str]:
+    """What is wrong with a result.
+
+    Raises:
+        TakesLong: it was to be quick, and is not.
+    """
+    budget = Budget(min(steps, QUICK_STEPS), tells=False) if quick else Budget(steps, native=False)
+    try:
+        found = validator.validate(value, budget)
+    except Exhausted:
+        raise TakesLong from None
+    return [f"{dotted(problem.path) or 'it'}: {problem.message}" for problem in found]

@@ -6,15 +6,18 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from anyio.lowlevel import checkpoint
 from pydantic import ValidationError
 
 from ..limits import Limits
-from .definition import RefusedTool, ToolDefinition, Unacceptable, read_definition, refused
+from .aside import Aside
+from .definition import RefusedTool, ToolDefinition, Unacceptable, Weight, read_definition, refused
 from .peer import Peer
 from .reading import peek
 
 __all__ = ["Listing", "list_all"]
+
+MAX_CURSOR_CHARS = 16_384
+"""Of the name of a page, which is sent back as it came; those of real servers have some hundred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,7 @@ class _Found:
     refused: list[RefusedTool] = field(default_factory=list)
     ambiguous: set[str] = field(default_factory=set)
     seen: int = 0
+    weight: Weight = field(default_factory=Weight)
     ttls: list[float] = field(default_factory=list)
     public: bool = True
 
@@ -48,7 +52,8 @@ class _Found:
 
 
 async def list_all(peer: Peer, limits: Limits) -> Listing:
-    """Ask for every page. Whatever the server answers, this ends, and what is wrong is in `Listing.refused`.
+    """Ask for every page. Whatever the server answers, this ends, and what is wrong is in `Listing.refused`. Pages are
+    read aside from the event loop.
 
     Raises:
         Exception: what the session raises when it cannot ask, or is answered with an error.
@@ -68,19 +73,25 @@ async def list_all(peer: Peer, limits: Limits) -> Listing:
 async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
     cursor: str | None = None
     used: set[str] = set()
+    aside = Aside()
     for _ in range(limits.max_list_pages):
         try:
             page = await peer.page(cursor)
         except ValidationError:
             found.stop("the MCP SDK does not take this page of the list: it breaks the protocol")
             return False
-        if not await _read_page(page, limits, found):
-            return False
+        more = await aside.run(_read_page, page, limits, found, aside)
         cursor = _next_cursor(page)
+        del page  # it may be large, and the next one is on its way
+        if not more:
+            return False
         if cursor is None:
             return True
         if not peer.has_pages:
             found.stop("the list has another page, for which this session cannot ask: its list_tools() takes no cursor")
+            return False
+        if len(cursor) > MAX_CURSOR_CHARS:
+            found.stop(f"the list has another page, whose cursor is longer than {MAX_CURSOR_CHARS} characters")
             return False
         if cursor in used:
             found.stop("the list goes in a circle: a page leads to one before it")
@@ -90,7 +101,7 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
     return False
 
 
-async def _read_page(page: Any, limits: Limits, found: _Found) -> bool:
+def _read_page(page: Any, limits: Limits, found: _Found, aside: Aside) -> bool:
     """Take a page's tools; False if there is nothing more to take."""
     tools = page if isinstance(page, list) else peek(page, "tools")
     if not isinstance(tools, (list, tuple)):
@@ -102,17 +113,34 @@ async def _read_page(page: Any, limits: Limits, found: _Found) -> bool:
             found.stop(f"the list has more tools than max_listed_tools={limits.max_listed_tools}; the rest is left out")
             return False
         found.seen += 1
-        _take(raw, limits, found)
-        await checkpoint()  # a large schema takes milliseconds; other tasks go on in between
+        definition = _read(raw, limits, found)
+        if why := _too_much(found.weight, limits):
+            found.stop(f"the list {why}; the rest is left out")
+            return False
+        if definition is not None:
+            _take(definition, raw, found)
+        if aside.is_left:
+            return False
     return True
 
 
-def _take(raw: Any, limits: Limits, found: _Found) -> None:
+def _too_much(weight: Weight, limits: Limits) -> str | None:
+    if weight.size > limits.max_list_bytes:
+        return f"is larger than max_list_bytes={limits.max_list_bytes}"
+    if weight.values > limits.max_list_values:
+        return f"has schemas of more JSON values than max_list_values={limits.max_list_values}"
+    return None
+
+
+def _read(raw: Any, limits: Limits, found: _Found) -> ToolDefinition | None:
     try:
-        definition = read_definition(raw, limits)
+        return read_definition(raw, limits, found.weight)
     except Unacceptable as reason:
         found.refused.append(refused(raw, str(reason)))
-        return
+        return None
+
+
+def _take(definition: ToolDefinition, raw: Any, found: _Found) -> None:
     known = found.by_name.get(definition.name)
     if definition.name in found.ambiguous or (known is not None and known.fingerprint != definition.fingerprint):
         # Which of the two would run is anybody's guess. The same one again is what a list that moved between two pages

@@ -12,13 +12,14 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Awaitable, Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import anyio
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from .reading import peek
+from .unjudged import answered, unjudged_page
 
 __all__ = ["OnProgress", "Peer"]
 
@@ -64,7 +65,21 @@ class Peer:
         return version if isinstance(version, str) else None
 
     async def page(self, cursor: str | None) -> Any:
-        """One page of ``tools/list``: the first, or the one at `cursor`."""
+        """One page of ``tools/list``: the first, or the one at `cursor`. Where the SDK does not take it, perhaps for
+        one bad tool, it is asked for again, as the JSON that it is.
+
+        Raises:
+            ValidationError: the session does not take it, and has no other way to ask.
+        """
+        try:
+            ask = partial(self._listed, cursor)
+            return await (ask() if self._types is None else answered(self._session, ask))
+        except ValidationError:
+            if self._types is None:
+                raise
+        return await unjudged_page(self._session, self._types, cursor)
+
+    async def _listed(self, cursor: str | None) -> Any:
         given: dict[str, Any] = {}
         if "cache_mode" in self._list_takes:  # the SDK's Client keeps lists of its own, which ours would repeat
             given["cache_mode"] = "refresh"
@@ -108,7 +123,7 @@ class Peer:
         """Let the session see the tool's current schema; that of a cached list it has not seen."""
         cursor, seen = None, set[str]()
         while True:
-            page = await self.page(cursor)
+            page = await self._listed(cursor)
             cursor = peek(page, "next_cursor", "nextCursor")
             found = any(peek(tool, "name") == name for tool in page.tools)
             if found or cursor is None or cursor in seen or len(seen) >= MAX_RELIST_PAGES:

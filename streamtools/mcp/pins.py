@@ -9,17 +9,22 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from anyio import to_thread
+
 from ..exports.diff import diff
-from .definition import ToolDefinition
-from .reading import visible
+from .definition import ToolDefinition, said
+from .reading import excerpt
 
 __all__ = ["Approve", "Pins", "ToolChange"]
 
 MAX_LINES = 100
 """Differences that a `ToolChange` lists."""
+MAX_LINE_CHARS = 1024
+"""Of one of them: a place in a schema, and what stood and stands there."""
+MAX_PLACE_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +41,12 @@ class ToolChange:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What differs, one line each, for a person to read: long values cut, invisible characters as their codes."""
-        before = {} if self.old is None else asdict(self.old)
-        changes = [visible(str(change)) for change in diff(before, asdict(self.new))]
+        """What differs, one line each, for a person to read: what is long is cut, invisible characters are codes."""
+        before = {} if self.old is None else said(self.old)
+        changes = diff(before, said(self.new))
+        lines = [excerpt(str(change), MAX_LINE_CHARS) for change in changes[:MAX_LINES]]
         rest = len(changes) - MAX_LINES
-        return (*changes[:MAX_LINES], f"and {rest} more") if rest > 0 else tuple(changes)
+        return (*lines, f"and {rest} more") if rest > 0 else tuple(lines)
 
 
 Approve: TypeAlias = Callable[[ToolChange], "bool | Awaitable[bool]"]
@@ -96,7 +102,7 @@ class Pins:
         """All that is approved, as JSON text: the same for the same pins, with a line for each value, to keep under
         version control."""
         servers = {
-            server: {name: asdict(definition) for name, definition in tools.items()}
+            server: {name: said(definition) for name, definition in tools.items()}
             for server, tools in self._approved.items()
         }
         return json.dumps({"pins": servers}, indent=1, sort_keys=True) + "\n"
@@ -109,6 +115,12 @@ class Pins:
     def approve(self, server: str, definition: ToolDefinition) -> None:
         """Approve a tool as it is defined now."""
         self._approved.setdefault(server, {})[definition.name] = definition
+
+    def prepare(self, server: str, definition: ToolDefinition) -> None:
+        """Take what `check` compares, which takes its time with large schemas. It may run in any thread."""
+        old = self._approved.get(server, {}).get(definition.name)
+        for each in (definition, old):
+            _ = each and each.fingerprint
 
     async def check(self, server: str, definition: ToolDefinition) -> str | None:
         """Why a tool must not be offered; None if it may, which is remembered."""
@@ -126,4 +138,9 @@ class Pins:
                 return None
         if old is None:
             return "it was never approved"
-        return f"it is not what was approved: {'; '.join(line.partition(':')[0] for line in change.lines[:3])}"
+        lines = await to_thread.run_sync(lambda: change.lines, abandon_on_cancel=True)
+        return f"it is not what was approved: {'; '.join(_place(line) for line in lines[:3])}"
+
+
+def _place(line: str) -> str:
+    return excerpt(line.partition(":")[0], MAX_PLACE_CHARS)

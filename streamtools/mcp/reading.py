@@ -6,16 +6,12 @@ Whatever comes may be of any type, and is untrusted text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..surrogates import well_formed
 
-__all__ = ["excerpt", "peek", "plain", "visible"]
-
-_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]+")
-"""Control characters, marks that turn the direction of text, and characters that nobody sees."""
+__all__ = ["excerpt", "peek", "plain", "visible", "weighed"]
 
 
 def peek(value: Any, *names: str) -> Any:
@@ -44,4 +40,36 @@ def excerpt(text: str, max_chars: int) -> str:
 
 def visible(text: str) -> str:
     """`text` with everything that cannot be seen, or that moves what is seen, as its code (``\\u202e``)."""
-    return _INVISIBLE.sub(lambda found: "".join(f"\\u{ord(char):04x}" for char in found[0]), text)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+
+
+class Weighed(NamedTuple):
+    """How large a JSON value is, as far as it was looked at."""
+
+    values: int
+    chars: int
+    """Of its texts and keys."""
+    is_whole: bool
+    """It holds no more values than it may, and all were counted unless the characters are too many."""
+
+
+def weighed(value: Any, max_values: int, max_chars: int) -> Weighed:
+    """Look how large a JSON value is, until it is larger than it may be. Writing it is one step that holds up every
+    thread, so it is weighed first."""
+    waiting = [value]
+    count = chars = 0
+    while waiting and chars <= max_chars:
+        held = waiting.pop()
+        count += 1
+        if isinstance(held, str):
+            chars += len(held)
+        elif isinstance(held, (Mapping, list, tuple)):
+            if count + len(waiting) + len(held) > max_values:
+                return Weighed(count, chars, False)
+            if isinstance(held, Mapping):
+                chars += sum(len(key) for key in held if isinstance(key, str))
+                held = held.values()
+            waiting.extend(held)
+    return Weighed(count, chars, True)

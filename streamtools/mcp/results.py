@@ -22,7 +22,7 @@ from ..content import Block, Media, Text, ToolResult
 from ..errors import ToolError
 from ..limits import Limits
 from ..surrogates import well_formed
-from .reading import excerpt, peek, plain
+from .reading import excerpt, peek, plain, weighed
 
 __all__ = ["CheckOutput", "tool_result"]
 
@@ -32,7 +32,10 @@ CheckOutput = Callable[[Any], "list[str]"]
 MAX_PROBLEMS = 3
 MAX_ADDRESS_CHARS = 1024
 
-_MIME = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}(;.{0,128})?", re.ASCII)
+CHECKED_AT_ONCE = 1 << 20
+"""Characters of base64 between which other threads get their turn; a multiple of 4."""
+
+_MIME = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}(;[ -~]{0,128})?", re.ASCII)
 _Kind = Literal["image", "audio", "video", "file"]
 _KINDS: dict[str, _Kind] = {"image": "image", "audio": "audio", "video": "video"}
 
@@ -86,12 +89,16 @@ def _checked(structured: Any, check: CheckOutput | None, limits: Limits) -> str 
         if check is not None and check(None):  # a schema may allow null
             raise _unfit("is missing, though the tool declares an output schema")
         return None
+    most = limits.max_result_media_bytes
+    count, chars, is_whole = weighed(structured, most, most)
+    if not is_whole or count + chars > most:  # as JSON each value takes a character at least
+        raise _unfit(f"is larger than max_result_media_bytes={most}")
     try:
         written = to_json(structured)
     except ValueError:
         raise _unfit("cannot be written as JSON") from None
-    if len(written) > limits.max_result_media_bytes:
-        raise _unfit(f"is larger than max_result_media_bytes={limits.max_result_media_bytes}")
+    if len(written) > most:
+        raise _unfit(f"is larger than max_result_media_bytes={most}")
     if check is not None and (problems := check(structured)):
         raise _unfit(f"does not fit the tool's output schema: {'; '.join(problems[:MAX_PROBLEMS])}")
     return written.decode()
@@ -152,13 +159,28 @@ def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
     """None if the data is not base64: a provider would refuse the request that holds it, and each one after it."""
     if not isinstance(data, str):
         return None
-    data = "".join(data.split())  # MIME breaks the lines
-    try:
-        binascii.a2b_base64(data, strict_mode=True)
-    except ValueError:
+    data = _without_breaks(data)
+    if not _is_base64(data):
         return None
     kind = _KINDS.get(mime.partition("/")[0], "file")
     return Media(kind=kind, mime_type=mime, data=data, filename=filename)
+
+
+def _without_breaks(data: str) -> str:
+    """MIME breaks the lines."""
+    return "".join("".join(data[at : at + CHECKED_AT_ONCE].split()) for at in range(0, len(data), CHECKED_AT_ONCE))
+
+
+def _is_base64(data: str) -> bool:
+    for at in range(0, len(data), CHECKED_AT_ONCE):
+        piece = data[at : at + CHECKED_AT_ONCE]
+        if "=" in piece and at + len(piece) < len(data):  # padding belongs to the end
+            return False
+        try:
+            binascii.a2b_base64(piece, strict_mode=True)
+        except ValueError:
+            return False
+    return True
 
 
 def _unreadable(block: dict[str, Any], why: str) -> Text:

@@ -30,6 +30,7 @@ from .docstrings import Docstring, parse_docstring
 from .enforce import Enforced
 from .fingerprint import Grammar
 from .foreign import Check, Foreign, Takes
+from .kept import Kept
 from .lazy import LazyFunction
 from .model import ModelBinder, docstring_of
 from .placement import Placement
@@ -205,7 +206,7 @@ def of_schema(
     if schema is not None and not isinstance(schema, Mapping):
         raise SchemaError(f"the schema of a tool's arguments is a JSON object, not {type(schema).__name__}")
     # The validator looks at the schema first: it knows its limits, and where something is wrong.
-    judge = validator if validator is not None or schema is None else Enforced(dict(schema), limits)
+    judge = validator if validator is not None or schema is None else Enforced(_json(schema), limits)
     plain = None if schema is None else _of_object(_plain(schema))
     binder = Foreign(
         tool=name,
@@ -282,8 +283,15 @@ def _check_placement(placement: Placement, takes: Takes, name: str) -> None:
         raise refuse(name, "a schema names its arguments; *args cannot take them", placement.var_positional)
 
 
+def _json(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A mapping of the user's as the dict that it stands for."""
+    return schema if isinstance(schema, Kept) else dict(schema)
+
+
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a schema, which has to be plain JSON."""
+    """A copy of a schema, which has to be plain JSON; one that is kept as it is."""
+    if isinstance(schema, Kept):
+        return schema.schema
     try:
         copied: dict[str, Any] = json.loads(json.dumps(dict(schema), allow_nan=False))
     except RecursionError as error:

@@ -1,7 +1,8 @@
 """An MCP server over standard input and output, without the SDK: it shows what a client really sends.
 
 Speaks MCP 2025-06-18. Its tool ``received`` answers with all that has come so far. With the argument ``broken`` its
-list ends in a page that breaks the protocol.
+list ends in a page with a tool that breaks the protocol, with ``none`` in one that holds no list,
+with ``halves`` and ``deep`` in one that strict parsers do not read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, cast
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 DEGREES = {"type": "object", "properties": {"degrees": {"type": "integer"}}, "required": ["degrees"]}
@@ -30,6 +31,7 @@ PAGES: list[list[dict[str, Any]]] = [
         {"name": "evil", "inputSchema": NOTHING, "outputSchema": {"type": "object", "properties": {}}},
         {"name": "received", "inputSchema": NOTHING},
         {"name": "own", "inputSchema": NOTHING},
+        {"name": "exit", "inputSchema": NOTHING},
     ],
 ]
 EVIL = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
@@ -37,6 +39,16 @@ EVIL = {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}
 PAGES[1][5]["outputSchema"] |= EVIL
 if "broken" in sys.argv:
     PAGES[1:] = [[{"name": "fine", "inputSchema": NOTHING}, {"name": "broken", "inputSchema": "none"}]]
+
+if "halves" in sys.argv:  # of surrogate pairs, which JSON may escape and no UTF-8 can hold
+    PAGES[1:] = [[{"name": "fine", "inputSchema": NOTHING}, {**PAGES[0][0], "name": "half", "description": "\ud83d"}]]
+if "deep" in sys.argv:
+    DEEP: dict[str, Any] = {}
+    for _ in range(300):
+        DEEP = {"not": DEEP}
+    PAGES[1:] = [[{"name": "fine", "inputSchema": NOTHING}, {"name": "deep", "inputSchema": DEEP}]]
+if "none" in sys.argv:
+    PAGES[1:] = [cast("list[Any]", 7)]
 
 received: list[dict[str, Any]] = []
 
@@ -63,6 +75,8 @@ def call(request_id: Any, params: dict[str, Any]) -> dict[str, Any] | None:
             return text("evil", structuredContent={"a": "a" * 40 + "!"})
         case "own":
             send(id=request_id, error={"code": -32020, "message": "an error of its own"})
+        case "exit":
+            os._exit(3)
         case "junk":
             return {"content": "junk"}
         case "count":

@@ -17,9 +17,11 @@ from pydantic import BaseModel
 from streams import chat, stream
 
 from streamtools import Limits, ToolContext, ToolError, ToolProgress, pipeline
+from streamtools.errors import ToolFailed
 from streamtools.mcp import fetch_tools
 from streamtools.telemetry import Tracing
 from streamtools.telemetry.carrier import current_carrier
+from streamtools.tools import Effect
 
 pytestmark = pytest.mark.anyio
 
@@ -116,7 +118,7 @@ class RpcError(Exception):
     ("code", "message", "told"),
     [
         (-32602, "Unknown tool: f", "answered with error -32602: Unknown tool: f"),
-        (-32000, "Connection closed", "answered with error -32000: Connection closed"),
+        (-32000, "Out of paint", "answered with error -32000: Out of paint"),
         (-32603, "a\x00b\u202ec", "answered with error -32603: a\\u0000b\\u202ec"),
         (-32603, "x" * 10_000, f"answered with error -32603: {'x' * 512}..."),
     ],
@@ -128,12 +130,35 @@ async def test_an_error_of_the_protocol_is_told_to_the_model_bounded(code: int, 
 
 
 @pytest.mark.parametrize(
-    "error", [RpcError("-1", "x"), RpcError(-1, None), RuntimeError("secret"), ConnectionError("host")]
+    "error", [RpcError("-1", "x"), RpcError(-1, None), RuntimeError("secret"), RpcError(-32000, ["x"])]
 )
 async def test_of_any_other_failure_only_its_type_is_told(error: Exception) -> None:
     observation = await call(error)
     assert observation.model_content == f"Error: the tool f raised {type(error).__name__}"
     assert observation.error.__cause__ is error
+
+
+LOST = [
+    RpcError(-32000, "Connection closed"),
+    ConnectionResetError("host"),
+    anyio.ClosedResourceError(),
+    ExceptionGroup("of a transport", [anyio.BrokenResourceError(), ExceptionGroup("x", [anyio.EndOfStream()])]),
+]
+
+
+@pytest.mark.parametrize("error", LOST, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(("effect", "outcome"), [("once", "unknown"), ("idempotent", "unknown"), ("pure", "failed")])
+async def test_where_the_connection_is_lost_the_outcome_is_what_the_effect_demands(
+    error: Exception, effect: Effect, outcome: str
+) -> None:
+    observation = await call(error, effect=effect)
+    assert (observation.outcome, observation.error.__cause__) == (outcome, error)
+    assert "the connection to the MCP server 's' was lost before it had answered" in observation.model_content
+
+
+async def test_a_group_of_other_errors_is_the_calls_failure() -> None:
+    observation = await call(ExceptionGroup("of a transport", [ConnectionError(), RuntimeError()]))
+    assert (observation.outcome, type(observation.error)) == ("failed", ToolFailed)
 
 
 async def test_an_answer_that_the_sdk_does_not_take_is_told_without_its_content() -> None:

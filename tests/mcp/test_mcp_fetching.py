@@ -330,14 +330,20 @@ DEEP: dict[str, Any] = {"type": "object"}
 for _ in range(5000):
     DEEP = {"type": "object", "properties": {"a": DEEP}}
 
+DEEPER: list[Any] = []
+for _ in range(300):
+    DEEPER = [DEEPER]
+
 REFUSED = [
     ({"name": "x"}, "has no inputSchema"),
     (listed("x", inputSchema=[]), "inputSchema is no object"),
     (listed("x", inputSchema=True), "inputSchema is no object"),
     (listed("x", inputSchema={"type": "string"}), "its type must be 'object'"),
     (listed("x", inputSchema={"type": ["object", "null"]}), "its type must be 'object'"),
-    (listed("x", inputSchema=CYCLE), "inputSchema cannot be written as JSON"),
-    (listed("x", inputSchema=DEEP), "inputSchema cannot be written as JSON"),
+    (listed("x", inputSchema=CYCLE), "inputSchema is larger than max_schema_bytes=1000"),  # it has no end
+    (listed("x", inputSchema=DEEP), "inputSchema is larger than max_schema_bytes=1000"),
+    (listed("x", inputSchema={"type": "object", "x": DEEPER}), "inputSchema cannot be written as JSON"),
+    (listed("x", inputSchema={"type": "object", "x": [0] * 400}), "holds more JSON values than max_schema_values=400"),
     (listed("x", inputSchema={"type": "object", "default": float("nan")}), "cannot be written as JSON"),
     (listed("x", inputSchema={"type": "object", "x": object()}), "cannot be written as JSON"),
     (listed("x", inputSchema={"type": "object", "x": "\ud800"}), "cannot be written as JSON"),
@@ -360,7 +366,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("entry", "why"), REFUSED)
 async def test_a_tool_that_cannot_be_taken_is_refused_alone(entry: Any, why: str) -> None:
-    limits = Limits(max_schema_bytes=1000, max_description_chars=100)
+    limits = Limits(max_schema_bytes=1000, max_schema_values=400, max_description_chars=100)
     tools = await fetched(listed("a"), entry, listed("z"), limits=limits)
     assert [made.name for made in tools] == ["a", "z"]
     (refused,) = tools.refused

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import threading
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
 from mcp_session import CITY, FakeSession, fetched, listed, observed, text
 
@@ -221,3 +223,62 @@ async def test_arguments_are_checked_by_the_servers_schema_before_anything_is_se
 async def test_an_empty_list_of_tools_is_an_empty_sequence() -> None:
     tools = await fetched()
     assert (len(tools), list(tools), tools.refused, tools.complete) == (0, [], (), True)
+
+
+MEGABYTES = "A" * (3 << 20)
+LARGE = [
+    (MEGABYTES, True),
+    ("\n".join((MEGABYTES, "AA==")), True),
+    (f"{MEGABYTES}AA==AAAA", False),
+    (f"AA=={MEGABYTES}", False),
+    (f"{MEGABYTES}*", False),
+    (f"{MEGABYTES}A", False),
+]
+
+
+@pytest.mark.parametrize(("data", "taken"), LARGE, ids=range(len(LARGE)))
+async def test_large_media_are_base64_from_their_first_to_their_last_character(data: str, taken: bool) -> None:
+    (block,) = tool_result({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}).blocks
+    assert isinstance(block, Media) is taken
+
+
+async def test_other_tasks_go_on_while_a_large_result_is_read() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer", "minimum": 0}}}}
+    session = FakeSession(listed("f", outputSchema=schema), answer=text("", structuredContent={"a": [1] * 300_000}))
+    tools = await fetch_tools(session, server="s")
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            beats += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(beat)
+        assert (await observed(tools, "f")).outcome == "ok"
+        group.cancel_scope.cancel()
+    assert beats > 300
+
+
+async def test_structured_content_of_too_many_values_is_refused_before_it_is_written() -> None:
+    with pytest.raises(ToolError, match="is larger than max_result_media_bytes=1000"):
+        result({"content": [], "structuredContent": {"a": [[]] * 1_000}})
+
+
+@pytest.mark.anyio
+async def test_structured_content_that_is_much_work_by_its_schema_is_judged_outside_the_event_loop() -> None:
+    threads: list[int] = []
+
+    class Watched(dict[str, Any]):
+        def items(self) -> Any:
+            threads.append(threading.get_ident())
+            return super().items()
+
+    dear = {"properties": {"a": {"items": {"oneOf": [{"const": number} for number in range(4000)]}}}}
+    for count, elsewhere in ((1, False), (10, True)):
+        threads.clear()
+        answer = text("done", structuredContent=Watched(a=list(range(3990, 3990 + count))))
+        tools = await fetch_tools(FakeSession(listed("f", outputSchema=dear), answer=answer), server="s")
+        assert (await observed(tools, "f")).outcome == "ok"
+        assert (threads[-1] != threading.get_ident()) is elsewhere

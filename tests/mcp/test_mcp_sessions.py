@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 import mcp
 import pytest
-from mcp.types import CallToolResult
+from mcp.shared.message import SessionMessage
+from mcp.types import CallToolResult, JSONRPCMessage
 from mcp_servers import (
     SDK2,
     Context,
@@ -28,16 +29,18 @@ from mcp_session import observed
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic import TypeAdapter
 from streams import chat, stream
 
-from streamtools import ToolProgress, pipeline
+from streamtools import ToolProgress, pipeline, tool
 from streamtools.content import Media
 from streamtools.mcp import SchemaCache, fetch_tools
 from streamtools.telemetry import Tracing
+from streamtools.tools import Effect
 
 pytestmark = pytest.mark.anyio
 
-NAMES = ["change", "count", "echo", "evil", "forecast", "hot", "junk", "missing", "own", "received", "slow"]
+NAMES = ["change", "count", "echo", "evil", "exit", "forecast", "hot", "junk", "missing", "own", "received", "slow"]
 
 
 async def received(tools: Any) -> dict[str, Any]:
@@ -168,15 +171,90 @@ async def test_the_tools_span_reaches_the_server() -> None:
     assert sent["_meta"]["traceparent"].split("-")[1] == f"{ids.trace_id:032x}"
 
 
-async def test_a_page_that_the_sdk_does_not_take_ends_the_list() -> None:
+@pytest.mark.parametrize(("effect", "outcome"), [("once", "unknown"), ("pure", "failed")])
+async def test_a_server_that_dies_in_a_call_fails_that_call_and_nothing_else(effect: Effect, outcome: str) -> None:
+    @tool(effect="pure")
+    async def local() -> str:
+        """Works."""
+        return "works"
+
+    with anyio.fail_after(60):
+        async with stdio() as session:
+            tools = [*await fetch_tools(session, server="plain", effect=effect), local]
+            calls = [("c0", "exit", "{}"), ("c1", "slow", "{}"), ("c2", "local", "{}")]
+            async with pipeline(stream(chat(["So"], calls)), tools=tools) as events:
+                async for _ in events:
+                    pass
+    seen = {event.call_id: event.outcome for event in events.turn.observations}
+    assert seen == {"c0": outcome, "c1": outcome, "c2": "ok"}
+    assert events.turn.text == "So"
+
+
+@pytest.mark.parametrize("end", ["send", "receive"])
+async def test_a_connection_in_memory_that_closes_in_a_call_fails_that_call(end: str) -> None:
+    to_client, from_server = anyio.create_memory_object_stream[Any](1)
+    to_server, from_client = anyio.create_memory_object_stream[Any](1)
+
+    async def server() -> None:
+        async with to_client, from_client:
+            async for message in from_client:
+                asked = message.message.root if hasattr(message.message, "root") else message.message
+                if asked.method == "tools/call":
+                    await (to_client if end == "send" else from_client).aclose()
+                    return
+                if asked.method in ANSWERS:
+                    answer = {"jsonrpc": "2.0", "id": asked.id, "result": ANSWERS[asked.method]}
+                    await to_client.send(SessionMessage(TypeAdapter(JSONRPCMessage).validate_python(answer)))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(server)
+            async with mcp.ClientSession(from_server, to_server) as session:
+                await session.initialize()
+                tools = await fetch_tools(session, server="memory")
+                for _ in range(2):
+                    assert (await observed(tools, "f")).outcome == "unknown"
+
+
+ANSWERS: dict[str, Any] = {
+    "initialize": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "memory", "version": "1"},
+    },
+    "tools/list": {"tools": [{"name": "f", "inputSchema": {"type": "object"}}]},
+}
+
+
+async def test_one_tool_that_the_sdk_does_not_take_costs_that_tool_alone() -> None:
     with anyio.fail_after(60):
         async with stdio("broken") as session:
             tools = await fetch_tools(session, server="plain")
             assert (await observed(tools, "echo", '{"text": "hi"}')).value == "hi"
+    assert ([made.name for made in tools], tools.complete) == (["echo", "fine", "forecast", "slow"], True)
+    assert [(note.name, note.reason) for note in tools.refused] == [("broken", "inputSchema is no object")]
+
+
+@pytest.mark.parametrize(("argument", "name"), [("halves", "half"), ("deep", "deep")])
+async def test_one_tool_that_keeps_the_transport_from_reading_the_message_costs_that_tool_alone(
+    argument: str, name: str
+) -> None:
+    with anyio.fail_after(20):
+        async with stdio(argument) as session:
+            handler = session._message_handler
+            tools = await fetch_tools(session, server="plain", list_timeout=15)
+            assert (await observed(tools, "echo", '{"text": "hi"}')).value == "hi"
+            assert session._message_handler is handler
+    assert ([made.name for made in tools], tools.complete) == (["echo", "fine", "forecast", "slow"], True)
+    assert [note.name for note in tools.refused] == [name]
+
+
+async def test_a_page_that_is_none_at_all_ends_the_list_at_once() -> None:
+    with anyio.fail_after(60):
+        async with stdio("none") as session:
+            tools = await fetch_tools(session, server="plain")
     assert ([made.name for made in tools], tools.complete) == (["echo", "forecast", "slow"], False)
-    assert [(note.name, note.reason) for note in tools.refused] == [
-        (None, "the MCP SDK does not take this page of the list: it breaks the protocol")
-    ]
+    assert [(note.name, note.reason) for note in tools.refused] == [(None, "a page of the list holds no list of tools")]
 
 
 # -- the SDK's own server ------------------------------------------------------------------------------------------

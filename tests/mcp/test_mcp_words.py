@@ -8,7 +8,8 @@ import pytest
 from hostile import FORGED, LONG, every_place, shown
 from mcp_session import CITY, FakeSession, listed, observed, text
 
-from streamtools.mcp import fetch_tools
+from streamtools.content import Media
+from streamtools.mcp import Pins, ToolChange, fetch_tools, tool_result
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +35,7 @@ async def test_no_place_of_a_list_brings_control_characters_or_endless_words_int
         tools = await fetch_tools(FakeSession(*changed), server="s", prefix="p")
         refused += len(tools.refused)
         said = [f"{entry.name} {entry.reason}" for entry in tools.refused]
+        said += [line for lines in tools.unenforced.values() for line in lines]
         said += [f"{tool.name} {tool.title} {tool.owner} {tool!r}" for tool in tools]
         for tool in tools:
             said += tool.check()
@@ -70,3 +72,52 @@ async def test_a_servers_refusal_is_told_escaped_and_cut(words: str) -> None:
     assert observation.outcome == "failed"
     for told in (*observation.report().split("\n"), str(observation.error), observation.model_content):
         assert len(shown(told)) <= ENOUGH
+
+
+KINDS: list[dict[str, Any]] = [
+    {"type": "image", "data": "AAAA", "mimeType": "image/png;name=a.png"},
+    {"type": "audio", "data": "*", "mimeType": "audio/wav"},
+    {"type": "resource_link", "name": "plan", "uri": "file:///plan", "mimeType": "text/plain;charset=utf-8"},
+    {"type": "resource", "resource": {"uri": "file:///a", "blob": "AAAA", "mimeType": "video/mp4;codecs=x"}},
+    {"type": "resource", "resource": {"uri": "file:///b", "text": "\n"}},
+    {"type": "unheard_of"},
+]
+"""Blocks of which nothing but our own words and their names, types and addresses reaches the model as text."""
+
+
+@pytest.mark.parametrize("words", [FORGED, LONG], ids=["forged", "long"])
+async def test_no_type_name_or_address_in_a_result_brings_escapes_into_what_the_model_reads(words: str) -> None:
+    for block in KINDS:
+        for place, (changed,) in every_place([block], words):
+            blocks = tool_result({"content": [changed]}).blocks
+            if changed.get("type") == "text" or place.endswith("resource/text"):
+                continue  # what the tool says: not a name of anything
+            for each in blocks:
+                told = each.placeholder() if isinstance(each, Media) else getattr(each, "text", "")
+                for line in told.split("\n"):
+                    assert len(shown(line)) <= ENOUGH, place
+
+
+@pytest.mark.parametrize("words", [FORGED, LONG], ids=["forged", "long"])
+async def test_no_place_of_a_changed_tool_does_either(words: str) -> None:
+    for place, changed in every_place([ENTRY], words):
+        pins, asked = Pins(), list[ToolChange]()
+        await fetch_tools(FakeSession(ENTRY), server="s", pins=pins)
+        asking = Pins(pins.approved, on_change=lambda change, asked=asked: bool(asked.append(change)))  # type: ignore[misc]
+        tools = await fetch_tools(FakeSession(*changed), server="s", pins=asking)
+        said = [f"{entry.name} {entry.reason}" for entry in tools.refused]
+        for change in asked:
+            said += [repr(change), *change.lines]
+        for told in said:
+            assert len(shown(told)) <= ENOUGH, place
+
+
+async def test_a_medium_of_anybodys_is_told_of_on_one_line() -> None:
+    media = Media(kind="image", mime_type=f"image/png;{FORGED}", data="AAAA", filename=LONG)
+    assert len(shown(media.placeholder())) <= ENOUGH
+
+
+async def test_the_address_of_a_next_page_is_not_kept_at_any_length() -> None:
+    tools = await fetch_tools(FakeSession(pages=[{"tools": [ENTRY], "nextCursor": LONG}]), server="s")
+    assert (len(tools), tools.complete) == (1, False)
+    assert len(shown(tools.refused[0].reason)) <= ENOUGH

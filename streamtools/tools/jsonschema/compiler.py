@@ -216,11 +216,12 @@ def _restrict(table: _Table, making: Making) -> None:
     def whole(value: Any, at: At, run: Run) -> bool:
         return is_integer(value) or rule.broken(at, run)
 
+    refused = (wrong,)
     for kind in table:
         if kind is float and "integer" in names and "number" not in names:
             table[kind] = (whole, *table[kind])
         elif kind not in allowed:
-            table[kind] = (wrong,)
+            table[kind] = refused
 
 
 def _reject(making: Making) -> Check:

@@ -17,11 +17,16 @@ from .metaschemas import metaschema
 from .reading import escaped, refuse_size
 from .vocabulary import Applicator, Dialect, dialect_of
 
-__all__ = ["Document", "Place", "Resource"]
+__all__ = ["AGAIN", "Document", "Place", "Resource"]
 
 MAX_SHOWN_CHARS = 200  # of a reference in an error
 REFERENCES = ("$ref", "$dynamicRef")
+AGAIN = frozenset({"unevaluatedProperties", "unevaluatedItems"})
+"""Keywords that ask again what other schemas have looked at."""
 Name = str | int
+
+
+_NOTHING: dict[Any, Any] = {}  # shared by all that has been forgotten
 
 
 class Resource:
@@ -99,6 +104,12 @@ class Place:
         knows = self.resource.dialect.knows
         return {keyword: value for keyword, value in self.schema.items() if knows(keyword)}
 
+    def forget(self) -> None:
+        """Give up all but where it is, which problems are told by."""
+        self.schema = True
+        self._keywords = None
+        self.children = self.references = _NOTHING
+
     def applicators(self) -> Iterator[tuple[str, Applicator, list[Place]]]:
         """The schemas that it holds, by keyword."""
         known = self.resource.dialect.applicators
@@ -140,6 +151,13 @@ class Document:
     def holders(self, name: str) -> list[Place]:
         """The schemas with this ``$dynamicAnchor``."""
         return self._holders[name]
+
+    def forget(self) -> None:
+        """Give up the schemas, once they are compiled; not where ``unevaluated...`` is among them, since what that
+        refers to is looked up when values come."""
+        if all(AGAIN.isdisjoint(place.keywords) for place in self.places):
+            for place in self.places:
+                place.forget()
 
     # -- finding the schemas ---------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ...errors import SchemaError
 from ...limits import Limits
+from ..kept import Kept
 
 __all__ = ["escaped", "pointer_of", "read_schema", "refuse_size"]
 
@@ -30,23 +31,30 @@ class _Item(NamedTuple):
 
 
 def read_schema(schema: Any, limits: Limits) -> Any:
-    """Copy a schema; the time it takes is bounded by `limits`, whatever is given, and so is the copy's depth.
+    """Copy a schema, or look through one that is `Kept`; the time it takes is bounded by `limits`, whatever is given,
+    and so is its depth.
 
     Raises:
-        SchemaError: it is not plain JSON, or exceeds ``max_schema_bytes`` or four times ``max_schema_depth`` levels.
+        SchemaError: it is not plain JSON, or exceeds ``max_schema_bytes``, ``max_schema_values`` or four times
+            ``max_schema_depth`` levels.
     """
+    kept = schema.schema if isinstance(schema, Kept) else None
     top: list[Any] = [None]
-    size = 0
-    waiting = [_Item(schema, top, 0, 0, None)]
+    size = count = 0
+    waiting = [_Item(schema if kept is None else kept, top, 0, 0, None)]
     while waiting:
         item = waiting.pop()
         copied, cost, children = _copy(item, limits)
-        item.into[item.name] = copied
+        if kept is None:
+            item.into[item.name] = copied
         size += cost
         if size > limits.max_schema_bytes:
             raise refuse_size("is larger than", "max_schema_bytes", limits.max_schema_bytes)
+        count += 1
+        if count + len(waiting) + len(children) > limits.max_schema_values:
+            raise refuse_size("holds more JSON values than", "max_schema_values", limits.max_schema_values)
         waiting.extend(children)
-    return top[0]
+    return top[0] if kept is None else kept
 
 
 def _copy(item: _Item, limits: Limits) -> tuple[Any, int, list[_Item]]:

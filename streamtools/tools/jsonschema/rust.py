@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .document import Document, Place
+from .document import AGAIN, Document, Place
 from .graph import Outline
 from .own import OwnValidator
 from .patterns import translate
@@ -27,7 +27,6 @@ MAX_WEIGHT = 4096
 MAX_EXACT = 1 << 53
 """Beyond it jsonschema-rs compares integers with floats as floats."""
 
-_AGAIN = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 _DROPPED = frozenset({"$schema", "$id", "$anchor", "$dynamicAnchor", "$defs", "definitions"})
 _DRAFTS = {"2020-12": "Draft202012Validator", "draft-07": "Draft7Validator"}
 
@@ -105,7 +104,7 @@ def _is_plain(document: Document) -> bool:
     dialect = document.root.resource.dialect
     return all(
         place.resource.dialect is dialect
-        and _AGAIN.isdisjoint(place.keywords)
+        and AGAIN.isdisjoint(place.keywords)
         and all(_is_exact(value) for keyword, value in place.keywords.items() if keyword not in place.children)
         and (not place.keywords.get("uniqueItems") or _has_texts_only(place))
         for place in document.places

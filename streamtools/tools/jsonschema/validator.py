@@ -61,8 +61,8 @@ def compile(
     Args:
         schema: a dict, True or False: plain JSON, which is copied.
         dialect: how to read a schema that has no ``$schema``.
-        limits: ``max_schema_bytes``, ``max_schema_nodes``, ``max_schema_depth``, ``max_pattern_chars``, and
-            ``max_validation_steps`` for each value.
+        limits: ``max_schema_bytes``, ``max_schema_nodes``, ``max_schema_values``, ``max_schema_depth``,
+            ``max_pattern_chars``, and ``max_validation_steps`` for each value.
         engine: ``auto`` lets jsonschema-rs say that a value is valid, where it is installed and its verdicts are known
             to be the same (but it does not count steps); reasons always come from here.
 
@@ -78,4 +78,6 @@ def compile(
     compiler = Compiler(document, limits)
     check = compiler.compile()
     own = OwnValidator(check, document, shape.is_recursive, compiler.unenforced, limits)
-    return own if engine == "own" else rust_validator(own, document, shape, compiler.weight) or own
+    made = own if engine == "own" else rust_validator(own, document, shape, compiler.weight) or own
+    document.forget()
+    return made
