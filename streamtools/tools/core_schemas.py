@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["NO_SCHEMAS", "Core", "choices_of", "definitions_of", "fan_of", "fields_of", "judging", "nodes_of", "tag_of"]
+__all__ = [
+    "NO_SCHEMAS",
+    "Core",
+    "choices_of",
+    "definitions_of",
+    "fan_of",
+    "fields_of",
+    "judging",
+    "nodes_of",
+    "schemas_in",
+    "tag_of",
+]
 
 Core: TypeAlias = Mapping[str, Any]
 
@@ -97,6 +108,22 @@ def choices_of(core: Core) -> list[Core]:
     choices = core["choices"]
     found = choices.values() if isinstance(choices, Mapping) else choices
     return [choice[0] if isinstance(choice, tuple) else choice for choice in found]
+
+
+def schemas_in(core: Core) -> list[Core]:
+    """The schemas that a schema holds, those of its fields and the like among them; none within those."""
+    found: list[Core] = []
+    waiting: list[Any] = [value for key, value in core.items() if key not in NO_SCHEMAS]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            if isinstance(node.get("type"), str) and "schema" not in node:
+                found.append(node)
+            else:
+                waiting.extend(value for key, value in node.items() if key not in NO_SCHEMAS)
+        elif isinstance(node, (list, tuple)):
+            waiting.extend(node)
+    return found
 
 
 def fields_of(core: Core) -> Iterable[tuple[tuple[str, ...], Core]]:

@@ -24,7 +24,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from .binder import LARGE_CHARS
-from .core_schemas import Core, choices_of, definitions_of, fan_of, fields_of, judging, tag_of
+from .core_schemas import Core, choices_of, definitions_of, fan_of, fields_of, judging, schemas_in, tag_of
 
 __all__ = ["TooHeavy", "Weigher"]
 
@@ -104,7 +104,7 @@ class _Weighing:
             self._leaf(core, value, depth)
             return
         kind = core["type"]
-        container = _EITHER.get(kind) or _CONTAINERS.get(kind, _Weighing._misfit)
+        container = _EITHER.get(kind) or _CONTAINERS.get(kind, _Weighing._unknown)
         if not self._alternatives:  # it comes by once
             self._spend(_OBJECT)
             container(self, core, value, depth + 1)
@@ -135,9 +135,15 @@ class _Weighing:
         elif kind == "decimal" and type(value) is int and (bits := value.bit_length()) > _FREE_BITS:
             self._spend(bits // _BITS_PER_UNIT)
 
-    def _misfit(self, core: Core, value: Any, depth: int) -> None:
-        if core["type"] != "any":
+    def _unknown(self, core: Core, value: Any, depth: int) -> None:
+        """A type that holds no schemas takes no container; one that does, and that is not known here, may look at all
+        parts of the value by each of them."""
+        held = schemas_in(core)
+        if not held and core["type"] != "any":
             self._spend(_ERROR)
+        for schema in held:
+            for item in value.values() if isinstance(value, dict) else value:
+                self.weigh(schema, item, depth)
 
     def _union(self, core: Core, value: Any, depth: int) -> None:
         self._alternatives += 1
@@ -173,6 +179,10 @@ class _Weighing:
     # -- containers --
 
     def _fields(self, core: Core, value: Any, depth: int) -> None:
+        if isinstance(value, list):  # a named tuple
+            for (_, schema), item in zip(fields_of(core), value, strict=False):
+                self.weigh(schema, item, depth)
+            return
         if not isinstance(value, dict):
             self._spend(_ERROR)
             return
@@ -266,6 +276,7 @@ _EITHER: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
 
 _CONTAINERS: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
     "model-fields": _Weighing._fields,
+    "named-tuple": _Weighing._fields,
     "typed-dict": _Weighing._fields,
     "dataclass-args": _Weighing._fields,
     "arguments": _Weighing._fields,

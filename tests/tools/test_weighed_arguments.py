@@ -119,6 +119,8 @@ TOO_MUCH = "the arguments: take too much work to check (more than 25 ms)"
         (tuple[Expression, ...], [deep(30, {})]),
         (tuple[int, Expression], [1, deep(30, {})]),
         (dict[str, Expression], {"a": deep(30, {})}),
+        (Pair, [1, deep(30, {})]),
+        (Pair, {"x": 1, "y": deep(30, {})}),
         (set[int], [PRIME * number for number in range(1, 5000)]),
         (set[int | str], [PRIME * number for number in range(1, 5000)]),
         (frozenset[tuple[int, int]], [[number, 1] for number in range(3000)]),
@@ -128,7 +130,7 @@ TOO_MUCH = "the arguments: take too much work to check (more than 25 ms)"
         (list[int], ["x"] * 100_000),
         (list[list[int]], ["x"] * 100_000),
     ],
-    ids=range(17),
+    ids=range(19),
 )
 def test_what_would_hold_up_everybody_is_refused_and_told_so(annotation: Any, value: Any) -> None:
     assert refused(annotation, value) == TOO_MUCH
