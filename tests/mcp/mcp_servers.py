@@ -35,7 +35,7 @@ PLAIN_SERVER = Path(__file__).with_name("mcp_stdio_server.py")
 
 sdk2_only = pytest.mark.skipif(not SDK2, reason="needs mcp 2: MCP 2026-07-28, and its Client")
 
-# Over HTTP mcp 1 leaves streams to the garbage collector.
+# Over HTTP the first versions of mcp 1 leave streams to the garbage collector.
 leaky_before_sdk2 = pytest.mark.filterwarnings("error" if SDK2 else "ignore:Unclosed <MemoryObject:ResourceWarning")
 
 MessageHandler = Callable[[Any], Awaitable[None]]
@@ -154,7 +154,7 @@ def served_over_http(make: Callable[[], Any]) -> Iterator[str]:
         thread.join(10)
         listening.close()
         assert not thread.is_alive()
-        gc.collect()  # what mcp 1 has left open is told of here, and in no later test
+        gc.collect()  # what those have left open is told of here, and in no later test
 
 
 @asynccontextmanager
