@@ -15,8 +15,8 @@ PYDANTICS := 2.11 2.12
 BY_PYDANTIC := tests/tools tests/exports tests/interop tests/modes tests/history tests/mcp tests/dispatch/test_dispatch.py
 TESTED_ELSEWHERE := 'anyio[trio]' 'pytest>=8.3' 'pytest-asyncio>=1.0'
 # What is installed at the lowest version that pyproject.toml names, and what is tried with it: whatever reaches into a
-# dependency, without the wires, framings and stages, and the slowest of what is our own. Ten thousand tests take five
-# minutes on two cores that have nothing else to do.
+# dependency, without the wires, framings and stages, and the slowest of what is our own: 9,500 tests, which take nine
+# minutes of a processor's time, so about half of that on two idle cores.
 OLDEST := .venv-oldest
 OLDEST_HAS := matrix,mcp,redis,fast,otlp,dbos
 BY_OLDEST := tests/test_oldest.py tests/tools tests/exports tests/interop tests/modes tests/history tests/mcp \
