@@ -155,9 +155,20 @@ def test_continuous_integration_runs_all_that_there_is_but_the_sdks() -> None:
 
 
 @needs_make
-def test_make_test_all_runs_the_tests_the_long_ones_and_the_oldest_pydantic() -> None:
+def test_make_test_all_runs_the_tests_the_long_ones_and_those_with_the_lowest_versions() -> None:
     plan = make("-n", "test-all").stdout
-    assert all(part in plan for part in ('-m "not sweep"', "-m sweep", "pydantic-2.11", "tests/durable"))
+    parts = ('-m "not sweep"', "-m sweep", "STREAMTOOLS_OLDEST=1 .venv-oldest/bin/python -m pytest", "tests/durable")
+    assert all(part in plan for part in parts)
+
+
+@needs_make
+def test_make_pins_the_lowest_versions_that_the_project_file_names(tmp_path: Path) -> None:
+    python = newcomer(tmp_path)
+    (tmp_path / "tests").mkdir()
+    shutil.copy(REPOSITORY / "tests" / "oldest.py", tmp_path / "tests")
+    plan = make("-n", "test-oldest", python, directory=tmp_path).stdout
+    assert "python tests/oldest.py > .venv-oldest/lowest.txt" in plan
+    assert "install -c .venv-oldest/lowest.txt -e '.[matrix,mcp,redis,fast,otlp,dbos,demo]'" in plan
 
 
 # -- what is shipped -------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ..errors import ToolError, ToolFailed, ToolOutcomeUnknown
 from ..limits import Limits
 from ..telemetry.carrier import current_carrier
 from ..tools import Effect, TakesLong, ToolContext
-from .peer import OnProgress, Peer
+from .peer import OnProgress, Peer, Unasked
 from .reading import excerpt, peek
 from .results import tool_result
 
@@ -102,10 +102,12 @@ def _lost(server: str, effect: Effect) -> ToolError:
 
 
 def _told(error: Exception, server: str, limits: Limits) -> ToolError | None:
-    """What the model is told of a failure that the MCP server is to blame for; None for any other.
+    """What the model is told of a failure on the way to the MCP server or in its answer; None for any other.
 
     A JSON-RPC error is told apart by its shape: the SDK's class for it has another name in each generation.
     """
+    if isinstance(error, Unasked):
+        return ToolError(f"the MCP server {server!r} was not asked: {error}")
     if isinstance(error, ValidationError):
         return ToolError(f"the MCP server {server!r} answered with something that is no tool result")
     code, message = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")

@@ -127,7 +127,7 @@ async def fetch_tools(
         limits: bounds on what the server may send.
 
     Raises:
-        TypeError: `session` is no session.
+        TypeError: `session` is no session, or does not take a request as it is made here.
         ValueError: `prefix` cannot stand before a name.
         ToolDefinitionError: `effect` is no effect, or `call_timeout` no time.
         TimeoutError: the server did not list its tools in time.

@@ -13,6 +13,7 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 import anyio
@@ -21,7 +22,10 @@ from pydantic import TypeAdapter, ValidationError
 from .reading import peek
 from .unjudged import answered, unjudged_page
 
-__all__ = ["OnProgress", "Peer"]
+__all__ = ["OnProgress", "Peer", "Unasked"]
+
+WANTED = "mcp>=1.10"
+"""As the extra ``mcp`` says."""
 
 OnProgress: TypeAlias = Callable[[float, "float | None", "str | None"], Awaitable[None]]
 """Takes the server's progress about one call: how far, of how much, in what words."""
@@ -36,6 +40,18 @@ MAX_RELIST_PAGES = 100
 
 CANCEL_PATIENCE_S = 2.0
 """Seconds that telling the server about a cancelled call may take."""
+
+
+class Unasked(TypeError):
+    """A request that could not be made of what was to be asked: this package and the session do not fit together, and
+    the server has had no part in it."""
+
+    def __init__(self, session: Any) -> None:
+        try:
+            installed = f"mcp {version('mcp')} is installed"
+        except PackageNotFoundError:
+            installed = "mcp is not installed"
+        super().__init__(f"{type(session).__name__} does not take the request; {installed}, and {WANTED} is wanted")
 
 
 class Peer:
@@ -69,7 +85,9 @@ class Peer:
         one bad tool, it is asked for again, as the JSON that it is.
 
         Raises:
+            Unasked: the request could not be made.
             ValidationError: the session does not take it, and has no other way to ask.
+            Exception: what the session raises.
         """
         try:
             ask = partial(self._listed, cursor)
@@ -80,12 +98,16 @@ class Peer:
         return await unjudged_page(self._session, self._types, cursor)
 
     async def _listed(self, cursor: str | None) -> Any:
+        return await self._ask(partial(self._list, cursor))
+
+    def _list(self, cursor: str | None) -> Awaitable[Any]:
         given: dict[str, Any] = {}
         if "cache_mode" in self._list_takes:  # the SDK's Client keeps lists of its own, which ours would repeat
             given["cache_mode"] = "refresh"
         if cursor is not None:
             given |= self._at(cursor)
-        return await self._session.list_tools(**given)
+        asked: Awaitable[Any] = self._session.list_tools(**given)
+        return asked
 
     def _at(self, cursor: str) -> dict[str, Any]:
         if "params" not in self._list_takes:
@@ -100,18 +122,38 @@ class Peer:
         return not self._list_takes.isdisjoint({"params", "cursor"})
 
     async def call(self, name: str, arguments: dict[str, Any], *, meta: dict[str, str], on_progress: OnProgress) -> Any:
-        """``tools/call``. A call that is cancelled here is cancelled there."""
+        """``tools/call``. A call that is cancelled here is cancelled there.
+
+        Raises:
+            Unasked: the request could not be made.
+            Exception: what the session raises.
+        """
         if self._types is None:
             offered = {"progress_callback": on_progress, "meta": meta or None}
             given = {key: value for key, value in offered.items() if key in self._call_takes}
-            return await self._session.call_tool(name, arguments, **given)
+            return await self._ask(partial(self._session.call_tool, name, arguments, **given))
+        request = partial(self._request, name, arguments, meta, on_progress)
         try:
-            return await self._request(name, arguments, meta, on_progress)
+            return await self._ask(request)
         except Exception as error:
             if not self._wants_headers(error):
                 raise
         await self._list_until(name)
-        return await self._request(name, arguments, meta, on_progress)
+        return await self._ask(request)
+
+    async def _ask(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """What the server answers. A session is asked by an async function: being called it only takes its arguments,
+        and nothing is sent before it is awaited."""
+        try:
+            asked = ask()
+        except (TypeError, ValidationError) as error:
+            raise Unasked(self._session) from error
+        try:
+            return await asked
+        except ValidationError as error:
+            if not error.title.endswith(("Request", "Params")):  # the model that refuses: that of the answer, or ours
+                raise
+            raise Unasked(self._session) from error
 
     def _wants_headers(self, error: Exception) -> bool:
         """Before MCP 2026-07-28 the same number may be an error of the tool's own, after it ran."""
@@ -130,15 +172,18 @@ class Peer:
                 return
             seen.add(cursor)
 
-    async def _request(
+    def _request(
         self, name: str, arguments: dict[str, Any], meta: dict[str, str], on_progress: OnProgress
-    ) -> Any:
-        types = self._types
+    ) -> Awaitable[Any]:
+        types, send = self._types, self._session.send_request
         params = types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta or None)
-        request = types.CallToolRequest(params=params)
+        request = types.CallToolRequest(method="tools/call", params=params)  # before mcp 1.14 `method` has no default
+        asked: Awaitable[Any]
         if self._answer is None:  # pragma: no cover - mcp 1: the tests of sessions run with it, too
-            return await _request_of_1(self._session, types, request, on_progress)
-        return await self._session.send_request(request, self._answer, progress_callback=on_progress)
+            asked = send(types.ClientRequest(request), types.CallToolResult, progress_callback=on_progress)
+            return _cancelling(self._session, types, asked)
+        asked = send(request, self._answer, progress_callback=on_progress)
+        return asked
 
 
 def _sdk_types(session: Any) -> Any:
@@ -159,19 +204,16 @@ def _answer_type(types: Any) -> Any:
     return TypeAdapter(types.CallToolResult | types.InputRequiredResult)
 
 
-async def _request_of_1(  # pragma: no cover - mcp 1
-    session: Any, types: Any, request: Any, on_progress: OnProgress
-) -> Any:
-    """A call by mcp 1. It wraps its requests, and leaves ``notifications/cancelled`` to its user; mcp 2 sends it."""
+async def _cancelling(session: Any, types: Any, asked: Awaitable[Any]) -> Any:  # pragma: no cover - mcp 1
+    """A call by mcp 1, which leaves ``notifications/cancelled`` to its user; mcp 2 sends it."""
     request_id = getattr(session, "_request_id", None)  # the next one; it is told nowhere else
     try:
-        return await session.send_request(
-            types.ClientRequest(request), types.CallToolResult, progress_callback=on_progress
-        )
+        return await asked
     except anyio.get_cancelled_exc_class():
         if isinstance(request_id, int):
             params = types.CancelledNotificationParams(requestId=request_id, reason="nobody waits for it any more")
-            notification = types.ClientNotification(types.CancelledNotification(params=params))
+            cancelled = types.CancelledNotification(method="notifications/cancelled", params=params)
+            notification = types.ClientNotification(cancelled)
             with anyio.move_on_after(CANCEL_PATIENCE_S, shield=True):
                 try:
                     await session.send_notification(notification)

@@ -52,7 +52,7 @@ async def unjudged_page(session: Any, types: Any, cursor: str | None) -> dict[st
     """
     params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
     if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1: the tests of sessions run with it, too
-        asked = types.ClientRequest(types.ListToolsRequest(params=params))
+        asked = types.ClientRequest(types.ListToolsRequest(method="tools/list", params=params))
         answer: _AnyObject = await session.send_request(asked, _AnyObject)
         return answer.root
 

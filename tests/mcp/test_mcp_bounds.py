@@ -79,7 +79,7 @@ async def test_servers_of_a_hundred_tools_with_some_hundred_values_each_are_take
 
 
 async def test_a_schema_is_kept_once_however_many_keep_it() -> None:
-    session = FakeSession(*(with_default(f"t{number}", [[]] * 25_000) for number in range(3)))
+    session = FakeSession(*(with_default(f"t{number}", [[]] * 15_000) for number in range(3)))
     await fetch_tools(session, server="warm")
     gc.collect()
     tracemalloc.start()
@@ -90,7 +90,7 @@ async def test_a_schema_is_kept_once_however_many_keep_it() -> None:
     finally:
         tracemalloc.stop()
     assert len(tools) == 3
-    assert kept < 3 * 25_000 * 80  # an empty list takes 56 bytes, and its place in the outer one 8
+    assert kept < 3 * 15_000 * 80  # an empty list takes 56 bytes, and its place in the outer one 8
 
 
 async def test_other_tasks_go_on_while_one_large_tool_is_made() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +27,16 @@ from streamtools.telemetry.carrier import current_carrier
 from streamtools.tools import Effect
 
 pytestmark = pytest.mark.anyio
+
+
+PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+
+
+def extra(name: str) -> str:
+    """What an extra of one package says that it needs."""
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    (wanted,) = project["optional-dependencies"][name]
+    return str(wanted)
 
 
 async def call(answer: Any, **options: Any) -> Any:
@@ -170,6 +183,56 @@ async def test_an_answer_that_the_sdk_does_not_take_is_told_without_its_content(
 
     observation = await call(answer)
     assert observation.model_content == "Error: the MCP server 's' answered with something that is no tool result"
+
+
+class WithoutArguments(FakeSession):
+    """Its `call_tool` takes nothing that a call has."""
+
+    async def call_tool(self) -> Any:  # type: ignore[override]
+        raise AssertionError("it cannot be called with what there is")
+
+
+class Refusing(FakeSession):
+    """Checks its own requests as the SDK does, with a class of an earlier version: there `method` had no default."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:  # type: ignore[override]
+        class CallToolRequest(BaseModel):
+            method: str
+            params: dict[str, Any]
+
+        return CallToolRequest(params={"name": name})  # type: ignore[call-arg]
+
+
+class RefusingAtOnce(Refusing):
+    def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:  # type: ignore[override]
+        try:
+            super().call_tool(name, arguments).send(None)
+        except StopIteration:
+            raise AssertionError("it refuses") from None
+
+
+@pytest.mark.parametrize("session", [WithoutArguments, Refusing, RefusingAtOnce])
+async def test_a_request_that_cannot_be_made_is_not_told_as_the_servers_fault(session: Any) -> None:
+    observation = await observed(await fetch_tools(session(listed("f")), server="s"), "f")
+    assert (observation.outcome, type(observation.error)) == ("failed", ToolError)
+    assert observation.model_content == (
+        f"Error: the MCP server 's' was not asked: {session.__name__} does not take the request; "
+        f"mcp {version('mcp')} is installed, and {extra('mcp')} is wanted"
+    )
+
+
+async def test_a_type_error_of_the_tools_way_back_is_not_told_as_a_request() -> None:
+    observation = await call(TypeError("a callback of somebody's"))
+    assert observation.model_content == "Error: the tool f raised TypeError"
+
+
+async def test_a_list_that_cannot_be_asked_for_is_not_told_as_the_servers_fault() -> None:
+    class WithoutCursor(FakeSession):
+        async def list_tools(self, *, cursor: str | None = None, more: int) -> Any:  # type: ignore[override]
+            raise AssertionError("it cannot be called with what there is")
+
+    with pytest.raises(TypeError, match=r"^WithoutCursor does not take the request; mcp .* is wanted$"):
+        await fetch_tools(WithoutCursor(listed("f")), server="s")
 
 
 async def test_a_servers_own_error_is_what_the_model_reads() -> None:

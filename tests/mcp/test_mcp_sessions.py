@@ -19,6 +19,7 @@ from mcp_servers import (
     cache_hints,
     http_session,
     in_memory,
+    leaky_before_sdk2,
     sdk2_only,
     sdk_server,
     served_over_http,
@@ -293,6 +294,7 @@ asyncio_only = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
 @asyncio_only
+@leaky_before_sdk2
 async def test_the_sdks_server_over_http() -> None:
     with anyio.fail_after(60), served_over_http(sdk_server) as url:
         async with http_session(url) as session:

@@ -13,7 +13,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 CORE = {"anyio", "orjson", "pydantic", "opentelemetry-api", "opentelemetry-sdk"}
-FOR_USERS = {"mcp": {"mcp"}, "fast": {"jsonschema-rs"}, "otlp": {"opentelemetry-exporter-otlp-proto-http"}}
+FOR_USERS = {
+    "mcp": {"mcp"},
+    "redis": {"redis"},
+    "fast": {"jsonschema-rs"},
+    "otlp": {"opentelemetry-exporter-otlp-proto-http"},
+    "ray": {"ray"},
+    "dbos": {"dbos"},
+}
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -30,7 +37,9 @@ def test_an_extra_brings_one_package(extra: str) -> None:
 
 
 def test_every_dependency_says_which_version_it_needs_and_comes_from_the_index() -> None:
-    for requirement in PROJECT["dependencies"]:
+    for_users = [*FOR_USERS, "demo"]
+    extras = [requirement for extra in for_users for requirement in PROJECT["optional-dependencies"][extra]]
+    for requirement in [*PROJECT["dependencies"], *extras]:
         assert re.fullmatch(r"[a-z-]+>=[0-9.]+", requirement), requirement
 
 

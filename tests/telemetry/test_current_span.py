@@ -146,8 +146,12 @@ async def test_a_generator_that_emits_events_leaks_nothing_into_its_consumer(spa
     async for _ in events:
         assert trace.get_current_span() is before
         break
+
+    async def close() -> None:
+        await events.aclose()  # type: ignore[attr-defined]  # an async generator has it
+
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(events.aclose)  # type: ignore[attr-defined]  # an async generator has it
+        tasks.start_soon(close)
     query(spans, "query")
     assert spans.named("query").parent is None
     assert spans.ledger.balanced

@@ -113,6 +113,8 @@ def test_the_tree_can_be_rebuilt_from_references(spans: Spans) -> None:
 )
 def test_tags_are_typed(spans: Spans, value: Any, kind: str, written: Any) -> None:
     spans.provider.get_tracer("app").start_span("x", attributes={"key": value}).end()
+    if isinstance(value, bytes) and not (spans.all[0].attributes or {}):
+        pytest.skip("this OpenTelemetry drops bytes that are no text")
     (jaeger_trace,) = to_jaeger(spans.all)["data"]
     assert jaeger_trace["spans"][0]["tags"][0] == {"key": "key", "type": kind, "value": written}
     json.dumps(jaeger_trace, allow_nan=False)
