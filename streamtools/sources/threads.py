@@ -133,7 +133,11 @@ def _encoded(response: Any) -> Iterator[bytes] | None:
 def _decoded(chunks: Iterator[bytes], codings: tuple[str, ...], limits: Limits) -> Iterator[bytes]:
     decoding = Decoding(codings, limits)
     for chunk in chunks:
-        yield from decoding.feed(chunk)
+        piece = b""
+        for piece in decoding.feed(chunk):
+            yield piece
+        if not piece:  # whoever leaves is heard between two items, also while nothing can be decoded
+            yield piece
     decoding.finish()
 
 
