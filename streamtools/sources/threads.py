@@ -100,7 +100,7 @@ class BlockingItems:
         if kind is Kind.MEMORY:
             return iter([stream] if isinstance(stream, (bytes, bytearray, memoryview, str)) else stream)
         close_later(self._opened, stream)
-        holder = stream
+        holder: Any = stream
         if kind is Kind.BLOCKING_RESPONSE:
             holder = response_of(stream)
             if holder is not stream:

@@ -20,6 +20,7 @@ import openai
 import pytest
 import zstandard
 from encoded import CODINGS, PAIRS, bomb, encoded
+from held import AiohttpResponse, Held, Response
 from streams import chat
 
 from streamtools import LimitExceeded, Limits, RemoteProtocolError, StreamError, TextDelta, Turn, pipeline, tool
@@ -249,6 +250,39 @@ async def test_an_encoded_body_of_nothing_is_an_empty_stream(codings: tuple[str,
         _, error, _ = await read(chunks, codings)
         assert isinstance(error, RemoteProtocolError)
         assert error.kind == "empty_stream"
+
+
+@pytest.mark.parametrize("decodes", [False, True], ids=["left encoded", "decoded by aiohttp"])
+async def test_a_response_of_aiohttp_is_decoded_where_aiohttp_has_not_done_it(decodes: bool) -> None:
+    held = Held(CHAT if decodes else encoded(CHAT, "gzip", "br"))
+    response: Any = AiohttpResponse(held)
+    response.headers = MultiDict("gzip", "br")
+    response.content.total_compressed_bytes = 0 if decodes else None
+    async with pipeline(response, tools=[add]) as events:
+        _ = [event async for event in events]
+    is_whole(events.turn)
+    assert held.closed == 1
+
+
+class MultiDict(dict[str, str]):
+    """aiohttp's headers: `get` gives the first line of a name."""
+
+    def __init__(self, *codings: str) -> None:
+        super().__init__({"content-encoding": codings[0]})
+        self._codings = codings
+
+    def getall(self, name: str, default: Any) -> Any:
+        return self._codings
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["asynchronous", "synchronous"])
+async def test_a_response_that_gives_decoded_bytes_only_is_taken_at_its_word(blocking: bool) -> None:
+    held = Held(CHAT)
+    response: Any = Response(held, blocking=blocking)
+    response.headers = {"content-encoding": "gzip"}
+    async with pipeline(response, tools=[add]) as events:
+        _ = [event async for event in events]
+    is_whole(events.turn)
 
 
 # -- they are wrong ----------------------------------------------------------------------------------------------------
