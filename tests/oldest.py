@@ -13,7 +13,7 @@ __all__ = ["EXTRAS", "lowest"]
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
-EXTRAS = ("mcp", "redis", "fast", "otlp", "dbos", "demo")
+EXTRAS = ("mcp", "redis", "fast", "compression", "otlp", "dbos", "demo")
 """What users install, but for ``ray``: its tests start a cluster, and have a venv of their own."""
 
 
@@ -26,7 +26,7 @@ def lowest() -> dict[str, str]:
 
 
 def _bound(requirement: str) -> tuple[str, str]:
-    found = re.fullmatch(r"([a-z0-9-]+)>=([0-9.]+)", requirement)
+    found = re.fullmatch(r"([a-z0-9.-]+)>=([0-9.]+)(?:; .*)?", requirement)
     if found is None:
         raise ValueError(f"a requirement is a name and its lowest version (name>=1.2), not {requirement!r}")
     return found[1], found[2]

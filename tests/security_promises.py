@@ -1,7 +1,7 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of. `test_security_promises` holds list, page and
-tests together.
+T1 to T26 are the threats of the research that the project grew out of, T27 was found since. `test_security_promises`
+holds list, page and tests together.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/test_laws_sansio.py::test_cost_is_linear_in_every_framing_however_small_the_chunks_are",
             "tests/security/test_bounds.py"
             "::test_small_pieces_are_joined_as_they_came_and_take_little_more_room_than_their_bytes",
+            "tests/framing/test_floods.py::test_lines_that_say_nothing_cost_no_step_each",
         ),
     ),
     "T3": (
@@ -246,6 +247,17 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/security/test_dependencies.py::test_the_library_needs_five_packages",
             "tests/security/test_no_code_from_data.py"
             "::test_the_library_brings_along_only_what_it_says_and_no_client_of_the_network",
+        ),
+    ),
+    "T27": (
+        "bodies that are small on the wire and gigabytes when decoded",
+        (
+            "tests/sources/test_encoded_bodies.py::test_a_bomb_ends_at_its_limit_and_takes_no_more_than_twice_that",
+            "tests/sources/test_encoded_bodies.py::test_what_decodes_to_nothing_without_end_counts_as_it_comes",
+            "tests/sources/test_encoded_bodies.py::test_a_window_may_be_as_large_as_http_allows_and_all_together_no_larger_than_one",
+            "tests/sources/test_encoded_bodies.py::test_a_coding_whose_decoder_cannot_be_bounded_is_refused_and_the_remedy_is_told",
+            "tests/integrations/test_encoded_bodies_sdk.py::test_a_bomb_over_a_connection_ends_at_its_limit",
+            "benchmarks/bench_bombs.py",
         ),
     ),
 }

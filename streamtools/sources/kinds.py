@@ -19,7 +19,7 @@ import inspect
 from enum import Enum, auto
 from typing import Any
 
-__all__ = ["IN_MEMORY", "Kind", "kind_of", "response_of", "wrapped_by"]
+__all__ = ["IN_MEMORY", "Kind", "kind_of", "pulled_of", "raw_of", "response_of", "wrapped_by"]
 
 IN_MEMORY = (bytes, bytearray, memoryview, str, list, tuple)
 
@@ -77,6 +77,24 @@ def response_of(stream: Any) -> Any | None:
         response = getattr(stream, name, None)
         if _gives_bytes(response) and not getattr(response, "is_stream_consumed", False):
             return response
+    return None
+
+
+def raw_of(response: Any, method: str) -> Any | None:
+    """What gives a response's bytes as they came over the wire, by `method`; None where it was read before: then it is
+    in memory and decoded, or gone."""
+    for holder in (response, getattr(response, "http_response", None)):  # openai's and anthropic's raw responses
+        if hasattr(holder, method):
+            return None if getattr(holder, "is_stream_consumed", True) else holder
+    return None
+
+
+def pulled_of(stream: Any) -> Any | None:
+    """The response of urllib3 that `stream` is or holds (requests), if nobody has begun to read it."""
+    held: tuple[Any, ...] = (stream, getattr(stream, "raw", None))
+    for response in held:
+        if hasattr(response, "decode_content") and callable(getattr(response, "tell", None)):
+            return response if response.tell() == 0 and not response.closed else None
     return None
 
 

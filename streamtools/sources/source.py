@@ -8,10 +8,12 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from ..limits import Limits
+from .encoding import Decoding, codings_of
 from .items import Item, as_item, without_finish
-from .kinds import Kind, kind_of, response_of
+from .kinds import Kind, kind_of, raw_of, response_of
 from .langchain import LangChainChunks, is_chunk
 from .threads import BlockingItems
 
@@ -35,6 +37,7 @@ class Source:
         self._opened = AsyncExitStack()
         self._begun = False
         self._body: AsyncIterator[bytes] | None = None  # of a response, to be read to its very end
+        self._codings: tuple[str, ...] = ()  # of the body, where it comes as it is on the wire
         self._langchain: LangChainChunks | None = None
 
     async def items(self) -> AsyncIterator[Any]:
@@ -78,7 +81,7 @@ class Source:
             self._begun = True
             self._read(self._stream, kind)
         if self._body is not None:
-            await _end(self._body, cancelled=error is not None)
+            await _end(self._body, cancelled=error is not None, chunks=_BUFFERED if self._codings else 1)
         trace = None if error is None else error.__traceback__
         return bool(await self._opened.__aexit__(type(error) if error else None, error, trace))
 
@@ -88,7 +91,7 @@ class Source:
             self._opened.push_async_callback(held.aclose)
             return held
         if kind in _BLOCKING:
-            blocking = BlockingItems(stream, self._limits.max_abandoned_threads)
+            blocking = BlockingItems(stream, self._limits)
             self._opened.push_async_exit(blocking.leave)
             return blocking
         self._opened.push_async_callback(_close, stream)
@@ -97,9 +100,12 @@ class Source:
             response: Any = response_of(stream)
             if response is not stream:
                 self._opened.push_async_callback(_close, response)
-            chunks = response.aiter_bytes()
+            chunks = self._bytes(response)
         elif kind is Kind.AIOHTTP:
             chunks = stream.content.iter_any()
+            # None where aiohttp does not decode: it was told not to, or does not know how. Older versions do not tell.
+            if getattr(stream.content, "total_compressed_bytes", 0) is None:
+                self._codings = codings_of(stream)
         elif kind is Kind.EVENTS:
             chunks = stream.aiter_sse()
         items: AsyncIterator[Any] = aiter(chunks)
@@ -107,7 +113,19 @@ class Source:
             self._opened.push_async_callback(_close, items)
         if kind in (Kind.RESPONSE, Kind.AIOHTTP):
             self._body = items
+        if self._codings:
+            items = _decoded(items, self._codings, self._limits)
+            self._opened.push_async_callback(_close, items)
         return items
+
+    def _bytes(self, response: Any) -> Any:
+        """The bytes of a response: as they came, if they are encoded, since a library decodes without a bound."""
+        codings = codings_of(response)
+        raw = raw_of(response, "aiter_raw") if codings else None
+        if raw is None:
+            return response.aiter_bytes()
+        self._codings = codings
+        return raw.aiter_raw()
 
 
 def open_source(stream: Any, limits: Limits = Limits()) -> Source:
@@ -136,20 +154,37 @@ def _check(stream: Any) -> Kind:
     return kind
 
 
-async def _end(body: AsyncIterator[bytes], *, cancelled: bool) -> None:
-    """Bring a body to its end before it is closed.
+async def _decoded(
+    chunks: AsyncIterator[bytes], codings: tuple[str, ...], limits: Limits
+) -> AsyncGenerator[bytes, None]:
+    decoding = Decoding(codings, limits)
+    async for chunk in chunks:
+        is_more = False
+        for piece in decoding.feed(chunk):
+            if is_more:  # a chunk may hold gigabytes: others run meanwhile
+                await checkpoint()
+            is_more = True
+            yield piece
+    decoding.finish()
 
-    After the last event its end is mostly here already. A connection whose response was not read to its end is not
-    used again, and the next request pays for a new one. Where the reader leaves in the middle, the body is cancelled
-    where it waits for more: httpx leaves generators that are merely closed to the garbage collector, which trio tells.
+
+async def _end(body: AsyncIterator[bytes], *, cancelled: bool, chunks: int) -> None:
+    """Bring a body to its end before it is closed, if that is within a few chunks.
+
+    After the last event its end is mostly here already; of an encoded body some bytes may stand before it. A connection
+    whose response was not read to its end is not used again, and the next request pays for a new one. Where the reader
+    leaves in the middle, the body is cancelled where it waits for more: httpx leaves generators that are merely closed
+    to the garbage collector, which trio tells.
     """
-    with anyio.move_on_after(0 if cancelled else _LINGER_S):
-        try:
-            for _ in range(_BUFFERED if cancelled else 1):
-                if await anext(body, None) is None:
-                    return
-        except Exception:
-            return  # the response is whole, or unwanted: how its connection ends is no news
+    turns = ((0, _BUFFERED),) if cancelled else ((_LINGER_S, chunks), (0, _BUFFERED))
+    for seconds, count in turns:
+        with anyio.move_on_after(seconds):
+            try:
+                for _ in range(count):
+                    if await anext(body, None) is None:
+                        return
+            except Exception:
+                return  # the response is whole, or unwanted: how its connection ends is no news
 
 
 async def _close(stream: Any) -> None:

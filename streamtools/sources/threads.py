@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from contextvars import Context, copy_context
 from functools import partial
@@ -27,12 +27,16 @@ import anyio
 from anyio import from_thread
 from anyio.lowlevel import current_token
 
+from ..body import SLICE_BYTES
 from ..errors import LimitExceeded
-from .kinds import Kind, kind_of, response_of, wrapped_by
+from ..limits import Limits
+from .encoding import Decoding, codings_of
+from .kinds import Kind, kind_of, pulled_of, raw_of, response_of, wrapped_by
 
 __all__ = ["BlockingItems"]
 
 _END: Any = object()
+_SMALL_READ_BYTES = 128  # as requests reads: urllib3 before 2.0 waits until that many are there
 _READABLE = {Kind.MEMORY, Kind.BLOCKING_RESPONSE, Kind.BLOCKING}
 
 _lock = threading.Lock()
@@ -44,12 +48,12 @@ class BlockingItems:
 
     Args:
         stream: an iterable, a response of a synchronous client, or a context manager that opens one of them.
-        max_given_up: how many threads may be given up before no stream is begun.
+        limits: how many threads may be given up before no stream is begun, and how large an encoded body may be.
     """
 
-    def __init__(self, stream: Any, max_given_up: int) -> None:
+    def __init__(self, stream: Any, limits: Limits) -> None:
         self._stream = stream
-        self._max_given_up = max_given_up
+        self._limits = limits
         self._thread: _Thread | None = None
         self._items: Iterator[Any] | None = None
         self._opened = ExitStack()
@@ -61,8 +65,8 @@ class BlockingItems:
     async def __anext__(self) -> Any:
         """The next item, from the thread; the event loop is never blocked."""
         if self._thread is None:
-            if _given_up >= self._max_given_up:
-                raise too_many(self._max_given_up)
+            if _given_up >= self._limits.max_abandoned_threads:
+                raise too_many(self._limits.max_abandoned_threads)
             self._thread = _Thread()
         item = await self._thread.run(self._next)
         if item is _END:
@@ -96,16 +100,45 @@ class BlockingItems:
         if kind is Kind.MEMORY:
             return iter([stream] if isinstance(stream, (bytes, bytearray, memoryview, str)) else stream)
         close_later(self._opened, stream)
-        chunks: Iterable[Any] = stream
+        holder: Any = stream
         if kind is Kind.BLOCKING_RESPONSE:
-            response: Any = response_of(stream)
-            if response is not stream:
-                close_later(self._opened, response)
-            chunks = response.iter_bytes()
-        items = iter(chunks)
+            holder = response_of(stream)
+            if holder is not stream:
+                close_later(self._opened, holder)
+        codings = codings_of(holder)
+        encoded = _encoded(holder) if codings else None
+        items: Iterator[Any]
+        if encoded is None:
+            items = iter(holder.iter_bytes() if kind is Kind.BLOCKING_RESPONSE else holder)
+        else:
+            close_later(self._opened, encoded)
+            items = _decoded(encoded, codings, self._limits)
         if items is not stream:
             close_later(self._opened, items)
         return items
+
+
+def _encoded(response: Any) -> Iterator[bytes] | None:
+    """The bytes of a response as they came over the wire, if they can be had."""
+    chunks: Iterator[bytes] | None = None
+    if (raw := raw_of(response, "iter_raw")) is not None:
+        chunks = raw.iter_raw()
+    elif (pulled := pulled_of(response)) is not None and hasattr(pulled, "read1"):
+        chunks = iter(partial(pulled.read1, SLICE_BYTES, decode_content=False), b"")
+    elif pulled is not None:
+        chunks = pulled.stream(_SMALL_READ_BYTES, decode_content=False)
+    return chunks
+
+
+def _decoded(chunks: Iterator[bytes], codings: tuple[str, ...], limits: Limits) -> Iterator[bytes]:
+    decoding = Decoding(codings, limits)
+    for chunk in chunks:
+        piece = b""
+        for piece in decoding.feed(chunk):
+            yield piece
+        if not piece:  # whoever leaves is heard between two items, also while nothing can be decoded
+            yield piece
+    decoding.finish()
 
 
 def close_later(opened: ExitStack, stream: Any) -> None:

@@ -23,14 +23,20 @@ class Loopback:
         bodies: the body of each response in turn, as chunks; the last one is given again and again.
         forever: a chunk that follows the body again and again, until the client hangs up.
         content_type: of all responses.
+        content_encoding: of all responses, whose bodies are encoded already.
     """
 
     def __init__(
-        self, *bodies: Iterable[bytes], forever: bytes | None = None, content_type: str = "text/event-stream"
+        self,
+        *bodies: Iterable[bytes],
+        forever: bytes | None = None,
+        content_type: str = "text/event-stream",
+        content_encoding: str = "identity",
     ) -> None:
         self.bodies = [list(body) for body in bodies]
         self.forever = forever
         self.content_type = content_type
+        self.content_encoding = content_encoding
         self.url = ""
         self.requests: list[tuple[str, Any]] = []
         """Path and JSON body of each."""
@@ -76,10 +82,12 @@ class Loopback:
             writer.close()
 
     async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = f"HTTP/1.1 200 OK\r\ncontent-type: {self.content_type}\r\ntransfer-encoding: chunked\r\n\r\n"
+        kind = f"content-type: {self.content_type}\r\ncontent-encoding: {self.content_encoding}\r\n"
+        head = f"HTTP/1.1 200 OK\r\n{kind}transfer-encoding: chunked\r\n\r\n"
         writer.write(head.encode())
         for chunk in self.bodies.pop(0) if len(self.bodies) > 1 else self.bodies[0]:
-            await _write(writer, chunk)
+            if chunk:  # an empty one would be the end
+                await _write(writer, chunk)
         while self.forever is not None:
             await _write(writer, self.forever)
             if await _has_hung_up(reader):

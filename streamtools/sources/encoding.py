@@ -1,0 +1,329 @@
+"""Content codings: the encoded bytes of a response body in, the decoded ones out, a piece at a time.
+
+    gzip, x-gzip   several members one after the other, too     zlib
+    deflate        with zlib's header or without                zlib
+    br             Brotli                                       brotli or brotlicffi, 1.2 or later
+    zstd           several frames one after the other, too      compression.zstd, backports.zstd or zstandard
+
+and any few of them on top of each other. HTTP libraries decode a chunk at once, or in steps of a mebibyte, and a chunk
+of 64 KiB may hold 64 MiB, or with two codings gigabytes. Here a piece is decoded when the one before it was taken, so
+that `Limits` see each before there is another. What a decoder must remember to go on, its window, is bounded, too.
+
+Theory of operation: a coding is an object with `feed`, a generator of pieces, which is as lazy as its reader; codings
+on top of each other are generators inside each other, so that each holds one piece and what it was fed, which is a
+piece of the one before. All that can be decoded of what was fed comes out, nothing waits for the end of the body.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from ..body import SLICE_BYTES
+from ..errors import LimitExceeded, RemoteProtocolError, TruncatedStream
+from ..limits import Limits
+from ..printable import one_line
+
+__all__ = ["Decoding", "codings_of"]
+
+_MOST_CODINGS = 4  # on top of each other; nobody has a use for two
+_WINDOW_BITS = 24  # of all windows of a body together, 16 MiB: the largest that a Brotli stream may have
+_ZSTD_WINDOW_BITS = 23  # the largest that HTTP allows (RFC 9659)
+_NO_CODING = frozenset({"", "identity", "none", "utf-8"})  # "none" is sent against proxies that would compress
+_BROTLI_STEP = 32 << 10  # bytes; what comes may be three times as much
+# `zstandard` bounds no output. A block has at least four bytes and at most 128 KiB, so that these are half a MiB.
+_ZSTANDARD_STEP = 16
+_WITHOUT = "send the request with Accept-Encoding: identity"
+
+
+class Coding(Protocol):
+    """One coding of one body."""
+
+    errors: tuple[type[Exception], ...]
+    """What `feed` raises about bytes that are no such thing."""
+
+    def feed(self, data: bytes, /) -> Iterator[bytes]:
+        """Take the next bytes; yields what they decode to. To be exhausted before the next call."""
+        ...
+
+    def is_whole(self) -> bool:
+        """Whether the body may end here."""
+        ...
+
+
+class Decoding:
+    """The codings of one body. Exhaust `feed` for each of its chunks, then call `finish`.
+
+    Args:
+        codings: their names, in the order in which they were applied.
+        limits: `max_stream_bytes` bounds the encoded bytes as well, which may decode to nothing without end.
+
+    Raises:
+        RemoteProtocolError: a coding is unknown or has no decoder here that can be bounded, or there are too many; the
+            message says what to do.
+    """
+
+    def __init__(self, codings: Sequence[str], limits: Limits = Limits()) -> None:
+        if len(codings) > _MOST_CODINGS:
+            what = f"the body is encoded {len(codings)} times, and more than {_MOST_CODINGS} are not decoded"
+            raise RemoteProtocolError(f"{what}; {_WITHOUT}")
+        window_bits = _WINDOW_BITS - max(0, len(codings) - 1).bit_length()
+        self._name = ", ".join(codings)
+        self._codings = [_coding(name, window_bits) for name in reversed(codings)]
+        self._errors = tuple({error for coding in self._codings for error in coding.errors})
+        self._max_size = limits.max_stream_bytes
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Take the next chunk of the encoded body; yields decoded pieces of at most `SLICE_BYTES`.
+
+        Raises:
+            RemoteProtocolError: the bytes are not encoded so.
+            LimitExceeded: there are more than `Limits(max_stream_bytes=...)`.
+        """
+        self._size += len(data)
+        if self._size > self._max_size:
+            where = "the encoded body"
+            raise LimitExceeded("max_stream_bytes", limit=self._max_size, value=self._size, where=where)
+        try:
+            for at in range(0, len(data), SLICE_BYTES):
+                yield from self._through(0, data[at : at + SLICE_BYTES])
+        except self._errors as error:
+            said = one_line(str(error), 200)
+            raise RemoteProtocolError(f"the body is not the {self._name} that its header says: {said}") from error
+
+    def finish(self) -> None:
+        """The body has ended.
+
+        Raises:
+            TruncatedStream: inside of what was encoded.
+        """
+        if self._size and not all(coding.is_whole() for coding in self._codings):
+            raise TruncatedStream(f"the body ended in the middle of its {self._name}")
+
+    def _through(self, at: int, data: bytes) -> Iterator[bytes]:
+        if at == len(self._codings):
+            for begin in range(0, len(data), SLICE_BYTES):
+                yield data[begin : begin + SLICE_BYTES]
+            return
+        for piece in self._codings[at].feed(data):
+            if piece:
+                yield from self._through(at + 1, piece)
+
+
+def codings_of(response: Any) -> tuple[str, ...]:
+    """The codings that a response says its body has, in the order in which they were applied."""
+    headers = getattr(response, "headers", None)
+    if not isinstance(headers, Mapping):
+        return ()
+    get_all = getattr(headers, "getall", None)  # aiohttp's `get` gives the first line only
+    lines = get_all("content-encoding", ()) if get_all is not None else [headers.get("content-encoding") or ""]
+    names = (name.strip().lower() for line in lines for name in str(line).split(","))
+    return tuple(name for name in names if name not in _NO_CODING)
+
+
+# -- the codings -------------------------------------------------------------------------------------------------------
+
+
+def _coding(name: str, window_bits: int) -> Coding:
+    make = _CODINGS.get(name)
+    if make is None:
+        raise RemoteProtocolError(f"the body is encoded as {one_line(name, 50)!r}, which nobody knows here; {_WITHOUT}")
+    return make(window_bits)
+
+
+class _Gzip:
+    """Members one after the other, and zeros behind them, which some programs leave."""
+
+    errors: tuple[type[Exception], ...] = (zlib.error,)
+
+    def __init__(self, window_bits: int) -> None:
+        self._member: Any = None
+        self._count = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._member is None:
+                if self._count and not (data := data.lstrip(b"\0")):
+                    return
+                self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                self._count += 1
+            yield from _inflated(self._member, data)
+            if not self._member.eof:
+                return
+            data, self._member = self._member.unused_data, None
+
+    def is_whole(self) -> bool:
+        return self._member is None and self._count > 0
+
+
+class _Deflate:
+    """zlib's format, which the standard means, or bare deflate, which many servers send."""
+
+    errors: tuple[type[Exception], ...] = (zlib.error,)
+
+    def __init__(self, window_bits: int) -> None:
+        self._inflate: Any = None
+        self._head = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._inflate is None:
+            data = self._head = self._head + data
+            if len(data) < 2:
+                return
+            # RFC 1950: the method is 8, and the two bytes are a multiple of 31.
+            has_header = data[0] & 15 == 8 and int.from_bytes(data[:2]) % 31 == 0
+            self._inflate = zlib.decompressobj(zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
+            self._head = b""
+        if self._inflate.eof:
+            raise zlib.error("data after the end")
+        yield from _inflated(self._inflate, data)
+        if self._inflate.unused_data:
+            raise zlib.error("data after the end")
+
+    def is_whole(self) -> bool:
+        return self._inflate is not None and bool(self._inflate.eof)
+
+
+def _inflated(inflate: Any, data: bytes) -> Iterator[bytes]:
+    """What `data` decodes to up to the end of this member."""
+    while True:
+        piece = inflate.decompress(data, SLICE_BYTES)
+        data = inflate.unconsumed_tail
+        if piece:
+            yield piece
+        if inflate.eof or (not data and len(piece) < SLICE_BYTES):
+            return
+
+
+class _Brotli:
+    """One stream. Its first byte says how large its window is, for which the decoder knows no bound."""
+
+    def __init__(self, window_bits: int, library: Any) -> None:
+        self.errors: tuple[type[Exception], ...] = (library.error, _TooLargeWindow)
+        self._window_bits = window_bits
+        self._stream = library.Decompressor()
+        self._has_begun = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if not self._has_begun:
+            self._has_begun = True
+            if (bits := _brotli_window_bits(data[0])) > self._window_bits:
+                raise _TooLargeWindow(f"its window of {1 << bits} bytes is larger than {1 << self._window_bits}")
+        piece = self._stream.process(data, output_buffer_limit=_BROTLI_STEP)
+        while piece:  # `can_accept_more_data` would not do: `brotli` says so when all input is taken, and output waits
+            yield piece
+            piece = self._stream.process(b"", output_buffer_limit=_BROTLI_STEP)
+
+    def is_whole(self) -> bool:
+        return bool(self._stream.is_finished())
+
+
+class _TooLargeWindow(Exception):
+    """A stream wants more memory than it may have."""
+
+
+def _brotli_window_bits(head: int) -> int:
+    """RFC 7932, §9.1: what the bits of a stream's first byte say."""
+    if not head & 1:
+        return 16
+    if more := head >> 1 & 7:
+        return 17 + more
+    return 8 + (head >> 4 & 7) or 17
+
+
+class _Zstd:
+    """Frames one after the other, by Python's own decoder, which bounds what it gives."""
+
+    def __init__(self, window_bits: int, library: Any) -> None:
+        self.errors: tuple[type[Exception], ...] = (library.ZstdError,)
+        bits = min(window_bits, _ZSTD_WINDOW_BITS)
+        options = {library.DecompressionParameter.window_log_max: bits}
+        self._new_frame: Callable[[], Any] = lambda: library.ZstdDecompressor(options=options)
+        self._frame: Any = None
+        self._count = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._frame is None:
+                self._frame = self._new_frame()
+                self._count += 1
+            yield self._frame.decompress(data, SLICE_BYTES)
+            while not self._frame.needs_input and not self._frame.eof:
+                yield self._frame.decompress(b"", SLICE_BYTES)
+            if not self._frame.eof:
+                return
+            data, self._frame = self._frame.unused_data, None
+
+    def is_whole(self) -> bool:
+        return self._frame is None and self._count > 0
+
+
+class _Zstandard:
+    """The same by `zstandard`, which bounds nothing: it is given a few bytes at a time."""
+
+    def __init__(self, window_bits: int, library: Any) -> None:
+        self.errors: tuple[type[Exception], ...] = (library.ZstdError,)
+        bits = min(window_bits, _ZSTD_WINDOW_BITS)
+        self._decompressor = library.ZstdDecompressor(max_window_size=1 << bits)
+        self._frame: Any = None
+        self._count = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        for at in range(0, len(data), _ZSTANDARD_STEP):
+            step = data[at : at + _ZSTANDARD_STEP]
+            while step:
+                if self._frame is None:
+                    self._frame = self._decompressor.decompressobj(write_size=SLICE_BYTES)
+                    self._count += 1
+                yield self._frame.decompress(step)
+                if not self._frame.eof:
+                    break
+                step, self._frame = self._frame.unused_data, None
+
+    def is_whole(self) -> bool:
+        return self._frame is None and self._count > 0
+
+
+# -- the decoders that are installed -----------------------------------------------------------------------------------
+
+
+def _brotli(window_bits: int) -> Coding:
+    libraries = [library for name in ("brotli", "brotlicffi") if (library := _installed(name)) is not None]
+    for library in libraries:
+        if hasattr(library.Decompressor, "can_accept_more_data"):
+            return _Brotli(window_bits, library)
+    raise _refused("br", "brotli>=1.2", is_too_old=bool(libraries))
+
+
+def _zstd(window_bits: int) -> Coding:
+    for name in ("compression.zstd", "backports.zstd"):
+        if (library := _installed(name)) is not None:
+            return _Zstd(window_bits, library)
+    library = _installed("zstandard")
+    if library is not None and hasattr(library.ZstdDecompressor().decompressobj(), "unused_data"):
+        return _Zstandard(window_bits, library)
+    raise _refused("zstd", "zstandard>=0.22", is_too_old=library is not None)
+
+
+def _installed(name: str) -> Any | None:
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+def _refused(name: str, wanted: str, *, is_too_old: bool) -> RemoteProtocolError:
+    why = "for which the installed decoder is too old to be bounded" if is_too_old else "for which no decoder is here"
+    return RemoteProtocolError(f"the body is encoded as {name!r}, {why}; install {wanted}, or {_WITHOUT}")
+
+
+_CODINGS: dict[str, Callable[[int], Coding]] = {
+    "gzip": _Gzip,
+    "x-gzip": _Gzip,
+    "deflate": _Deflate,
+    "br": _brotli,
+    "zstd": _zstd,
+}
