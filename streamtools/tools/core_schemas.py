@@ -12,7 +12,6 @@ __all__ = [
     "NO_SCHEMAS",
     "Core",
     "choices_of",
-    "definitions_of",
     "fan_of",
     "fields_of",
     "judging",
@@ -62,16 +61,6 @@ def nodes_of(core: Any) -> Iterator[dict[str, Any]]:
             waiting.extend(value for key, value in node.items() if key not in NO_SCHEMAS)
         else:
             waiting.extend(node)
-
-
-def definitions_of(core: Any) -> dict[str, Core]:
-    """What references in a core schema lead to, by name."""
-    return {
-        schema["ref"]: schema
-        for node in nodes_of(core)
-        if node.get("type") == "definitions"
-        for schema in node["definitions"]
-    }
 
 
 def judging(core: Core, definitions: Mapping[str, Core]) -> Core:

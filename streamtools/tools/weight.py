@@ -24,7 +24,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from .binder import LARGE_CHARS
-from .core_schemas import Core, choices_of, definitions_of, fan_of, fields_of, judging, schemas_in, tag_of
+from .core_schemas import Core, choices_of, fan_of, fields_of, judging, nodes_of, schemas_in, tag_of
 
 __all__ = ["TooHeavy", "Weigher"]
 
@@ -38,6 +38,8 @@ _PRIME = (1 << 61) - 1  # by which Python hashes numbers
 _PRIME_DIGITS = 19
 _BITS_PER_UNIT = 4  # of an integer that becomes a Decimal, which takes time quadratic in its digits
 _FREE_BITS = 1024
+
+_FANNING = frozenset({"union", "set", "frozenset"})
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "int": (int,),
@@ -68,8 +70,10 @@ class Weigher:
 
     def __init__(self, core: Any) -> None:
         self._core: Core = core
-        self._definitions = definitions_of(core)
-        fan = fan_of(core, self._definitions)
+        nodes = list(nodes_of(core))
+        self._definitions = {node["ref"]: node for node in nodes if "ref" in node}
+        has_fan = any(node.get("type") in _FANNING for node in nodes)
+        fan = fan_of(core, self._definitions) if has_fan else 1
         self.light_chars = LARGE_CHARS // fan if fan else 0
         """A text that is no longer cannot be too much work, and need not be weighed."""
 
