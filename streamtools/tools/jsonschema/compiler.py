@@ -198,7 +198,8 @@ def _table(making: Making, makers: _Makers, first: Iterable[Check] = ()) -> _Tab
         if check is not None:
             for kind in maker.kinds:
                 found[kind].append(check)
-    return {kind: tuple(checks) for kind, checks in found.items()}
+    shared: dict[tuple[Check, ...], tuple[Check, ...]] = {}  # a garbage collector has fewer of them to look at
+    return {kind: shared.setdefault(tuple(checks), tuple(checks)) for kind, checks in found.items()}
 
 
 def _restrict(table: _Table, making: Making) -> None:
