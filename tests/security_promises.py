@@ -1,7 +1,7 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 was found since. `test_security_promises`
-holds list, page and tests together.
+T1 to T26 are the threats of the research that the project grew out of, T27 and T28 were found since.
+`test_security_promises` holds list, page and tests together.
 """
 
 from __future__ import annotations
@@ -258,6 +258,20 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/sources/test_encoded_bodies.py::test_a_coding_whose_decoder_cannot_be_bounded_is_refused_and_the_remedy_is_told",
             "tests/integrations/test_encoded_bodies_sdk.py::test_a_bomb_over_a_connection_ends_at_its_limit",
             "benchmarks/bench_bombs.py",
+        ),
+    ),
+    "T28": (
+        "calls that are small to write and dear to judge",
+        (
+            "tests/security/test_hostile_validation.py"
+            "::test_a_call_that_would_cost_much_is_judged_or_refused_for_a_bounded_price",
+            "tests/security/test_validation_fuzzed.py::test_any_schema_judges_any_arguments_within_bounds",
+            "tests/pipeline/test_large_calls.py::test_a_call_is_judged_outside_the_event_loop_if_that_takes_long",
+            "tests/pipeline/test_large_calls.py::test_judging_counts_for_the_calls_timeout",
+            "tests/tools/test_weighed_arguments.py::test_what_would_hold_up_everybody_is_refused_and_told_so",
+            "tests/mcp/test_mcp_results.py"
+            "::test_structured_content_that_is_much_work_by_its_schema_is_judged_outside_the_event_loop",
+            "benchmarks/bench_hostile.py",
         ),
     ),
 }
