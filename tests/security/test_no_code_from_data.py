@@ -60,6 +60,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("imports by name", "cli/loading.py"): "module:function of the command line",
     ("imports by name", "demo/server.py"): "the demo's optional packages, by constants",
     ("imports by name", "dispatch/executors/reference.py"): "the worker finds the tools that the program registered",
+    ("imports by name", "mcp/peer.py"): "the version of mcp that is installed, for an error",
     ("imports by name", "sources/encoding.py"): "the optional decoders of bodies, by constants",
     ("imports by name", "tools/jsonschema/metaschemas/__init__.py"): "the package's own files",
     ("makes objects of bytes", "exports/exporting.py"): "bytes that were made in the same process, of the same export",
