@@ -172,6 +172,7 @@ async def test_the_tools_span_reaches_the_server() -> None:
     assert sent["_meta"]["traceparent"].split("-")[1] == f"{ids.trace_id:032x}"
 
 
+@pytest.mark.skipif(not SDK2, reason="tasks of mcp 1 may fail by it, and cancel whoever uses the session")
 @pytest.mark.parametrize(("effect", "outcome"), [("once", "unknown"), ("pure", "failed")])
 async def test_a_server_that_dies_in_a_call_fails_that_call_and_nothing_else(effect: Effect, outcome: str) -> None:
     @tool(effect="pure")
