@@ -11,7 +11,7 @@ from anyio import to_thread
 from .events import Event
 from .stages.deferred import Deferred
 
-__all__ = ["Deferring", "settle_next"]
+__all__ = ["Deferring", "refuse_deferred", "settle_next"]
 
 
 class Deferring(Protocol):
@@ -41,3 +41,12 @@ async def settle_next(source: Deferring) -> list[Event]:
     if made is None:
         made = work.refuse(f"within the call's timeout of {work.timeout_s:g} s")
     return source.resume(made)
+
+
+def refuse_deferred(source: Deferring) -> list[Event]:
+    """Refuses the calls whose judging `source` has deferred and nobody waits for any more; returns the events that come
+    out then."""
+    events: list[Event] = []
+    while (work := source.deferred) is not None:
+        events += source.resume(work.refuse("before the stream was ended"))
+    return events

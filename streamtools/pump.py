@@ -16,7 +16,7 @@ from .cancellation import is_cancelled
 from .errors import StreamError, TruncatedStream
 from .events import Event, StreamEnd, Warning
 from .limits import Limits
-from .offload import settle_next
+from .offload import refuse_deferred, settle_next
 from .outbox import Outbox
 from .sources import Source
 from .stages import Deferred
@@ -115,10 +115,7 @@ class Pump:
             await self._run()
         if reading.cancelled_caught:
             try:
-                last = self._last_events()
-                while (work := self._decoder.deferred) is not None:
-                    last += self._noted(self._decoder.resume(work.refuse("before the stream was ended")))
-                self._step.emit_all(last)
+                self._step.emit_all([*self._last_events(), *self._noted(refuse_deferred(self._decoder))])
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
 

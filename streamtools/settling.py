@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from .dispatch import Calls
 from .errors import DeadlineExceeded, TruncatedStream
 from .events import Event, StreamEnd, Warning
+from .offload import refuse_deferred
 from .pump import Decoder, Pump
 from .step import Step
 
@@ -101,6 +102,7 @@ class Settling:
         if self.end is None:
             try:
                 self._step.emit_all(self._decoder.finish(error, abandoned=error is None))
+                self._step.emit_all(refuse_deferred(self._decoder))
             except Exception as raised:  # a stage of the user's
                 self._step.emit(Warning("stage_failed", type(raised).__name__))
         if self.end is None:

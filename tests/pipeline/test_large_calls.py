@@ -241,6 +241,34 @@ async def test_a_block_that_is_left_meanwhile_ends_at_once() -> None:
     assert not any(one.outcome == "ok" for one in events.turn.observations)
 
 
+async def test_what_came_behind_a_large_call_is_in_the_turn_of_a_block_that_is_left() -> None:
+    validator = Waiting()
+    body = anthropic(calls=[("a", "take", LARGE)], stop=None)
+    body += [chunk.replace(b'"index":0', b'"index":1') for chunk in anthropic(text=["after"])[1:]]
+    branch: list[Event] = []
+
+    class Ends:
+        event_types = frozenset({StreamEnd})
+
+        def on_event(self, event: Event) -> None:
+            branch.append(event)
+
+        def around_tool(self, call_id: str) -> None:
+            return None
+
+    try:
+        with anyio.fail_after(10):
+            source = stream([b"".join(body)])
+            async with pipeline(source, tools=[waiting_tool(validator)], observers=[Ends()]) as events:
+                await anyio.to_thread.run_sync(validator.begun.wait)
+    finally:
+        validator.let.set()
+    (seen,) = events.turn.observations
+    assert (seen.outcome, events.turn.text) == ("invalid", "after")
+    assert "could not be checked before the stream was ended" in seen.model_content
+    assert len(branch) == 1
+
+
 async def test_a_limit_that_is_exceeded_behind_a_large_call_ends_the_stream() -> None:
     take, _ = threads_of()
     body = b"".join(chat(calls=[("a", "take", LARGE), ("b", "take", LARGE)]))

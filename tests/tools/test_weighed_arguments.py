@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -172,6 +173,11 @@ def test_more_mistakes_than_can_be_told_are_told_by_the_first_ones() -> None:
     said = refused(list[int], ["x"] * 20_000)
     assert said.startswith("value[0]: should be an integer; value[1]: should be an integer; ")
     assert said.endswith("more")
+
+
+def test_mistakes_are_told_too_where_the_schema_is_larger_than_a_foreign_one_may_be() -> None:
+    choice = Enum("Choice", {f"n{number}": f"v{number}" for number in range(31_000)})  # type: ignore[misc]
+    assert refused(list[choice], ["x"] * 6000).endswith("more")  # type: ignore[valid-type]
 
 
 def test_more_coercions_than_can_be_told_are_told_as_one() -> None:
