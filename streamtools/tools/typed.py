@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
 
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, SchemaError
 from . import problems
 from .binder import LARGE_CHARS, Coerce, TakesLong
 from .coercions import BY_LAX_RULES, coercions_of
@@ -23,7 +23,9 @@ from .weight import TooHeavy, Weigher
 
 __all__ = ["TypedArguments", "as_json", "from_text", "refuse_not_finite"]
 
+FEW_ERRORS = 20
 MAX_ERRORS = 5_000  # some 10 ms
+MAX_ERROR_CHARS = 16 << 20  # of all words together, if each were as long as the schema
 QUICK_UNITS = 50_000
 """Units of a `Weigher` in a validation that is to be quick: some 5 ms, and again for each policy of coercion."""
 MAX_UNITS = 250_000
@@ -145,7 +147,7 @@ class TypedArguments:
             value = self._run(data)
         except ValidationError as error:
             arguments = from_text(self.tool, data)
-            decoded = () if _is_long(error) else problems.decode_strings(error, arguments)
+            decoded = () if self._is_long(error) else problems.decode_strings(error, arguments)
             if not decoded:
                 raise self._misfit(error, arguments) from None
             value, more = self._decoded(arguments)
@@ -165,7 +167,7 @@ class TypedArguments:
         return value, ()
 
     def _coercions(self, strict: ValidationError, arguments: dict[str, Any], value: Any) -> tuple[str, ...]:
-        return (BY_LAX_RULES,) if _is_long(strict) else coercions_of(strict, arguments, value)
+        return (BY_LAX_RULES,) if self._is_long(strict) else coercions_of(strict, arguments, value)
 
     def _chosen(self, data: str | bytes, strict: Any) -> tuple[Any, tuple[str, ...]]:
         """Lax validation's own choice, beside which strict validation's says whether it took a coercion."""
@@ -190,21 +192,32 @@ class TypedArguments:
 
     def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:
         # Raised `from None`: pydantic's own error quotes what came.
-        lines = self._first_lines(arguments) if _is_long(error) else []
-        return problems.refusal(self.tool, lines or problems.describe(error, arguments, takes=self.takes))
+        if self._is_long(error):
+            lines = self._first_lines(arguments) or [f"the arguments: have {error.error_count()} mistakes"]
+        else:
+            lines = problems.describe(error, arguments, takes=self.takes)
+        return problems.refusal(self.tool, lines)
 
     def _first_lines(self, arguments: dict[str, Any]) -> list[str]:
-        """What is wrong, by the JSON Schema: it stops at the first problems, where pydantic makes words of them all."""
+        """Tells what is wrong, by the JSON Schema: that stops at the first problems, where pydantic makes words of all.
+        Empty if the schema is larger than ours may be, or finds nothing wrong."""
         from ..limits import Limits
         from .enforce import Enforced
 
-        lines, _ = Enforced(self.schema, Limits()).judge(arguments, decode=False, is_large=True, quick=False)
+        try:
+            judge = Enforced(self.schema, Limits())
+        except SchemaError:
+            return []
+        lines, _ = judge.judge(arguments, decode=False, is_large=True, quick=False)
         return problems.listed(lines)
 
-
-def _is_long(error: ValidationError) -> bool:
-    """Whether making words of all errors, which pydantic does at once, would take milliseconds."""
-    return error.error_count() > MAX_ERRORS
+    def _is_long(self, error: ValidationError) -> bool:
+        """Whether pydantic would take long to make words of all errors: it does so at once, and those of an enum name
+        each option."""
+        count = error.error_count()
+        if count <= FEW_ERRORS:
+            return False
+        return count > MAX_ERRORS or count * len(to_json(self.schema)) > MAX_ERROR_CHARS
 
 
 def _same(one: object, other: object) -> bool:
