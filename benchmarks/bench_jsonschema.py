@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from streamtools.tools.jsonschema import compile
+from streamtools.schema.validation import compile
 
 from .measure import Figure, best_of, show
 

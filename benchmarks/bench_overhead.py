@@ -32,7 +32,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from streamtools import Observation, Tool, ToolCallEnd, pipeline, tool
-from streamtools.decode import StreamDecoder
+from streamtools.decode.decoder import StreamDecoder
 from streamtools.observers import Observer
 from streamtools.telemetry import Tracing
 

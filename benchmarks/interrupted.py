@@ -193,7 +193,7 @@ def interrupted_main(trial: Trial, directory: str) -> Callable[[], Coroutine[Any
 
     from streamtools import Limits, Trajectory, pipeline
     from streamtools.dispatch import MemoryStore, SqliteStore
-    from streamtools.loop import trajectory
+    from streamtools.pipeline.agent_loop import trajectory
 
     tools = tools_of(trial)
     store = MemoryStore() if trial.store == "memory" else SqliteStore(Path(directory, f"s{trial.number}.db"))
@@ -346,7 +346,7 @@ def settle() -> None:
     """Does what the end of the interpreter would do."""
     gc.collect()
     if "streamtools" in sys.modules:
-        from streamtools.at_exit import settle_open
+        from streamtools.event_loop import settle_open
 
         settle_open()
 
@@ -370,7 +370,7 @@ def main() -> None:
         import anyio._backends._trio  # noqa: F401
         import trio  # noqa: F401
 
-        import streamtools.loop  # noqa: F401
+        import streamtools.pipeline.agent_loop  # noqa: F401
 
     for number in range(first, last):
         trial = Trial(seed, number, whole=whole, plain=plain)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from streamtools import Limits, ToolContext, ToolError, tool
+from streamtools import Limits, ToolContext, ToolError, run_tool, tool
 
 STOCK = {"pen": 3, "ink": 0}
 
@@ -43,7 +43,7 @@ async def main() -> None:
         {"item": "pen", "to": home, "count": 1000},  # refused: nothing runs
         {"item": "ink", "to": home},  # runs, and fails in its own words
     ):
-        record = await order.run_json(arguments, limits=Limits(tool_timeout=1))
+        record = await run_tool(order, arguments, limits=Limits(tool_timeout=1))
         print(record.report(values=True), record.coercions, sep="\n", end="\n\n")
     assert STOCK == {"pen": 0, "ink": 0}
 

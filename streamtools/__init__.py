@@ -15,8 +15,9 @@ Without an event loop, `parse` reads a whole response, and `StreamDecoder` one t
 
 from __future__ import annotations
 
-from .branch import Branch
-from .decode import StreamDecoder
+from .decode.decoder import StreamDecoder
+from .decode.whole import parse
+from .dispatch.run_tool import run_tool
 from .dispatch.suspended import Suspended
 from .errors import (
     LimitExceeded,
@@ -57,12 +58,13 @@ from .events import (
     Warning,
 )
 from .limits import Limits
-from .opened import OpenPipeline
-from .pipeline import Pipeline, pipeline, resume
+from .parts import ToolCall, Usage
+from .pipeline.entry import Pipeline, pipeline, resume
+from .pipeline.hosted import OpenPipeline
+from .pipeline.queues import Branch
+from .pipeline.trajectory import Trajectory
 from .tools import Tool, ToolContext, Toolset, tool
-from .trajectory import Trajectory
-from .turn import ToolCall, Turn, Usage
-from .whole import parse
+from .turn import Turn
 
 __version__ = "0.1.0"
 
@@ -85,6 +87,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "Toolset",
+    "run_tool",
     # what it amounted to
     "Turn",
     "ToolCall",

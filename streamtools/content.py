@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from .printable import one_line
+from .text import one_line
 
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 
-__all__ = ["Block", "Media", "Opaque", "Result", "Text", "ToolResult"]
+__all__ = ["Block", "Grammar", "Media", "Opaque", "Result", "Text", "ToolResult"]
 
 _MAX_WORD_CHARS = 1024  # of a type or a name in a placeholder: as long as an address may be
 
@@ -141,3 +141,21 @@ class ToolResult:
             ("display", display),
         ):
             object.__setattr__(self, name, value_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grammar:
+    """What the text of a freeform tool has to match.
+
+    https://platform.openai.com/docs/guides/function-calling#context-free-grammars
+
+    Raises:
+        ValueError: the syntax is another one.
+    """
+
+    syntax: Literal["lark", "regex"]
+    definition: str
+
+    def __post_init__(self) -> None:
+        if self.syntax not in ("lark", "regex"):
+            raise ValueError(f"Grammar(syntax={self.syntax!r}): the syntax must be 'lark' or 'regex'")

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .printable import one_line
+from .text import one_line
 
 __all__ = [
     "ApprovalPending",

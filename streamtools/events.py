@@ -27,23 +27,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform
 
-from .printable import one_line
+from .errors import ToolFailed
+from .parts import FINISHES
+from .text import one_line
 
 if TYPE_CHECKING:
     from .content import ToolResult
     from .errors import StreamError, ToolError
-    from .turn import ToolCall, Usage
+    from .parts import CallKind, Finish, Outcome, StepOutcome, ToolCall, Usage
 
 __all__ = [
     "ApprovalRequested",
     "ApprovalResolved",
-    "CallKind",
     "CausedEvent",
     "Event",
-    "Finish",
     "Gap",
     "Observation",
-    "Outcome",
     "Preview",
     "ProviderItem",
     "ReasoningDelta",
@@ -67,26 +66,6 @@ __all__ = [
     "Unknown",
     "Warning",
 ]
-
-Finish = Literal["stop", "tool_calls", "length", "content_filter", "pause", "other", "error"]
-"""Why the model stopped, in our words; the provider's own word is kept beside it."""
-
-CallKind = Literal["function", "custom", "server"]
-"""``function``: JSON arguments. ``custom``: free text. ``server``: the provider runs it itself; we only report it."""
-
-Outcome = Literal[
-    "ok",
-    "failed",
-    "invalid",
-    "unknown_tool",
-    "truncated",
-    "denied",
-    "timed_out",
-    "cancelled",
-    "skipped",
-    "unknown",
-]
-"""How one call ended; see `Observation.outcome`."""
 
 T = TypeVar("T")
 
@@ -456,6 +435,18 @@ class Observation(CausedEvent):
             lines.append(("still running", "yes, in a thread that was given up"))
         return "\n".join(f"{label}: {one_line(text)}" for label, text in lines)
 
+    def unwrap(self) -> Any:
+        """Return the value, or raise what kept the call from having one.
+
+        Raises:
+            Exception: the one that the tool raised, else `error`: bad arguments, a timeout, a missing approval.
+        """
+        error = self.error
+        if error is None:
+            return self.value
+        # A cancellation that the tool let out must not be taken for one of the caller's task.
+        raise error.__cause__ if isinstance(error, ToolFailed) and isinstance(error.__cause__, Exception) else error
+
 
 _SIZED = (str, bytes, list, tuple, dict, set, frozenset)
 
@@ -498,12 +489,19 @@ class StreamEnd(CausedEvent):
     """What ended the stream, if that was not its own end. It is raised at ``async for`` after the last event."""
     usage: Usage | None = None
 
+    @property
+    def ended_well(self) -> bool:
+        """The stream came to its own end, and with it the model to a decision: calls that were held back may run."""
+        if not self.complete or self.error is not None or self.finish is None:
+            return False
+        return FINISHES[self.finish].lets_calls_start
+
 
 @event
 class StepEnd(CausedEvent):
     """Nothing more will come of this step: every call has its observation."""
 
-    outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"] = "complete"
+    outcome: StepOutcome = "complete"
     """``abandoned``: the consumer left the block before the end; ``cancelled``: it was cancelled from outside."""
 
 

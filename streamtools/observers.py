@@ -1,14 +1,41 @@
-"""What watches a pipeline: observers see every event and change nothing."""
+"""Who watches a pipeline: observers see every event and change nothing. `Cursor` is one, which keeps a run's record.
+
+    cursor = Cursor()
+    run = Trajectory(observers=[cursor])
+    ...
+    cursor.at("call_1").outcome            how a call ended: proposed, refused, run, failed
+    cursor.since(cursor.at("call_1").seq)  the events from there on
+
+The boundaries that a cursor keeps are the events that are no deltas. Their `causes` tell which led to which.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from .events import Event
+from .events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    CausedEvent,
+    Event,
+    Observation,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    StreamStart,
+    ToolCallEnd,
+    ToolCallReady,
+    ToolCallStart,
+    ToolStarted,
+    Warning,
+)
+from .parts import Outcome
 
-__all__ = ["Observer"]
+__all__ = ["Cursor", "CursorPoint", "Observer"]
 
 
 class Observer(Protocol):
@@ -30,3 +57,171 @@ class Observer(Protocol):
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
         """A context manager to be held, in the tool's own task, while the tool's body runs; or None."""
         ...
+
+
+BOUNDARIES: frozenset[type[Event]] = frozenset(
+    {
+        StepStart,
+        StreamStart,
+        ToolCallStart,
+        ToolCallEnd,
+        ToolCallReady,
+        ApprovalRequested,
+        ApprovalResolved,
+        ToolStarted,
+        Observation,
+        StreamEnd,
+        StepEnd,
+        Warning,
+    }
+)
+"""The events that a cursor keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorPoint:
+    """One call's place in its run."""
+
+    call_id: str
+    step: int
+    seq: int
+    """Of the event that announced it."""
+    events: tuple[Event, ...] = field(repr=False)
+    """The call's own boundaries, in order: announced, ended, ready, approved, started, observed."""
+    before: tuple[Event, ...] = field(repr=False)
+    """The run's boundaries before the call was announced, as far as they are kept."""
+    after: tuple[Event, ...] = field(repr=False)
+    """Those after its last one."""
+
+    @property
+    def observation(self) -> Observation | None:
+        """The outcome with its record; None while the call goes on."""
+        last = self.events[-1]
+        return last if isinstance(last, Observation) else None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What became of the call; None while it goes on."""
+        return self.observation.outcome if self.observation else None
+
+
+class Cursor:
+    """An observer that keeps a run's boundaries. Give each run its own, through `Trajectory` or `pipeline`.
+
+    Args:
+        max_events: how many are kept; of a longer run the oldest are forgotten, and `forgotten` counts them.
+    """
+
+    def __init__(self, *, max_events: int = 10_000) -> None:
+        if isinstance(max_events, bool) or not isinstance(max_events, int) or max_events < 1:
+            raise ValueError(f"max_events={max_events!r}: must be an integer greater than 0")
+        self._events: deque[Event] = deque(maxlen=max_events)
+        self.run_id: str | None = None
+        """The run; None before it has begun."""
+        self.step: int | None = None
+        """The step that goes on, or was the last."""
+        self.forgotten = 0
+        """How many boundaries are no longer kept."""
+
+    # -- as an observer --
+
+    @property
+    def event_types(self) -> Collection[type[Event]]:
+        """The boundaries."""
+        return BOUNDARIES
+
+    def on_event(self, event: Event) -> None:
+        """Keep it."""
+        if isinstance(event, StepStart):
+            self.run_id, self.step = event.run_id, event.step
+        self.forgotten += len(self._events) == self._events.maxlen
+        self._events.append(event)
+
+    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
+        """Nothing is held."""
+        return None
+
+    # -- what it tells --
+
+    def __iter__(self) -> Iterator[Event]:
+        """The boundaries that are kept, in order."""
+        return iter(tuple(self._events))
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def position(self) -> int | None:
+        """`seq` of the latest boundary; None before the first."""
+        return self._events[-1].seq if self._events else None
+
+    def since(self, seq: int) -> tuple[Event, ...]:
+        """The boundaries from this number on: what a reader that stopped there has yet to see."""
+        return tuple(event for event in self._events if event.seq >= seq)
+
+    def calls(self) -> tuple[tuple[int, str], ...]:
+        """Step and id of each call, in the order in which they were announced."""
+        return tuple((event.step, event.call_id) for event in self._events if isinstance(event, ToolCallStart))
+
+    def at(self, call_id: str, *, step: int | None = None) -> CursorPoint:
+        """The place of one call.
+
+        Args:
+            call_id: its id.
+            step: its step, if calls of several have this id; by default the latest one.
+
+        Raises:
+            KeyError: no call of that id is kept.
+        """
+        steps = [at for at, name in self.calls() if name == call_id and step in (None, at)]
+        if not steps:
+            raise KeyError(f"no call {call_id!r} is kept" + ("" if step is None else f" of step {step}"))
+        own = [e for e in self._events if e.step == steps[-1] and getattr(e, "call_id", None) == call_id]
+        first, last = own[0].seq, own[-1].seq
+        return CursorPoint(
+            call_id=call_id,
+            step=steps[-1],
+            seq=first,
+            events=tuple(own),
+            before=tuple(event for event in self._events if event.seq < first),
+            after=tuple(event for event in self._events if event.seq > last),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as plain JSON, for a log or a verifier: names, ids, outcomes and causes; no arguments, no values,
+        no text."""
+        return {
+            "run_id": self.run_id,
+            "step": self.step,
+            "position": self.position,
+            "forgotten": self.forgotten,
+            "boundaries": [_told(event) for event in self._events],
+        }
+
+
+def _told(event: Event) -> dict[str, Any]:
+    told: dict[str, Any] = {"event": type(event).__name__, "seq": event.seq, "step": event.step}
+    if isinstance(event, CausedEvent):
+        told |= {"causes": list(event.causes), "time": event.time}
+    if isinstance(event, (ToolCallEnd, ToolCallReady)):
+        told |= {"call_id": event.call_id, "tool_name": event.call.name, "status": event.call.status}
+    for name in _TOLD.get(type(event), ()):
+        told[name] = getattr(event, name)
+    return told
+
+
+_TOLD: dict[type[Event], tuple[str, ...]] = {
+    ToolCallStart: ("call_id", "name", "kind"),
+    ApprovalRequested: ("call_id", "tool_name"),
+    ApprovalResolved: ("call_id", "tool_name", "approved"),
+    ToolStarted: ("call_id", "tool_name", "attempt"),
+    Observation: (
+        "call_id", "tool_name", "outcome", "schema_source", "validated", "validation_error", "observation_type",
+        "duration", "attempts",
+    ),
+    StreamStart: ("wire", "model"),
+    StreamEnd: ("finish", "complete"),
+    StepEnd: ("outcome",),
+    Warning: ("code",),
+}  # fmt: skip
+"""Of each boundary, what is no content."""

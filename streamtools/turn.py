@@ -6,14 +6,12 @@ Events go in (`TurnBuilder.add`), a `Turn` comes out: the same from `parse`, fro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from .errors import StreamError
+from .errors import ExportError, StreamError
 from .events import (
-    CallKind,
     Event,
-    Finish,
     Observation,
     ProviderItem,
     ReasoningDelta,
@@ -30,60 +28,12 @@ from .events import (
     ToolCallStart,
     Warning,
 )
+from .history.calls import history_form, result_of
+from .history.ids import with_valid_ids
+from .parts import Finish, Part, ToolCall, Usage
+from .wires import WIRES, Answer, render
 
-__all__ = ["WELL_ENDED", "Part", "ToolCall", "Turn", "TurnBuilder", "Usage"]
-
-WELL_ENDED: frozenset[Finish | None] = frozenset({"stop", "tool_calls"})
-"""The finishes after which held calls may start. Anything else is no finished decision of the model's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Token counts as the wire gave them; None where it said nothing."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_input_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """One call that the model made."""
-
-    call_id: str
-    """Its identity, unique within the turn."""
-    name: str
-    """The tool's name as registered where it is, else as the model spelled it; ``""`` if it never came."""
-    call_id_synthesized: bool = False
-    """The wire gave no usable id, so `call_id` was made up (the same for the same stream)."""
-    kind: CallKind = "function"
-    index: int = 0
-    """Position among the turn's calls, from 0."""
-    arguments_text: str = field(default="", repr=False)
-    """What the wire said, verbatim. A ``custom`` call's input."""
-    arguments: dict[str, Any] | None = field(default=None, repr=False)
-    """The dispatchable value: verbatim, or losslessly normalised (`normalizations`); None unless ``ready``."""
-    status: Literal["ready", "truncated", "invalid"] = "truncated"
-    problem: str | None = None
-    """Code of what is wrong (``incomplete_json``, ``malformed_json``, ``invalid_arguments``), else None."""
-    normalizations: tuple[str, ...] = ()
-    """Lossless steps that led from `arguments_text` to `arguments` (``double_encoded``)."""
-    dispatchable: bool = False
-    """Ready, of ours to run, and its turn ended well. Whether a tool of that name exists is the registry's question."""
-    provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What the provider wants back with the call, byte for byte."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One piece of the response, in the order in which the pieces began: what a history is rendered from."""
-
-    kind: Literal["text", "reasoning", "refusal", "call", "provider"]
-    text: str = field(default="", repr=False)
-    call_id: str | None = None
-    provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What the provider wants back with it; for ``provider`` parts the part itself."""
+__all__ = ["Turn", "TurnBuilder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,9 +97,24 @@ class Turn:
         Raises:
             ExportError: the target is unknown, or none was given and the wire was never detected.
         """
-        from .history import messages  # the one reference upwards: a turn is asked for its messages by users
-
-        return messages(self, target)
+        wire = target or self.wire
+        if wire is None and not self.parts:
+            return []
+        if wire is None:
+            raise ExportError("the turn's wire was never found; say which messages you want: messages(target)")
+        if wire not in WIRES:
+            raise ExportError(f"cannot write messages for {wire!r}; known: {', '.join(WIRES)}")
+        observed = {observation.call_id: observation for observation in self.observations}
+        ours = [call for call in self.calls if call.kind != "server"]
+        answer = Answer(
+            parts=self.parts,
+            calls={call.call_id: call for call in self.calls},
+            arguments={call.call_id: history_form(call) for call in self.calls},
+            results=tuple(result_of(call, observed.get(call.call_id), wire) for call in ours),
+            finish=self.finish,
+            own_wire=wire == self.wire,
+        )
+        return render(wire, with_valid_ids(answer, wire))
 
 
 class TurnBuilder:
@@ -210,8 +175,7 @@ class TurnBuilder:
 
     def _dispatchable(self, call: ToolCall) -> ToolCall:
         end = self._end
-        ended_well = end is not None and end.complete and end.error is None and end.finish in WELL_ENDED
-        wanted = ended_well and call.status == "ready" and call.kind != "server"
+        wanted = end is not None and end.ended_well and call.status == "ready" and call.kind != "server"
         return call if call.dispatchable is wanted else replace(call, dispatchable=wanted)
 
     # -- one method per event that matters --

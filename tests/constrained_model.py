@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from streamtools.exports.document import LISTS, MAPS, ONE
+from streamtools.schema.translation.document import LISTS, MAPS, ONE
 
 
 class CannotSay(Exception):

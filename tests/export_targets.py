@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamtools.exports import STRICT_TARGETS, TARGETS
-from streamtools.exports.targets import find
+from streamtools.tools.targets import find
 
 EVERY = [*TARGETS, *(f"{target}.strict" for target in STRICT_TARGETS)]
 NO_RECURSION = ("anthropic.messages.strict", "bedrock.converse_stream.strict")

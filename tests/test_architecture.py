@@ -21,50 +21,26 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "streamtools"
 
 LAYERS = (
-    ("errors", "limits", "content", "events", "turn", "observers", "surrogates", "printable"),
-    ("framing", "wires", "stages", "tools"),
-    ("body",),
-    ("exports", "history", "decode", "whole"),
-    ("interop", "modes"),
-    ("cancellation", "into_loop", "offload", "timers", "dispatch", "telemetry"),
-    ("mcp",),
-    (
-        "sources",
-        "branch",
-        "deadlines",
-        "joining",
-        "at_exit",
-        "settling",
-        "outbox",
-        "causality",
-        "cursor",
-        "trajectory",
-        "step",
-        "pump",
-        "resumed",
-        "opened",
-        "block",
-        "pipeline",
-        "loop",
-    ),
+    ("_version", "limits", "text", "content", "parts", "errors", "events", "observers"),
+    ("framing", "schema"),
+    ("wires",),
+    ("tools",),
+    ("stages", "history"),
+    ("exports", "turn"),
+    ("decode", "interop", "modes"),  # sans-IO down to here
+    ("event_loop", "telemetry", "sources"),
+    ("dispatch", "mcp"),
+    ("pipeline",),
     ("integrations",),
     (PACKAGE,),  # the root: the public names
-    ("testing", "testing_executors", "demo", "cli", "__main__"),
+    ("testing", "demo", "cli", "__main__"),
 )
 """Rooms from the bottom up. A module imports from its own layer and from those above it in this list."""
 
-UPWARD = {
-    ("streamtools.turn", "history"): "users ask a turn for its messages",
-    ("streamtools.tools.definition", "exports"): "users ask a tool for its payload",
-    ("streamtools.tools.definition", "dispatch"): "users run a tool without a stream",
-    ("streamtools.telemetry.tracer", PACKAGE): "spans tell the library's version",
-}
-"""Imports against the direction that are wanted, each inside the one function that needs it."""
+STRANGERS = (({"framing", "wires"}, {"stages"}), ({"wires"}, {"tools"}))
+"""Rooms that meet in `events` and `parts`, and never import each other."""
 
-STRANGERS = (({"framing", "wires"}, {"stages"}),)
-"""Rooms of one layer that meet in `events` and never import each other."""
-
-SANS_IO = {*LAYERS[0], *LAYERS[1], *LAYERS[2], *LAYERS[3], *LAYERS[4]}
+SANS_IO = {room for layer in LAYERS[:7] for room in layer}
 ABOVE_THE_LINE = {"streamtools.tools.context": "a running tool's view of its pipeline"}
 """Modules of the sans-IO rooms that are handed to async code."""
 
@@ -83,7 +59,7 @@ SDK = ("opentelemetry.sdk", "opentelemetry.exporter")
 
 MAX_LINES = 400
 LONG = {
-    "streamtools.block": "the consumer's handle and the block's tasks, which share all of their state",
+    "streamtools.pipeline.block": "the consumer's handle and the block's tasks, which share all of their state",
     "streamtools.events": "the catalogue of events, to be read in one go",
 }
 """Modules that may be longer, with the reason."""
@@ -92,7 +68,6 @@ LONG = {
 class Import(NamedTuple):
     line: int
     target: str  # absolute and dotted: module, or module.name
-    in_function: bool
 
 
 @dataclass(frozen=True)
@@ -111,16 +86,8 @@ class Module:
 
     @cached_property
     def imports(self) -> list[Import]:
-        local = {
-            id(inner)
-            for outer in ast.walk(self.tree)
-            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef))
-            for inner in ast.walk(outer)
-        }
         return [
-            Import(getattr(node, "lineno", 0), target, id(node) in local)
-            for node in ast.walk(self.tree)
-            for target in self._targets(node)
+            Import(getattr(node, "lineno", 0), target) for node in ast.walk(self.tree) for target in self._targets(node)
         ]
 
     def _targets(self, node: ast.AST) -> Iterator[str]:
@@ -173,11 +140,9 @@ def has_a_layer(module: Module) -> Iterator[str]:
 
 
 def imports_go_down_only(module: Module) -> Iterator[str]:
-    for line, target, in_function in module.imports:
+    for line, target in module.imports:
         room = room_of(target)
-        if not within(target, PACKAGE) or RANK[room] <= RANK[module.room]:
-            continue
-        if not (in_function and (module.name, room) in UPWARD):
+        if within(target, PACKAGE) and RANK[room] > RANK[module.room]:
             yield f"line {line}: imports {target}, which is above it"
 
 
@@ -185,7 +150,7 @@ def strangers_meet_in_events_only(module: Module) -> Iterator[str]:
     for pair in STRANGERS:
         for mine, theirs in (pair, pair[::-1]):
             if module.room in mine:
-                for line, target, _ in module.imports:
+                for line, target in module.imports:
                     if within(target, PACKAGE) and room_of(target) in theirs:
                         yield f"line {line}: imports {target}"
 
@@ -193,7 +158,7 @@ def strangers_meet_in_events_only(module: Module) -> Iterator[str]:
 def is_sans_io_below_the_line(module: Module) -> Iterator[str]:
     if module.room not in SANS_IO or module.name in ABOVE_THE_LINE:
         return
-    for line, target, _ in module.imports:
+    for line, target in module.imports:
         if any(within(target, name) for name in FORBIDDEN_BELOW):
             yield f"line {line}: imports {target}"
     for node in ast.walk(module.tree):
@@ -204,7 +169,7 @@ def is_sans_io_below_the_line(module: Module) -> Iterator[str]:
 
 
 def only_telemetry_imports_opentelemetry(module: Module) -> Iterator[str]:
-    for line, target, _ in module.imports:
+    for line, target in module.imports:
         if within(target, "opentelemetry") and module.room != "telemetry":
             yield f"line {line}: imports {target}"
         elif any(within(target, name) for name in SDK) and module.name != "streamtools.telemetry.setup":
@@ -212,10 +177,10 @@ def only_telemetry_imports_opentelemetry(module: Module) -> Iterator[str]:
 
 
 OPENS_GROUPS = {
-    "streamtools.block": "the tasks of a stream",
-    "streamtools.loop": "the steps of a run, in its block; nothing yields inside",
+    "streamtools.pipeline.block": "the tasks of a stream",
+    "streamtools.pipeline.agent_loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
-    "streamtools.testing_executors.bench": "checks that run calls side by side",
+    "streamtools.testing.bench": "checks that run calls side by side",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",
 }
 
@@ -268,7 +233,7 @@ def begins_as_modules_do(module: Module) -> Iterator[str]:
         yield "has no docstring"
     if module.is_package and len(module.tree.body) <= 1:
         return
-    if not any(target == "__future__.annotations" for _, target, _ in module.imports):
+    if not any(target == "__future__.annotations" for _, target in module.imports):
         yield "lacks `from __future__ import annotations`"
     assigned = {
         name.id
@@ -321,24 +286,16 @@ def test_every_module_keeps_the_rule(rule: Callable[[Module], Iterator[str]]) ->
 
 def imported(module: Module) -> set[str]:
     """The modules of the package that a module imports: at its top, in functions, for type checkers."""
-    targets = (target for _, target, _ in module.imports if within(target, PACKAGE))
+    targets = (target for _, target in module.imports if within(target, PACKAGE))
     return {target if target in MODULES else target.rpartition(".")[0] for target in targets} - {module.name}
 
 
-def test_no_modules_of_dispatch_import_each_other_in_a_circle_not_even_lazily_or_for_types() -> None:
-    rooms = {name: imported(module) for name, module in MODULES.items() if within(name, "streamtools.dispatch")}
-    graph = {name: {target for target in targets if target in rooms} for name, targets in rooms.items()}
-    assert len(tuple(TopologicalSorter(graph).static_order())) == len(rooms)  # raises CycleError
+def test_no_modules_import_each_other_in_a_circle_not_even_lazily_or_for_types() -> None:
+    graph = {name: imported(module) for name, module in MODULES.items()}
+    assert len(tuple(TopologicalSorter(graph).static_order())) == len(graph)  # raises CycleError
 
 
 def test_every_exception_is_still_needed() -> None:
-    upward = {
-        (module.name, room_of(target))
-        for module in MODULES.values()
-        for _, target, in_function in module.imports
-        if in_function and within(target, PACKAGE) and RANK[room_of(target)] > RANK[module.room]
-    }
-    assert set(UPWARD) - upward == set()
     assert set(ABOVE_THE_LINE) - set(MODULES) == set()
     assert [name for name in LONG if MODULES[name].source.count("\n") <= MAX_LINES] == []
 
@@ -401,18 +358,18 @@ BROKEN = [
     (imports_go_down_only, "streamtools.wires.anthropic", "from .. import __version__"),
     (imports_go_down_only, "streamtools.wires.anthropic", "def f():\n    from ..history import messages"),
     (imports_go_down_only, "streamtools.wires.anthropic", "import_module('streamtools.history')"),
-    (imports_go_down_only, "streamtools.turn", "from .history import messages"),
-    (imports_go_down_only, "streamtools.turn", "if TYPE_CHECKING:\n    from .history import Message"),
+    (imports_go_down_only, "streamtools.turn", "from .decode import StreamDecoder"),
+    (imports_go_down_only, "streamtools.turn", "if TYPE_CHECKING:\n    from .dispatch import Calls"),
     (strangers_meet_in_events_only, "streamtools.framing.sse", "from ..stages import Chain"),
     (strangers_meet_in_events_only, "streamtools.wires.anthropic", "from streamtools import stages"),
     (strangers_meet_in_events_only, "streamtools.stages.preview", "from ..wires.anthropic import decode"),
     (strangers_meet_in_events_only, "streamtools.stages", "def f():\n    from ..framing import sse"),
     (is_sans_io_below_the_line, "streamtools.framing.sse", "import time"),
-    (is_sans_io_below_the_line, "streamtools.decode", "from anyio.abc import TaskGroup"),
+    (is_sans_io_below_the_line, "streamtools.decode.decoder", "from anyio.abc import TaskGroup"),
     (is_sans_io_below_the_line, "streamtools.stages.finalize", "def f():\n    import logging"),
     (is_sans_io_below_the_line, "streamtools.tools.tool", "async def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.turn", "x = [y async for y in z]"),
-    (only_telemetry_imports_opentelemetry, "streamtools.block", "from opentelemetry import trace"),
+    (only_telemetry_imports_opentelemetry, "streamtools.pipeline.block", "from opentelemetry import trace"),
     (only_telemetry_imports_opentelemetry, "streamtools.cli", "def f():\n    import opentelemetry.sdk.trace"),
     (
         only_telemetry_imports_opentelemetry,
@@ -444,7 +401,7 @@ BROKEN = [
     ),
     (
         nothing_yields_inside_a_scope,
-        "streamtools.block",
+        "streamtools.pipeline.block",
         "async def f():\n    async with create_task_group() as g:\n        x = yield",
     ),
     (begins_as_modules_do, "streamtools.sources", "from __future__ import annotations\n__all__ = ['f']"),
@@ -456,20 +413,14 @@ BROKEN = [
 KEPT = [
     (has_a_layer, "streamtools.tools.text", ""),
     (has_a_layer, "streamtools", ""),
-    (imports_go_down_only, "streamtools.block", "from .events import Event\nimport anyio"),
-    (
-        imports_go_down_only,
-        "streamtools.turn",
-        "class T:\n    def f(self):\n        from .history import messages",
-    ),
-    (imports_go_down_only, "streamtools.cli", "from . import pipeline, __version__"),
-    (imports_go_down_only, "streamtools.telemetry.tracer", "def f():\n    from .. import __version__"),
+    (imports_go_down_only, "streamtools.pipeline.block", "from .events import Event\nimport anyio"),
+    (imports_go_down_only, "streamtools.cli", "from . import pipeline"),
     (
         strangers_meet_in_events_only,
         "streamtools.wires.anthropic",
         "from ..framing import sse\nfrom ..events import Event",
     ),
-    (is_sans_io_below_the_line, "streamtools.block", "import anyio, time\nasync def f(): ..."),
+    (is_sans_io_below_the_line, "streamtools.pipeline.block", "import anyio, time\nasync def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.tools.context", "async def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.events", "from timeit import default_timer as _\ntime = 0.0"),
     (only_telemetry_imports_opentelemetry, "streamtools.telemetry.spans", "from opentelemetry import trace"),
@@ -478,7 +429,7 @@ KEPT = [
         "streamtools.telemetry.setup",
         "from opentelemetry.sdk import trace",
     ),
-    (only_the_pipeline_opens_task_groups, "streamtools.block", "g = anyio.create_task_group()"),
+    (only_the_pipeline_opens_task_groups, "streamtools.pipeline.block", "g = anyio.create_task_group()"),
     (
         only_the_pipeline_opens_task_groups,
         "streamtools.dispatch.local",

@@ -25,8 +25,8 @@ from streamtools import (
     Unknown,
     Warning,
 )
-from streamtools.causality import Causality
 from streamtools.events import CausedEvent
+from streamtools.pipeline.causality import Causality
 
 
 def call(call_id: str) -> ToolCall:

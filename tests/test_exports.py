@@ -14,7 +14,7 @@ from streamtools import events
 NAMES = """
     __version__
     pipeline Pipeline OpenPipeline Branch resume Suspended parse StreamDecoder
-    tool Tool ToolContext Toolset
+    tool Tool ToolContext Toolset run_tool
     Trajectory Limits
     Turn ToolCall Usage
     Event StepStart StreamStart TextStart TextDelta TextEnd ReasoningStart ReasoningDelta ReasoningEnd RefusalDelta

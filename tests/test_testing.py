@@ -19,6 +19,7 @@ from streamtools import (
     ToolContext,
     TruncatedStream,
     pipeline,
+    run_tool,
     tool,
 )
 from streamtools.testing import FakeTool, ScriptedSource, feed_every_way
@@ -287,7 +288,7 @@ async def test_a_fake_tool_waits_at_its_gates() -> None:
             results: list[Any] = []
 
             async def call() -> None:
-                results.append(await fake.tool.run(x=1))
+                results.append((await run_tool(fake.tool, {"x": 1})).unwrap())
 
             group.start_soon(call)
             while not fake.calls:  # a tool tells nobody that it has begun

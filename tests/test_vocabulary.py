@@ -20,7 +20,8 @@ from streamtools.errors import (
     TruncatedStream,
     UnknownTool,
 )
-from streamtools.events import CausedEvent, Event, Outcome
+from streamtools.events import CausedEvent, Event
+from streamtools.parts import Outcome
 from streamtools.turn import TurnBuilder
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .. import __version__
+from .._version import __version__
 from ..demo.cells import printable
 from ..errors import StreamToolsError
 from . import decode, demo, schema, store

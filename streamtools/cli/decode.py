@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 from .. import parse
 from ..demo.cells import printable
 from ..errors import StreamToolsError
+from ..parts import ToolCall, Usage
 from ..stages import DEFAULT, DIALECTS, text_calls
-from ..turn import ToolCall, Turn, Usage
+from ..turn import Turn
 from ..wires import WIRES
 from .common import FAILED, add_command, listed, one_of
 

@@ -9,7 +9,7 @@ import json
 from typing import Any, Protocol
 
 from ..events import Observation
-from ..turn import ToolCall
+from ..parts import ToolCall
 from .cells import cells, clip, pad, printable, wrap
 from .terminal import Style, Terminal
 from .timeline import TIMES, TOOK, interval, milliseconds

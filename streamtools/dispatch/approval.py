@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.lowlevel import EventLoopToken, current_token
 
-from ..cancellation import is_cancelled
 from ..errors import CallDenied, LocalProtocolError, ToolFailed
+from ..event_loop import is_cancelled
 from ..events import ApprovalRequested
 from .call import Call, Ending
 

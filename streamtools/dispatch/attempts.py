@@ -32,6 +32,7 @@ from ..errors import (
 )
 from ..events import Warning
 from ..limits import Limits
+from ..parts import OUTCOMES
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, Toolset
 from .call import Call, Ending, Host
@@ -136,7 +137,7 @@ class Attempts:
 
     async def _settle(self, call: Call, claim: CallClaim, ending: Ending) -> None:
         """Put a call's end on record, or say that nobody knows it."""
-        if ending.outcome in ("timed_out", "unknown", "cancelled"):
+        if OUTCOMES[ending.outcome].may_have_had_effect:
             await claim.abandon()
         elif ending.result is None and ending.error is not None:
             await claim.fail(ending.error)

@@ -14,16 +14,16 @@ from anyio import CancelScope
 
 from ..content import ToolResult
 from ..errors import ToolError
-from ..events import Event, Observation, Outcome
-from ..printable import one_line
-from ..timers import Timer
+from ..events import Event, Observation
+from ..parts import Outcome, ToolCall
+from ..text import one_line
 from ..tools import Bound, Tool
-from ..turn import ToolCall
 from .claims import CallClaim
 from .counts import RunCounts
 from .scheduler import Job
 from .states import State
 from .store import call_fingerprint
+from .timers import Timer
 
 __all__ = ["Call", "Ending", "Host", "Mention"]
 

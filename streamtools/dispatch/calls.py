@@ -13,12 +13,12 @@ from __future__ import annotations
 import anyio
 
 from ..errors import ApprovalPending, CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
+from ..event_loop import ring
 from ..events import Event, Observation, StreamEnd, StreamStart, ToolCallEnd, ToolCallReady, ToolCallStart
-from ..into_loop import ring
 from ..limits import Limits
+from ..parts import ToolCall
 from ..tools import Tool, Toolset
 from ..tools.context import call_key
-from ..turn import ToolCall
 from . import approval, endings
 from .approval import Decision
 from .call import Call, Ending, Host

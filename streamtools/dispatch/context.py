@@ -11,8 +11,8 @@ from anyio.lowlevel import checkpoint, current_token
 
 from ..content import Result, ToolResult
 from ..errors import ToolFailed
+from ..event_loop import call_soon
 from ..events import ToolProgress, Warning
-from ..into_loop import call_soon
 from .call import Call, Host
 
 __all__ = ["last_word", "late_warning", "reports_of"]

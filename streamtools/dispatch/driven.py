@@ -21,7 +21,7 @@ import anyio
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 
-from ..cancellation import cleaning_up, is_cancelled
+from ..event_loop import cleaning_up, is_cancelled
 
 __all__ = ["BLOCKED_S", "driven"]
 

@@ -24,7 +24,7 @@ from ..errors import (
 )
 from ..events import StreamEnd
 from ..limits import Limits
-from ..turn import WELL_ENDED, ToolCall
+from ..parts import ToolCall
 from .call import Call, Ending
 from .content import is_small
 from .counts import RunCounts
@@ -50,7 +50,7 @@ _COMPARED = 500  # names that are looked through for the closest: some milliseco
 
 def ended_well(end: StreamEnd | None) -> bool:
     """Returns whether the turn is over, and in a way that lets its calls run."""
-    return end is not None and end.complete and end.error is None and end.finish in WELL_ENDED
+    return end is not None and end.ended_well
 
 
 def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> Ending:

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 import anyio
 from anyio import CapacityLimiter
 
-from ..cancellation import is_cancelled
 from ..errors import ToolTimeout
-from ..into_loop import from_any_thread
-from ..telemetry.carried import carried
+from ..event_loop import from_any_thread, is_cancelled
+from ..telemetry.carrier import carried
 from ..tools import Bound, Tool
 from .context import last_word
 from .executor import Begin, Emit, Invocation, context_of

@@ -15,10 +15,10 @@ from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
 from ..errors import ToolFailed
+from ..event_loop import ring
 from ..events import ApprovalRequested, ApprovalResolved, Observation, StreamEnd, ToolStarted, Warning
-from ..into_loop import ring
 from ..limits import Limits
-from ..timers import Timer
+from ..parts import OUTCOMES
 from ..tools import Toolset
 from . import approval, endings
 from .approval import Approver, Decision
@@ -30,6 +30,7 @@ from .pool import Dispatcher
 from .results import encode_error
 from .scheduler import Job
 from .states import OPEN, Effect, Input, advance
+from .timers import Timer
 
 __all__ = ["At", "Moves", "Start"]
 
@@ -40,8 +41,6 @@ At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 """Calls back at a time of the event loop."""
 
 LEFT = "the stream was left"
-
-_RAN_AND_FAILED = ("failed", "timed_out", "unknown")
 
 
 class Moves:
@@ -328,7 +327,7 @@ class Moves:
             self._leave(call)
         self._ended_something()
         self._host.emit(seen)
-        cancels = self._options.on_tool_error == "cancel" and ending.outcome in _RAN_AND_FAILED
+        cancels = self._options.on_tool_error == "cancel" and OUTCOMES[ending.outcome].cancels_siblings
         if cancels and self.stopped is None:
             self.stopped = "another call of its turn failed"
             self.move_all("stopped", self.calls.values(), self.stopped)

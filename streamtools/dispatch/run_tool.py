@@ -1,4 +1,4 @@
-"""One call without a stream: `Tool.run` and `Tool.run_json`.
+"""One call without a stream: `run_tool`.
 
 The call goes through the same stages and the same dispatcher as one that came over a wire, so that outcome, record and
 rules (sizes, timeouts, threads, what the model is told) are the same. It runs in the caller's task.
@@ -11,46 +11,54 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..errors import InvalidArguments, ToolFailed
+from ..errors import InvalidArguments
+from ..event_loop import settle_next
 from ..events import Event, Observation, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallStart
 from ..limits import Limits
-from ..offload import settle_next
+from ..parts import ToolCall
 from ..stages import DEFAULT
-from ..tools import Tool, Toolset
+from ..tools import AnyTool, Toolset
 from ..tools.problems import refusal
 from ..tools.typed import as_json
-from ..turn import ToolCall
 from .calls import Calls
 from .counts import RunCounts
 from .options import DispatchOptions
 
-__all__ = ["run", "run_json"]
+__all__ = ["run_tool"]
 
 
-async def run(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """The tool's value; see `Tool.run`."""
-    seen = await run_json(tool, arguments, call_id=None, limits=Limits(), approved=False)
-    error = seen.error
-    if error is None:
-        return seen.value
-    # A cancellation that the tool let out must not be taken for one of the caller's task.
-    raise error.__cause__ if isinstance(error, ToolFailed) and isinstance(error.__cause__, Exception) else error
-
-
-async def run_json(
-    tool: Tool[..., Any],
+async def run_tool(
+    tool: AnyTool,
     arguments: Mapping[str, Any] | str | bytes,
     *,
-    call_id: str | None,
-    limits: Limits,
-    approved: bool,
+    call_id: str | None = None,
+    limits: Limits = Limits(),
+    approved: bool = False,
 ) -> Observation:
-    """The call's record; see `Tool.run_json`."""
+    """Runs one call as a pipeline would, and returns its record: outcome, value, what the model reads.
+
+    The arguments are validated; a sync function runs in a thread, within the timeout. Nothing is raised for the call:
+    bad arguments, a timeout, a tool that fails are outcomes. `Observation.unwrap` returns the value alone, or raises.
+
+        seen = await run_tool(get_weather, {"city": "Rome"})
+        seen.outcome, seen.value
+
+    Args:
+        tool: a tool, or a function to make one of.
+        arguments: a JSON object, or its text as a model would write it. A freeform tool's is ``{"input": text}``.
+        call_id: the call's identity; made up by default.
+        limits: times, sizes and threads.
+        approved: the call has the approval that its tool may need; without one such a call is ``skipped``.
+
+    Raises:
+        ToolDefinitionError: this is no tool, and none can be made of it.
+    """
     tools = Toolset([tool])
+    (name,) = tools
     host = _Host()
     options = DispatchOptions(policy="early", approver=(lambda _: True) if approved else None)
     calls = Calls(None, tools, limits, options, host, host.waiting.append)
-    for event in await _events(tool, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
+    for event in await _events(name, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
         calls.on_event(event)
     for start in host.waiting:
         await start()  # which may add another one
@@ -60,16 +68,16 @@ async def run_json(
 
 
 async def _events(
-    tool: Tool[..., Any], tools: Toolset, arguments: Mapping[str, Any] | str | bytes, call_id: str, limits: Limits
+    name: str, tools: Toolset, arguments: Mapping[str, Any] | str | bytes, call_id: str, limits: Limits
 ) -> list[Event]:
     """What a stream with this call alone would have given."""
     try:
-        text = _text(tool.name, arguments)
+        text = _text(name, arguments)
     except InvalidArguments as error:
-        call = ToolCall(call_id=call_id, name=tool.name, status="invalid", problem="malformed_json")
-        return [ToolCallStart(call_id, tool.name), ToolCallEnd(call, error)]
+        call = ToolCall(call_id=call_id, name=name, status="invalid", problem="malformed_json")
+        return [ToolCallStart(call_id, name), ToolCallEnd(call, error)]
     chain = DEFAULT.build(tools, limits, defer=True)
-    fragment = ToolCallFragment(id=call_id, name=tool.name, arguments=text, start=True, end=True)
+    fragment = ToolCallFragment(id=call_id, name=name, arguments=text, start=True, end=True)
     events = [*chain.feed(fragment), *chain.feed(StreamEnd(finish="tool_calls", complete=True))]
     while chain.deferred is not None:
         events += await settle_next(chain)

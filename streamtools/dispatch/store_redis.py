@@ -19,16 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import LocalProtocolError
-from .store import (
-    Claim,
-    Claimed,
-    Recorded,
-    StillRunning,
-    Unknown,
-    checked_bound,
-    checked_fingerprint,
-    not_claimed,
-)
+from .store import Claim, Claimed, Recorded, StillRunning, Unknown, checked_bound, checked_fingerprint, not_claimed
 from .store_process import Holder, this_process
 from .store_thread import Job, ThreadedStore, checked_seconds
 

@@ -28,7 +28,7 @@ import anyio
 from anyio.lowlevel import current_token
 
 from ..errors import LocalProtocolError, ToolNotStarted
-from ..into_loop import call_soon
+from ..event_loop import call_soon
 from .store import Claim, Claimed, checked_key
 
 __all__ = ["Job", "ThreadedStore", "checked_seconds"]

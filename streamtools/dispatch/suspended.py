@@ -19,7 +19,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from ..errors import SuspendedError
 from ..events import ApprovalRequested, Observation
-from ..turn import ToolCall
+from ..parts import ToolCall
 from .call import Call
 from .endings import undecided
 

@@ -19,7 +19,7 @@ import anyio
 from anyio.lowlevel import current_token
 
 from ..errors import ToolNotStarted
-from ..into_loop import call_soon
+from ..event_loop import call_soon
 
 __all__ = ["ThreadCall", "WorkerThread", "abandoned_threads", "check_abandoned", "take_thread"]
 

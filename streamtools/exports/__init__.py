@@ -14,14 +14,13 @@ goes through `Exported.decode` before it is validated against that schema.
 
 from __future__ import annotations
 
+from ..schema.bounds import REQUEST_LIMITS, RequestLimits
 from ..tools import Exported
+from ..tools.targets import ALIASES, STRICT_TARGETS, TARGETS
 from .batch import Exports, export_all
-from .budgets import REQUEST_LIMITS, RequestLimits
-from .definition import ToolDefinition, schema
 from .diff import Change, diff
-from .exporting import export, parts, payload
+from .exporting import ToolDefinition, export, parts, payload, schema
 from .table import keyword_table, table
-from .targets import ALIASES, STRICT_TARGETS, TARGETS
 
 __all__ = [
     "ALIASES",

@@ -9,10 +9,11 @@ from functools import lru_cache
 from typing import Any, Literal, overload
 
 from ..errors import ExportError
+from ..schema.bounds import REQUEST_LIMITS, RequestLimits, counts
 from ..tools import Exported, Tool
-from .budgets import REQUEST_LIMITS, RequestLimits, counts
-from .exporting import Options, exported, tool_of
-from .targets import Target, find
+from ..tools.entries import EntryOptions
+from ..tools.targets import Target, find
+from .exporting import exported, tool_of
 
 __all__ = ["Exports", "export_all"]
 
@@ -144,7 +145,7 @@ class _Batch:
         self.used = dict.fromkeys((one.name for one in fields(RequestLimits)), 0)
 
     def add(self, tool: Tool[..., Any], *, strict: bool) -> None:
-        one = exported(tool, self.target, Options(strict=strict))
+        one = exported(tool, self.target, EntryOptions(strict=strict))
         if tool.name in self.names.values():
             raise ExportError(f"two tools are called {tool.name!r}; pass tool(..., name='...') to one of them")
         if one.name in self.names:
@@ -153,7 +154,7 @@ class _Batch:
             name = rule.fitted(tool.name, self.names)
             if name in self.names:
                 raise ExportError(f"the tools {tool.name!r} and {self.names[name]!r} would both be called {name!r}")
-            one = exported(tool, self.target, Options(strict=strict, name=name))
+            one = exported(tool, self.target, EntryOptions(strict=strict, name=name))
         if strict:
             self._use(one)
         self.names[one.name] = tool.name

@@ -1,54 +1,22 @@
-"""`export`: one tool for one target, computed once."""
+"""`export`: one tool for one target; and `schema`: a tool with one method for each provider's shape."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
-from weakref import WeakKeyDictionary
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+from typing_extensions import is_typeddict
 
 from ..errors import ExportError, ToolDefinitionError
+from ..schema.translation.translate import canonical
 from ..tools import Exported, Tool
 from ..tools import tool as as_tool
-from .budgets import schema_problem
-from .dialect import DIALECTS
-from .document import Document, reference_of
-from .keywords import Column
-from .making import Made, make
-from .plan import Inverse
-from .said import DEFINITIONS
-from .shapes import Parts
-from .targets import Target, find
+from ..tools.entries import Constraints, EntryOptions, payload_of, translated
+from ..tools.targets import Target, find
 
-__all__ = ["Constraints", "export", "parts", "payload"]
-
-Constraints = Literal["keep", "description"]
-"""What becomes of bounds (``minimum``, ``pattern``): they stay, or the description tells them instead."""
-
-
-class Options(NamedTuple):
-    """How a tool is exported, beside the target."""
-
-    strict: bool = False
-    inline_refs: bool = True
-    constraints: Constraints = "keep"
-    name: str | None = None
-    """The name to use instead of what the target makes of the tool's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """An export as it is kept: without its tool, so that the cache keeps no tool alive."""
-
-    name: str
-    payload: bytes
-    decode: Callable[[Mapping[str, Any]], dict[str, Any]]
-    rewritten: bool
-    losses: tuple[str, ...]
-
-
-_CACHE: WeakKeyDictionary[Tool[..., Any], dict[tuple[str, Options], _Kept]] = WeakKeyDictionary()
+__all__ = ["ToolDefinition", "export", "exported", "parts", "payload", "schema", "tool_of"]
 
 
 def export(
@@ -84,7 +52,7 @@ def export(
     if not isinstance(strict, bool):
         raise ExportError(f"strict must be True or False, not {strict!r}; export_all also takes 'where_possible'")
     found, strict = find(target, strict)
-    options = Options(strict=strict, inline_refs=inline_refs, constraints=constraints)
+    options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints)
     return exported(tool_of(tool), found, options)
 
 
@@ -106,30 +74,13 @@ def tool_of(given: Any) -> Tool[..., Any]:
 
 
 def payload(tool: Tool[..., Any] | Callable[..., Any], target: str, *, strict: bool = False) -> dict[str, Any]:
-    """The payload alone, for a tool that needs no way back.
+    """The payload alone, for a tool that needs no way back: what `Tool.to` gives, for functions, too.
 
     Raises:
         ExportError: it does, or the target cannot carry the tool.
         ToolDefinitionError: this is no tool, and none can be made of it.
     """
-    tool = tool_of(tool)
-    made = export(tool, target, strict=strict)
-    if made.name != tool.name:
-        raise ExportError(
-            f"tool {tool.name!r}: {made.target} does not take this name; pass tool(..., name='...'), or "
-            f"{_pass_exported(made)}"
-        )
-    if made.rewritten:
-        raise ExportError(
-            f"tool {tool.name!r}: for {made.target} the arguments have to travel in another form than the tool takes; "
-            f"{_pass_exported(made)}"
-        )
-    return made.payload
-
-
-def _pass_exported(made: Exported) -> str:
-    arguments = f"tools, {made.target!r}{', strict=True' if made.strict else ''}"
-    return f"use exported = export_all({arguments}), send exported.payloads, and pass pipeline(tools=exported)"
+    return payload_of(tool_of(tool), target, strict=strict)
 
 
 def parts(one: Exported) -> dict[str, Any]:
@@ -159,92 +110,96 @@ _NAMES = {
 }
 
 
-def exported(tool: Tool[..., Any], target: Target, options: Options) -> Exported:
+def exported(tool: Tool[..., Any], target: Target, options: EntryOptions) -> Exported:
     """As `export`, for a target that is known."""
-    key = (target.name, options)
-    kept = _CACHE.get(tool, {}).get(key)
-    if kept is None:
-        kept = _made(tool, target, options)
-        _CACHE.setdefault(tool, {})[key] = kept
+    made = translated(tool, target, options)
     return Exported(
         tool=tool,
         target=target.name,
         strict=options.strict,
-        name=kept.name,
-        payload=pickle.loads(kept.payload),  # our own bytes; the quickest exact copy
-        decode=kept.decode,
-        rewritten=kept.rewritten,
-        losses=kept.losses,
+        name=made.name,
+        payload=made.payload,
+        decode=made.decode,
+        rewritten=made.rewritten,
+        losses=made.losses,
     )
 
 
-def _made(tool: Tool[..., Any], target: Target, options: Options) -> _Kept:
-    column = target.strict if options.strict and target.strict is not None else target.column
-    name = options.name or (tool.name if target.names is None else target.names.fitted(tool.name))
-    freeform = tool.kind == "custom" and target.custom is not None
-    shape = target.custom if freeform and target.custom is not None else target.shape
-    made = make(
-        tool.schema,
-        tool.name,
-        DIALECTS[column],
-        inline=target.outputs and options.inline_refs,
-        tell=options.constraints == "description",
-    )
-    if options.strict and not freeform:
-        _check_strict(tool, target, made.schema, column)
-    description, losses = _description(tool, freeform)
-    output = _output(tool, options) if target.outputs else None
-    all_parts = Parts(
-        tool=tool,
-        name=name,
-        description=description,
-        schema=made.schema,
-        output_schema=None if output is None else output.schema,
-        strict=options.strict,
-    )
-    needs_decoding = made.plan is not None and not freeform
-    return _Kept(
-        name=name,
-        payload=pickle.dumps(shape(all_parts)),
-        decode=Inverse(tool.name, made.plan, made.definitions) if needs_decoding else dict,
-        rewritten=needs_decoding or name != tool.name,
-        losses=(*(() if freeform else made.losses), *losses, *(() if output is None else output.losses)),
-    )
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool's name, text and schemas, and each provider's shape of them. Made by `schema`.
+
+    The methods give payloads alone. Where `export` says that one needs a way back (strict ones mostly do), send what
+    `export_all` gives, and pass that to the pipeline.
+    """
+
+    tool: Tool[..., Any]
+
+    @property
+    def name(self) -> str:
+        """The name under which the model calls it."""
+        return self.tool.name
+
+    @property
+    def description(self) -> str:
+        """What the model reads about it."""
+        return self.tool.description
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """JSON Schema 2020-12 of the arguments: a closed object, with ``$schema``; a fresh dict."""
+        return canonical(self.tool.schema, self.tool.name)
+
+    def to_json_schema(self) -> dict[str, Any]:
+        """``name``, ``description``, ``parameters``, and ``output`` if the tool says what it returns."""
+        made = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        output = self.tool.output_schema
+        return made if output is None else {**made, "output": dict(output)}
+
+    def to_openai(self, *, strict: bool = False) -> dict[str, Any]:
+        """For OpenAI's chat completions."""
+        return export(self.tool, "openai.chat_completions", strict=strict).payload
+
+    def to_responses(self, *, strict: bool = False) -> dict[str, Any]:
+        """For OpenAI's Responses API."""
+        return export(self.tool, "openai.responses", strict=strict).payload
+
+    def to_anthropic(self, *, strict: bool = False, constraints: Constraints = "description") -> dict[str, Any]:
+        """For Anthropic. Bounds are told in the descriptions, since models read those, unless `constraints` is
+        ``keep``."""
+        return export(self.tool, "anthropic.messages", strict=strict, constraints=constraints).payload
+
+    def to_mcp(self, *, inline_refs: bool = True) -> dict[str, Any]:
+        """For an MCP server's ``tools/list``, with the schema of the result."""
+        return export(self.tool, "mcp", inline_refs=inline_refs).payload
+
+    def to_gemini(self) -> dict[str, Any]:
+        """For Gemini's ``functionDeclarations``, in OpenAPI's form."""
+        return export(self.tool, "gemini.parameters").payload
 
 
-def _check_strict(tool: Tool[..., Any], target: Target, schema: dict[str, Any], column: Column) -> None:
-    problem = schema_problem(schema, column)
-    if problem is None and target.strict_wants_required and not schema.get("required"):
-        problem = f"{target.name} takes no strict tool without a parameter that is required"
-    if problem is not None:
-        raise ExportError(f"tool {tool.name!r}: {problem}; export it without strict")
+def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinition:
+    """A tool's definition.
+
+    Args:
+        of: a tool; a function, which is made a tool as `streamtools.tool` would; or a pydantic model, dataclass or
+            ``TypedDict``, whose fields are the arguments.
+
+    Raises:
+        ToolDefinitionError: no tool can be made of it.
+    """
+    if inspect.isclass(of) and (hasattr(of, "model_fields") or is_dataclass(of) or is_typeddict(of)):
+        return ToolDefinition(
+            Tool.from_model(of, _returned(of), name=of.__name__, description=inspect.getdoc(of) or "")
+        )
+    return ToolDefinition(tool_of(of))
 
 
-def _description(tool: Tool[..., Any], freeform: bool) -> tuple[str, tuple[str, ...]]:
-    """What the model reads; the grammar, too, where the target cannot hold the model to it."""
-    if tool.grammar is None or freeform:
-        return tool.description, ()
-    text = f"{tool.description}\n\nThe input must match this {tool.grammar.syntax} grammar:\n{tool.grammar.definition}"
-    return text.strip(), ("grammar: told in the description only",)
+def _returned(model: Any) -> Callable[..., Any]:
+    """A function of a model that gives the instance back."""
 
+    def returned(value: Any) -> Any:
+        return value
 
-RESULT = "result"
-"""The property that holds a result which is no object: hosts of MCP before 2026-07-28 take objects only."""
-
-
-def _output(tool: Tool[..., Any], options: Options) -> Made | None:
-    if tool.output_schema is None:
-        return None
-    schema = dict(tool.output_schema)
-    if not _takes_objects(schema, tool.name):
-        definitions = {key: schema.pop(key) for key in DEFINITIONS if key in schema}
-        schema = {"type": "object", "properties": {RESULT: schema}, "required": [RESULT], **definitions}
-    made = make(schema, tool.name, DIALECTS["mcp"], inline=options.inline_refs)
-    losses = tuple(f"outputSchema {line}" for line in made.losses)
-    return Made(schema=made.schema, plan=None, definitions={}, losses=losses)
-
-
-def _takes_objects(schema: Mapping[str, Any], tool: str) -> bool:
-    reference = reference_of(schema)
-    node = schema if reference is None else Document(schema, tool).target(reference, "#")[1]
-    return isinstance(node, dict) and node.get("type") == "object"
+    returned.__annotations__ = {"value": model, "return": None}
+    return returned

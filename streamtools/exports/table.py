@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .keywords import COLUMNS, KEYWORDS, Action
-from .targets import ALL_TARGETS
+from ..schema.keywords import COLUMNS, KEYWORDS, Action
+from ..tools.targets import ALL_TARGETS
 
 __all__ = ["keyword_table", "table"]
 

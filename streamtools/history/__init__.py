@@ -1,6 +1,5 @@
-"""Histories: a turn as messages, and whole histories read, checked, repaired, and moved to another provider.
+"""Histories: read, checked, repaired, and moved to another provider. `Turn.messages` gives the part to append.
 
-    messages(turn, target)            what to append for the next request
     lint(messages, target)            what the provider would refuse, in its own words
     repair(messages, target)          the same history, such that it is taken; the same object if it is already
     convert(messages, source, target) a history of one provider as one of another
@@ -16,6 +15,5 @@ from .convert import Converted, convert
 from .lint import lint
 from .repair import repair
 from .results import with_results
-from .turns import history_form, messages
 
-__all__ = ["Converted", "Violation", "convert", "history_form", "lint", "messages", "repair", "with_results"]
+__all__ = ["Converted", "Violation", "convert", "lint", "repair", "with_results"]

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..events import Observation
-from ..turn import ToolCall
+from ..parts import ToolCall
+from ..text import excerpt
 from ..wires import Wire
-from ..wires.reading import excerpt
 from ..wires.saying import id_as_read
 from .ids import stand_ins
 from .pairing import Exchange, Paired

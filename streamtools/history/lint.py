@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ..turn import ToolCall
-from ..wires.reading import excerpt
+from ..parts import ToolCall
+from ..text import excerpt
 from ..wires.rules import Violation, ViolationCode
 from ..wires.saying import id_as_read
 from ..wires.transcript import Entry, Prompt, Said

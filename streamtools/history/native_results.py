@@ -11,13 +11,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..content import Media
 from ..events import Observation
-from ..turn import Part, ToolCall
+from ..parts import Part, ToolCall
 from ..wires import Answer, Wire
 from ..wires.answer import Result
 from ..wires.saying import id_as_read
+from .calls import result_of
 from .native import role_of
 from .pairing import Exchange
-from .turns import result_of
 
 __all__ = ["Behind", "Message", "ResultWriter", "Written"]
 

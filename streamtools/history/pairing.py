@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ..turn import ToolCall
+from ..parts import ToolCall
 from ..wires.answer import Result
 from ..wires.rules import HistoryRules
 from ..wires.saying import id_as_read

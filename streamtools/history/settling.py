@@ -13,16 +13,16 @@ from typing import Any, Literal, TypeAlias
 from pydantic_core import to_json
 
 from ..content import Text
-from ..surrogates import well_formed
-from ..turn import Part, ToolCall
+from ..parts import Part, ToolCall
+from ..text import well_formed
 from ..wires import Answer, Wire
 from ..wires.answer import Result
 from ..wires.saying import id_as_read
 from ..wires.transcript import Prompt, Returned, Said
+from .calls import object_of
 from .ids import renamed, valid_ids
 from .pairing import Exchange
 from .system import as_one, is_system, takes_system
-from .turns import object_of
 
 __all__ = ["BadArguments", "Outcome", "Settled", "Settling", "Step"]
 

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 from ..errors import ExportError
 from ..limits import Limits
 from ..stages.finalize import arguments_of
-from ..wires.reading import deeper_than
+from ..text import deeper_than
 from .contributions import ToolCallAccessor, ToolCallAdapter
 from .formats import (
     ANTHROPIC_TOOL,

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..content import Block
-from ..tools.fingerprint import Grammar
+from ..content import Block, Grammar
 
 __all__ = ["InspectedCall", "InspectedResult", "InspectedSchema"]
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from ..content import Block, Text
 from ..errors import ExportError
 from ..history.ids import with_valid_ids
-from ..turn import Part, ToolCall
+from ..parts import Part, ToolCall
 from ..wires import WIRES, Answer, Wire, find
 from ..wires.answer import Result
 from ..wires.media import text_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ExportError
-from ..turn import Part, ToolCall
+from ..parts import Part, ToolCall
 from ..wires import WIRES, Answer, render
 from ..wires.answer import Result
 from .meanings import InspectedResult

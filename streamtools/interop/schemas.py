@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..content import Grammar
 from ..errors import ExportError
 from ..limits import Limits
-from ..tools.fingerprint import Grammar
-from ..wires.reading import deeper_than
+from ..schema.openapi import as_json_schema
+from ..text import deeper_than
 from .contributions import ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import (
     ANTHROPIC_TOOL,
@@ -30,7 +31,6 @@ from .formats import (
     RESPONSES_FUNCTION,
 )
 from .meanings import InspectedSchema
-from .openapi import as_json_schema
 
 __all__ = ["SCHEMA_ACCESSORS", "SCHEMA_ADAPTERS", "freeform_parameters", "losses", "require_shallow"]
 

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from ..events import Observation
-from ..history.turns import history_form
-from ..turn import ToolCall, Turn
+from ..history.calls import history_form
+from ..parts import ToolCall
+from ..turn import Turn
 from .attachments import AttachmentStore
 from .calls import SanitizedCall
 from .registry import ToolInteropRegistry

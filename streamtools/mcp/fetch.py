@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, TypeAlias, overload
 import anyio
 
 from ..errors import SchemaError
+from ..event_loop import Aside
 from ..limits import Limits
+from ..schema.kept import Kept
+from ..schema.paths import dotted
+from ..schema.validation import Budget, Exhausted, Validator
+from ..schema.validation import compile as compile_schema
 from ..tools import Effect, NeedsApproval, TakesLong, Tool
 from ..tools.enforce import QUICK_STEPS
-from ..tools.jsonschema import Budget, Exhausted, Validator
-from ..tools.jsonschema import compile as compile_schema
-from ..tools.kept import Kept
-from ..tools.problems import dotted
-from .aside import Aside
 from .cache import Credentials, SchemaCache
 from .calls import caller
 from .definition import RefusedTool, ToolDefinition, refused

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..event_loop import Aside
 from ..limits import Limits
-from .aside import Aside
 from .definition import RefusedTool, ToolDefinition, Unacceptable, Weight, read_definition, refused
 from .peer import Peer
 from .reading import peek

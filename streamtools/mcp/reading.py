@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..surrogates import well_formed
+from ..text import well_formed
 
 __all__ = ["excerpt", "peek", "plain", "visible", "weighed"]
 

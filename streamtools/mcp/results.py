@@ -21,7 +21,7 @@ from pydantic_core import to_json
 from ..content import Block, Media, Text, ToolResult
 from ..errors import ToolError
 from ..limits import Limits
-from ..surrogates import well_formed
+from ..text import well_formed
 from .reading import excerpt, peek, plain, weighed
 
 __all__ = ["CheckOutput", "tool_result"]

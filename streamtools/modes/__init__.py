@@ -24,12 +24,11 @@ from __future__ import annotations
 from .adapter import StreamingAdapter, ToolCallingAdapter
 from .checking import ToolCallValidation
 from .factory import get_adapter
-from .mode import ToolCallingMode
 from .native import NativeToolAdapter
 from .payloads import Payload, parse_json_response
 from .prompt import tool_prompt
 from .retry import RetriesSpent, Retry, RetryBudget
-from .rules import DEFAULT_RULES, ModelRule, mode_for
+from .rules import DEFAULT_RULES, ModelRule, ToolCallingMode, mode_for
 from .text_modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter
 from .validated import ValidatedAdapter
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .adapter import StreamingAdapter
-from .mode import ToolCallingMode
 from .native import NativeToolAdapter
-from .rules import ModelRule, mode_for
+from .rules import ModelRule, ToolCallingMode, mode_for
 from .text_modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter
 from .validated import ValidatedAdapter
 

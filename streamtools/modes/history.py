@@ -12,7 +12,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..events import Observation
-from ..turn import ToolCall, Turn
+from ..parts import ToolCall
+from ..turn import Turn
 from .payloads import arguments_of_call, payload_json, payload_of_turn, scratchpad_of
 from .responses import said_in
 

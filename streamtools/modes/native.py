@@ -8,10 +8,11 @@ from typing import Any
 from ..events import Observation
 from ..exports import payload
 from ..limits import Limits
+from ..parts import ToolCall
 from ..stages import DEFAULT, StageList
 from ..stages.finalize import arguments_of
 from ..tools import AnyTool, Exported, Tool, Toolset
-from ..turn import ToolCall, Turn
+from ..turn import Turn
 from .checking import ToolCallValidation, check
 from .history import result_text
 from .payloads import Payload, payload_of_call

@@ -9,8 +9,9 @@ from typing import Any, NoReturn, TypeAlias, cast
 from pydantic_core import from_json, to_json
 
 from ..limits import Limits
+from ..parts import ToolCall
 from ..stages.finalize import arguments_of
-from ..turn import ToolCall, Turn
+from ..turn import Turn
 from .reading import PayloadReader
 from .responses import Call
 

@@ -23,7 +23,7 @@ from ..limits import Limits
 from ..stages.preview import PartialJSON
 from ..stages.text.markers import Markers
 from ..stages.text.reader import NotACall, Parsing, Reader, TextOver
-from ..surrogates import SurrogateJoiner
+from ..text import SurrogateJoiner
 
 __all__ = ["WRAPPER", "PayloadReader", "Sink"]
 

@@ -1,4 +1,4 @@
-"""Which mode fits which model: an ordered table of names, and how a name is read.
+"""The ways in which a model may call tools, and which one fits which model: an ordered table of names.
 
 A name is compared in small letters and without what stands before the model: the vendor (``openai/gpt-4o``,
 ``anthropic.claude-...``), a region (``us.``), a path (``accounts/fireworks/models/``); a fine-tune is the model that
@@ -11,10 +11,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 
-from .mode import ToolCallingMode
+__all__ = ["DEFAULT_RULES", "ModelRule", "ToolCallingMode", "mode_for"]
 
-__all__ = ["DEFAULT_RULES", "ModelRule", "mode_for"]
+
+class ToolCallingMode(Enum):
+    """How a model is made to call tools."""
+
+    AUTO = "auto"
+    """By the model's name: see `streamtools.modes.DEFAULT_RULES`."""
+    NATIVE = "native"
+    """The API's own tool calling."""
+    STRUCTURED = "structured"
+    """A JSON Schema that the provider holds the whole answer to."""
+    VALIDATED = "validated"
+    """JSON in the text, validated by the tool before it may run."""
+    PARSED = "parsed"
+    """JSON in the text as it comes. Nothing is validated, and the record of each call says so."""
+
 
 NATIVE, STRUCTURED, VALIDATED = ToolCallingMode.NATIVE, ToolCallingMode.STRUCTURED, ToolCallingMode.VALIDATED
 

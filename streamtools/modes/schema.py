@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..exports.document import LISTS, MAPS, ONE
+from ..schema.translation.document import LISTS, MAPS, ONE
 from .reading import WRAPPER
 
 __all__ = ["payload_schema"]

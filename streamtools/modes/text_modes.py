@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ExportError
 from ..exports import export
-from ..exports.budgets import schema_problem
+from ..schema.bounds import schema_problem
 from ..stages import StageList
 from ..tools import AnyTool, Exported, Tool
 from ..turn import Turn

@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
-from ..body import SLICE_BYTES
+from ..decode.body import SLICE_BYTES
 from ..errors import LimitExceeded, RemoteProtocolError, TruncatedStream
 from ..limits import Limits
-from ..printable import one_line
+from ..text import one_line
 
 __all__ = ["Decoding", "codings_of"]
 

@@ -27,7 +27,7 @@ import anyio
 from anyio import from_thread
 from anyio.lowlevel import current_token
 
-from ..body import SLICE_BYTES
+from ..decode.body import SLICE_BYTES
 from ..errors import LimitExceeded
 from ..limits import Limits
 from .encoding import Decoding, codings_of

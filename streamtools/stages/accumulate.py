@@ -22,20 +22,10 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 
 from ..errors import InvalidArguments, LimitExceeded, ToolError
-from ..events import (
-    CallKind,
-    Event,
-    StreamEnd,
-    StreamStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallFragment,
-    ToolCallStart,
-    Warning,
-)
+from ..events import Event, StreamEnd, StreamStart, ToolCallDelta, ToolCallEnd, ToolCallFragment, ToolCallStart, Warning
 from ..limits import Limits
-from ..surrogates import SurrogateJoiner
-from ..turn import WELL_ENDED, ToolCall
+from ..parts import CallKind, ToolCall
+from ..text import SurrogateJoiner
 from .preview import PartialJSON
 
 __all__ = ["Accumulate"]
@@ -88,7 +78,7 @@ class Accumulate:
         return ()
 
     def _stream_end(self, end: StreamEnd) -> None:
-        ended_well = end.complete and end.finish in WELL_ENDED
+        ended_well = end.ended_well
         for slot in self._slots:
             if not slot.ended:
                 # Whether JSON is whole can be seen; of free text, or of nothing, only the wire can say it.

@@ -31,8 +31,8 @@ from pydantic_core import from_json, to_json
 from ..errors import CallTruncated, InvalidArguments, ToolError
 from ..events import Event, ToolCallEnd, Warning
 from ..limits import Limits
+from ..parts import ToolCall
 from ..tools import LARGE_CHARS
-from ..turn import ToolCall
 from .deferred import Deferred
 from .preview import PartialJSON
 

@@ -12,34 +12,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from traceback import TracebackException
-from typing import Any, Literal
+from typing import Any
 
 from ..errors import ProviderError, StreamError, ToolFailed
-from ..events import ApprovalRequested, Observation, Outcome, StepEnd, StepStart, StreamEnd, StreamStart, ToolCallStart
-from ..turn import ToolCall, Usage
+from ..events import ApprovalRequested, Observation, StepEnd, StepStart, StreamEnd, StreamStart, ToolCallStart
+from ..parts import OUTCOMES, StepOutcome, ToolCall, Usage
 from .names import Names, input_excludes_cache, provider_of
 
-__all__ = ["FAILED", "AttributeWriter", "Attributes", "StreamOutcome", "stream_outcome"]
+__all__ = ["FAILED", "AttributeWriter", "Attributes", "stream_outcome"]
 
 Attributes = dict[str, str | bool | int | float | Sequence[str] | Sequence[int]]
 
-StreamOutcome = Literal["complete", "truncated", "abandoned", "cancelled", "error"]
-
-FAILED: frozenset[StreamOutcome] = frozenset({"truncated", "error"})
+FAILED: frozenset[StepOutcome] = frozenset({"truncated", "error"})
 """The outcomes of a stream or a step that are errors; leaving early and being cancelled are not."""
-
-FAILURE_STAGES: Mapping[Outcome, str] = {
-    "truncated": "arguments",
-    "unknown_tool": "lookup",
-    "invalid": "validation",
-    "denied": "approval",
-    "skipped": "dispatch",
-    "cancelled": "dispatch",  # unless its tool had started; so `timed_out` and `unknown`
-    "timed_out": "dispatch",
-    "unknown": "dispatch",
-    "failed": "execution",
-}
-"""How far a call came that did not succeed."""
 
 OTHER = "_OTHER"  # the conventions' fallback for `error.type`
 STACK_FRAMES = 20  # frames of a captured exception, innermost; a recursion error has a thousand
@@ -101,7 +86,7 @@ class AttributeWriter:
             self._put(found, names.time_to_first_chunk, stream.time - step.time)
         return found
 
-    def chat_end(self, outcome: StreamOutcome, last: StreamEnd | StepEnd, wire: str | None) -> Attributes:
+    def chat_end(self, outcome: StepOutcome, last: StreamEnd | StepEnd, wire: str | None) -> Attributes:
         """What the response amounted to; `last` is the step's end if the stream's own was never seen."""
         names = self.names
         found: Attributes = {names.stream_outcome: outcome, names.seq_last: last.seq}
@@ -188,8 +173,8 @@ class AttributeWriter:
             self._put(found, names.call_problem, call.problem)
             if call.normalizations:
                 found[names.call_normalizations] = call.normalizations
-        if observation.outcome != "ok":
-            stage = FAILURE_STAGES[observation.outcome]
+        stage = OUTCOMES[observation.outcome].stage
+        if stage is not None:
             found[names.failure_stage] = "execution" if started and stage == "dispatch" else stage
             found[names.error_type] = self.text(_call_error_type(observation))
         return found
@@ -250,7 +235,7 @@ class AttributeWriter:
             found[name] = self.text(value) if isinstance(value, str) else value
 
 
-def stream_outcome(end: StreamEnd) -> StreamOutcome:
+def stream_outcome(end: StreamEnd) -> StepOutcome:
     """What the stream's own end says about it."""
     if end.error is not None:
         return "truncated" if end.error.kind == "stream_truncated" else "error"

@@ -1,10 +1,14 @@
-"""The current span, in the form in which it travels to another process."""
+"""The current span in the form in which it travels to another process, and the way back."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from opentelemetry import context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-__all__ = ["current_carrier"]
+__all__ = ["carried", "current_carrier"]
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 
@@ -17,3 +21,20 @@ def current_carrier() -> dict[str, str]:
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
     return carrier
+
+
+@contextmanager
+def carried(carrier: Mapping[str, str]) -> Iterator[None]:
+    """While this is held, spans that are started are children of the span that `carrier` tells of.
+
+    Nothing changes where that span is the current one already, or where the carrier is empty. Hold it in one task, and
+    around no ``yield``.
+    """
+    if not carrier or current_carrier().get("traceparent") == carrier.get("traceparent"):
+        yield
+        return
+    token = context.attach(_PROPAGATOR.extract(carrier))
+    try:
+        yield
+    finally:
+        context.detach(token)

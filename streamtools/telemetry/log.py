@@ -15,7 +15,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from ..events import Observation
-from ..printable import one_line
+from ..text import one_line
 
 __all__ = ["FIELDS", "log_call"]
 

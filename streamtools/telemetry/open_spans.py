@@ -11,7 +11,7 @@ from opentelemetry.trace import Span, SpanContext
 
 from ..errors import StreamError
 from ..events import StepStart, StreamEnd, StreamStart, ToolCallStart
-from ..turn import ToolCall
+from ..parts import ToolCall
 
 __all__ = ["OpenCall", "OpenStep"]
 

@@ -54,7 +54,8 @@ from ..events import (
     ToolStarted,
 )
 from ..observers import Observer
-from .attributes import FAILED, AttributeWriter, StreamOutcome, stream_outcome
+from ..parts import StepOutcome
+from .attributes import FAILED, AttributeWriter, stream_outcome
 from .log import log_call
 from .names import PROFILES, Names
 from .open_spans import OpenCall, OpenStep
@@ -312,7 +313,7 @@ class Tracing:
         if outcome != "truncated":  # else the step's end tells whether it was the consumer who left
             self._end_chat(step, outcome, event)
 
-    def _end_chat(self, step: OpenStep, outcome: StreamOutcome, last: StreamEnd | StepEnd) -> None:
+    def _end_chat(self, step: OpenStep, outcome: StepOutcome, last: StreamEnd | StepEnd) -> None:
         span, step.open_chat = step.open_chat, None
         if span is None:
             return

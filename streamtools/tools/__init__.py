@@ -8,13 +8,14 @@ Toolset(tools)            by name, for one request
 
 from __future__ import annotations
 
+from ..content import Grammar
 from .audit import validate_tool_class
 from .binder import LARGE_CHARS, ArgumentsValidator, Binder, Coerce, SchemaSource, TakesLong
 from .context import ToolContext
-from .definition import Bound, Effect, NeedsApproval, Tool, validate_tool_call
+from .definition import Bound, Tool, validate_tool_call
 from .exported import Exported
-from .fingerprint import Grammar
 from .methods import tools_of
+from .options import Effect, NeedsApproval
 from .tool import tool
 from .toolset import AnyTool, Toolset
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic_core import ValidationError
 
-from .problems import dotted, listed, locate
+from ..schema.paths import dotted
+from .problems import listed, locate
 
 __all__ = ["BY_LAX_RULES", "coercions_of", "json_type"]
 

@@ -3,52 +3,31 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, TypeAlias, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, Unpack, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
+from ..content import Grammar
 from ..errors import InvalidArguments
 from ..limits import Limits
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
 from .context import ToolContext
-from .fingerprint import Grammar, fingerprint
+from .entries import payload_of
+from .fingerprint import fingerprint
+from .making import of_model, of_schema
+from .options import RunKeywords, RunOptions, ToolOptions
 from .placement import NO_VALUES
 
 if TYPE_CHECKING:
-    from ..events import Observation
     from .foreign import Check, Takes
 
-__all__ = ["Bound", "Call", "ConflictKey", "Effect", "NeedsApproval", "Tool", "validate_tool_call"]
+__all__ = ["Bound", "Call", "Tool", "validate_tool_call"]
 
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
 R = TypeVar("R", default=Any)
-
-Effect = Literal["pure", "idempotent", "once"]
-"""What a second run of the same call does. ``pure``: nothing, it only computes or looks up. ``idempotent``: nothing
-more than the first. ``once``: it must not happen, the careful default. When a call may start, and whether it may be
-retried, follows from it."""
-
-ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
-"""What a call works on: the name of an argument, or a function of the validated arguments by name."""
-
-NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
-"""Whether a call waits for an approval: always, never, or what a function of the validated arguments by name says."""
-
-
-class RunOptions(TypedDict, total=False):
-    """How the calls of a tool are run; each is told of at `tool`."""
-
-    effect: Effect
-    needs_approval: NeedsApproval
-    timeout: float | None
-    max_concurrency: int | None
-    conflict_key: ConflictKey | None
-    exclusive: bool
-    retries: int
-    retry_delay_s: float
 
 
 @dataclass(slots=True)
@@ -69,7 +48,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
-class Tool(Generic[P, R]):
+class Tool(RunOptions, Generic[P, R]):
     """A function with a name, a text and a schema, made by `tool`. It can still be called as the function.
 
     Pass it to ``pipeline(..., tools=[...])``, and `to` ``(target)`` to the provider's request.
@@ -79,22 +58,6 @@ class Tool(Generic[P, R]):
     """The name under which the model calls it."""
     description: str = field(repr=False)
     """What the model reads about it: the prose of the docstring."""
-    effect: Effect = "once"
-    """What a second run of the same call does."""
-    needs_approval: NeedsApproval = False
-    """Whether a call waits until somebody has approved it; see `tool`."""
-    timeout: float | None = None
-    """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
-    max_concurrency: int | None = None
-    """How many calls of this tool may run at once; more wait."""
-    conflict_key: ConflictKey | None = field(default=None, repr=False)
-    """What a call works on; see `tool`."""
-    exclusive: bool = False
-    """A call of this tool runs alone."""
-    retries: int = 0
-    """How often a run that raised or timed out is tried again."""
-    retry_delay_s: float = field(default=0.5, repr=False)
-    """Seconds before the first retry; twice that before the next, and so on."""
     fn: Callable[P, R] = field(repr=False)
     """The function that runs."""
     is_async: bool = field(repr=False)
@@ -165,7 +128,7 @@ class Tool(Generic[P, R]):
         check: Check | None = None,
         coerce: Coerce = "lax",
         limits: Limits = Limits(),
-        **running: Unpack[RunOptions],
+        **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
         """A tool with a schema that was not derived of its function: written by hand, or fetched over a protocol.
 
@@ -197,10 +160,8 @@ class Tool(Generic[P, R]):
             SchemaError: the schema is none, refers to another document, or exceeds a limit.
             ToolDefinitionError: the function cannot take the arguments; or there is neither schema nor check.
         """
-        from .making import Options, of_schema  # which makes Tools
-
-        options = Options(name=name, coerce=coerce, **running)
-        return of_schema(
+        options = ToolOptions(name=name, coerce=coerce, **running)
+        made = of_schema(
             fn,
             schema,
             options,
@@ -215,6 +176,7 @@ class Tool(Generic[P, R]):
             annotations=annotations,
             title=title,
         )
+        return Tool(**made)
 
     @staticmethod
     def from_model(
@@ -226,7 +188,7 @@ class Tool(Generic[P, R]):
         coerce: Coerce = "lax",
         title: str | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
-        **running: Unpack[RunOptions],
+        **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
         """A tool whose arguments are the fields of a model, which the function takes as a whole.
 
@@ -245,10 +207,8 @@ class Tool(Generic[P, R]):
             ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its
                 annotation is the model is not checked.
         """
-        from .making import Options, of_model  # which makes Tools
-
-        options = Options(name=name, coerce=coerce, **running)
-        return of_model(model, fn, options, description=description, title=title, annotations=annotations)
+        options = ToolOptions(name=name, coerce=coerce, **running)
+        return Tool(**of_model(model, fn, options, description=description, title=title, annotations=annotations))
 
     def check(self) -> list[str]:
         """Where the function, its docstring and a schema that was written by hand have drifted apart; empty if nowhere.
@@ -289,44 +249,6 @@ class Tool(Generic[P, R]):
             return bound.args, bound.kwargs
         return self._binder.arrange(bound.by_name, dict.fromkeys(injected, ctx))
 
-    def run(self, /, **arguments: Any) -> Coroutine[Any, Any, Any]:
-        """Run one call as a pipeline would, and return the tool's value: ``await tool.run(city="Rome")``.
-
-        The arguments are validated; a sync function runs in a thread, within the timeout.
-
-        Raises:
-            InvalidArguments: they do not fit.
-            ApprovalPending: the call needs an approval; see `run_json`.
-            ToolError: it timed out, or reported an error of its own wording.
-            Exception: what the tool raised; or why its value cannot be written as JSON, for a model to read.
-        """
-        from ..dispatch.run_tool import run  # the layer above: here for `tool.run(...)`
-
-        return run(self, arguments)
-
-    def run_json(
-        self,
-        arguments: Mapping[str, Any] | str | bytes,
-        *,
-        call_id: str | None = None,
-        limits: Limits = Limits(),
-        approved: bool = False,
-    ) -> Coroutine[Any, Any, Observation]:
-        """Run one call as a pipeline would, and return its record (await it): outcome, value, what the model reads.
-
-        Nothing is raised for the call: bad arguments, a timeout, a tool that fails are outcomes.
-
-        Args:
-            arguments: a JSON object, or its text as a model would write it. A freeform tool's is
-                ``{"input": text}``.
-            call_id: the call's identity; made up by default.
-            limits: times, sizes and threads.
-            approved: the call has the approval that its tool may need; without one such a call is ``skipped``.
-        """
-        from ..dispatch.run_tool import run_json  # the layer above: here for `tool.run_json(...)`
-
-        return run_json(self, arguments, call_id=call_id, limits=limits, approved=approved)
-
     def to(self, target: str, *, strict: bool = False) -> Any:
         """The tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its own).
 
@@ -339,9 +261,7 @@ class Tool(Generic[P, R]):
             ExportError: the target is unknown, or cannot carry this tool; or the payload alone does not do, since what
                 the model sends has to be turned back: then use `streamtools.exports.export_all`.
         """
-        from ..exports import payload  # the layer above: here for `tool.to(...)`
-
-        return payload(self, target, strict=strict)
+        return payload_of(self, target, strict=strict)
 
 
 class Call(Protocol):

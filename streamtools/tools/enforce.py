@@ -8,8 +8,9 @@ from typing import Any, Protocol, TypeAlias
 from pydantic_core import from_json
 
 from ..limits import Limits
+from ..schema.paths import dotted
 from .binder import TakesLong
-from .problems import MAX_PROBLEMS, dotted
+from .problems import MAX_PROBLEMS
 
 __all__ = ["Enforced"]
 
@@ -34,7 +35,7 @@ class Problem(Protocol):
 
 
 class Compiled(Protocol):
-    """What `streamtools.tools.jsonschema.compile` returns."""
+    """What `streamtools.schema.validation.compile` returns."""
 
     @property
     def name(self) -> str: ...
@@ -57,7 +58,7 @@ class Enforced:
     __slots__ = ("_budget", "_compiled", "_exhausted", "_steps", "name", "unenforced")
 
     def __init__(self, schema: Mapping[str, Any], limits: Limits) -> None:
-        from .jsonschema import Budget, Exhausted, compile  # only who brings a schema pays for its compiler
+        from ..schema.validation import Budget, Exhausted, compile  # only who brings a schema pays for its compiler
 
         self._budget, self._exhausted = Budget, Exhausted
         self._steps = limits.max_validation_steps

@@ -5,28 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
-__all__ = ["Grammar", "fingerprint"]
+from ..content import Grammar
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grammar:
-    """What the text of a freeform tool has to match.
-
-    https://platform.openai.com/docs/guides/function-calling#context-free-grammars
-
-    Raises:
-        ValueError: the syntax is another one.
-    """
-
-    syntax: Literal["lark", "regex"]
-    definition: str
-
-    def __post_init__(self) -> None:
-        if self.syntax not in ("lark", "regex"):
-            raise ValueError(f"Grammar(syntax={self.syntax!r}): the syntax must be 'lark' or 'regex'")
+__all__ = ["fingerprint"]
 
 
 def fingerprint(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from ..errors import InvalidArguments, ToolError
+from ..schema.paths import dotted
 from . import problems
 from .binder import LARGE_CHARS, ArgumentsValidator, Coerce, TakesLong
 from .drift import drift
@@ -122,7 +123,7 @@ class Foreign:
         placement, names = self.placement, self.names
         extra = [key for key in values if key not in names]
         lines = [
-            f"{problems.dotted((p.name,))}: is required but missing"
+            f"{dotted((p.name,))}: is required but missing"
             for p in placement.named
             if p.default is p.empty and p.name not in values
         ]
@@ -130,7 +131,7 @@ class Foreign:
             rule = f"is no argument of this tool, which takes {', '.join(p.name for p in placement.named) or 'none'}"
         else:
             extra, rule = placement.clashes(extra), "is a parameter of the tool itself, and cannot be set here"
-        return [*lines, *(f"{problems.dotted((key,))}: {rule}" for key in extra)]
+        return [*lines, *(f"{dotted((key,))}: {rule}" for key in extra)]
 
     def _asked(self, read: Callable[[Any], T], ask: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> T:
         """What code of the user's says about the arguments, as `read` takes it; it may also refuse them by raising."""

@@ -1,20 +1,20 @@
-"""How tools are made, and what is refused: of a function, of a foreign schema, of a model."""
+"""Makes the fields of a tool, or refuses it: of a function, of a foreign schema, of a model."""
 
 from __future__ import annotations
 
 import inspect
 import json
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import fields
+from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
 from ..content import ToolResult
 from ..errors import SchemaError
 from ..limits import Limits
-from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
+from ..schema.kept import Kept
+from .binder import ArgumentsValidator, Binder, SchemaSource
 from .callables import (
     as_function,
     called_function,
@@ -25,99 +25,30 @@ from .callables import (
     refuse,
     returned_by,
 )
-from .definition import ConflictKey, Effect, NeedsApproval, Tool
 from .docstrings import Docstring, parse_docstring
 from .enforce import Enforced
-from .fingerprint import Grammar
 from .foreign import Check, Foreign, Takes
-from .kept import Kept
 from .lazy import LazyFunction
 from .model import ModelBinder, docstring_of
+from .options import ConflictKey, RunOptions, ToolOptions, check_options
 from .placement import Placement
 from .schema import JsonSchema
 from .signature import Signature
 
-__all__ = ["Options", "of_function", "of_model", "of_schema"]
+__all__ = ["of_function", "of_model", "of_schema"]
 
 _ANYTHING: dict[str, Any] = {"type": "object"}  # what a model is told where nothing is known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What may be said about a tool beside its function."""
-
-    name: str | None = None
-    effect: Effect = "once"
-    needs_approval: NeedsApproval = False
-    timeout: float | None = None
-    max_concurrency: int | None = None
-    conflict_key: ConflictKey | None = None
-    exclusive: bool = False
-    retries: int = 0
-    retry_delay_s: float = 0.5
-    require_hints: bool = True
-    kind: Literal["function", "custom"] = "function"
-    grammar: Grammar | None = None
-    coerce: Coerce = "lax"
-    lazy: Callable[[], Callable[..., Any]] | None = None
-
-    def check(self, tool: str) -> None:
-        """Refuse what is no option.
-
-        Raises:
-            ToolDefinitionError: it names the option and what it may be.
-        """
-        if self.effect not in get_args(Effect):
-            raise refuse(tool, f"effect must be 'pure', 'idempotent' or 'once', not {self.effect!r}")
-        if self.timeout is not None and not _is_seconds(self.timeout):
-            raise refuse(tool, f"timeout must be a number of seconds greater than 0, or None, not {self.timeout!r}")
-        self._check_dispatch(tool)
-        if self.coerce not in get_args(Coerce):
-            raise refuse(tool, f"coerce must be 'lax' or 'strict', not {self.coerce!r}")
-        if self.kind not in ("function", "custom"):
-            raise refuse(tool, f"kind must be 'function' or 'custom', not {self.kind!r}")
-        if self.grammar is not None and not isinstance(self.grammar, Grammar):
-            raise refuse(tool, "grammar must be a Grammar(syntax=..., definition=...)")
-        if self.lazy is not None and (not callable(self.lazy) or inspect.iscoroutinefunction(self.lazy)):
-            raise refuse(tool, "lazy must be a plain function that returns the one to run; that one may be async")
-
-    def _check_dispatch(self, tool: str) -> None:
-        if self.max_concurrency is not None and not _is_count(self.max_concurrency, 1):
-            what = "must be an integer of 1 or more, or None"
-            raise refuse(tool, f"max_concurrency {what}, not {self.max_concurrency!r}")
-        if not isinstance(self.exclusive, bool):
-            raise refuse(tool, f"exclusive must be True or False, not {self.exclusive!r}")
-        gate = self.needs_approval
-        if not isinstance(gate, bool) and (not callable(gate) or inspect.iscoroutinefunction(gate)):
-            raise refuse(tool, "needs_approval must be True, False, or a plain function of the arguments by name")
-        key = self.conflict_key
-        if key is not None and not isinstance(key, str) and (not callable(key) or inspect.iscoroutinefunction(key)):
-            raise refuse(tool, "conflict_key must be an argument's name, or a plain function of the arguments by name")
-        if not _is_count(self.retries, 0):
-            raise refuse(tool, f"retries must be an integer of 0 or more, not {self.retries!r}")
-        if self.retries and self.effect == "once":
-            raise refuse(tool, "retries would run a 'once' tool twice; say effect='idempotent' if that does no harm")
-        if not _is_seconds(self.retry_delay_s):
-            raise refuse(tool, f"retry_delay_s must be a number of seconds greater than 0, not {self.retry_delay_s!r}")
-
-
-def _is_count(number: object, least: int) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= least
-
-
-def _is_seconds(timeout: object) -> bool:
-    return isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 < timeout < math.inf
-
-
-def of_function(target: object, options: Options) -> Tool[..., Any]:
-    """A tool with the schema of a function's signature.
+def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
+    """Returns the fields of a tool with the schema of a function's signature.
 
     Raises:
         ToolDefinitionError: it cannot be a tool; the message names the tool, the parameter and the way out.
     """
     function = as_function(target)
     name = checked_name(function, options.name)
-    options.check(name)
+    check_options(name, options)
     docstring = _docstring(function)
     custom = options.kind == "custom" or options.grammar is not None
     binder = Signature.of(
@@ -143,16 +74,16 @@ def of_function(target: object, options: Options) -> Tool[..., Any]:
 def of_model(
     model: Any,
     target: object,
-    options: Options,
+    options: ToolOptions,
     *,
     description: str | None,
     title: str | None,
     annotations: Mapping[str, Any],
-) -> Tool[..., Any]:
-    """A tool with the schema of a model; see `Tool.from_model`."""
+) -> dict[str, Any]:
+    """Returns the fields of a tool with the schema of a model; see `Tool.from_model`."""
     function = as_function(target)
     name = checked_name(function, options.name)
-    options.check(name)
+    check_options(name, options)
     binder = ModelBinder.of(model, function, name, coerce=options.coerce)
     if description is None:
         description = _docstring(function).description or docstring_of(model).description
@@ -172,7 +103,7 @@ def of_model(
 def of_schema(
     target: object,
     schema: Mapping[str, Any] | None,
-    options: Options,
+    options: ToolOptions,
     *,
     description: str | None,
     takes: Takes,
@@ -184,11 +115,11 @@ def of_schema(
     output_schema: Mapping[str, Any] | None,
     annotations: Mapping[str, Any],
     title: str | None,
-) -> Tool[..., Any]:
-    """A tool with a foreign schema, or none; see `Tool.from_schema`."""
+) -> dict[str, Any]:
+    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`."""
     function = as_function(target)
     name = checked_name(function, options.name)
-    options.check(name)
+    check_options(name, options)
     if takes not in get_args(Takes):
         raise refuse(name, f"takes must be 'keywords' or 'mapping', not {takes!r}")
     if schema_source not in get_args(SchemaSource):
@@ -233,26 +164,14 @@ def of_schema(
     )
 
 
-def _made(function: Callable[..., Any], options: Options, binder: Binder, **said: Any) -> Tool[..., Any]:
-    """The tool, of what all ways of making one share and what each says itself."""
+def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **said: Any) -> dict[str, Any]:
+    """Returns the fields of a `Tool`: those that all ways of making one share, and those that each says itself."""
     runs = function if options.lazy is None else LazyFunction(options.lazy)
     called = called_function(function)
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
     _check_conflict_key(options.conflict_key, binder, said["name"])
-    return Tool(
-        effect=options.effect,
-        needs_approval=options.needs_approval,
-        timeout=options.timeout,
-        max_concurrency=options.max_concurrency,
-        conflict_key=options.conflict_key,
-        exclusive=options.exclusive,
-        retries=options.retries,
-        retry_delay_s=options.retry_delay_s,
-        fn=runs,
-        is_async=is_async,
-        _binder=binder,
-        **said,
-    )
+    running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
+    return {**running, "fn": runs, "is_async": is_async, "_binder": binder, **said}
 
 
 def _check_conflict_key(key: ConflictKey | None, binder: Binder, name: str) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import CoreConfig, SchemaValidator
 from typing_extensions import is_typeddict
 
+from ..schema.paths import dotted
 from . import problems
 from .binder import Coerce
 from .callables import parameters_of, refuse
@@ -91,9 +92,7 @@ class ModelBinder:
         if self.closed and (extra := [key for key in arguments if key not in self.typed.takes]):
             names = ", ".join(self.typed.takes) or "none"
             rule = f"is no argument of this tool, which takes {names}"
-            raise problems.refusal(
-                self.typed.tool, problems.listed([f"{problems.dotted((key,))}: {rule}" for key in extra])
-            )
+            raise problems.refusal(self.typed.tool, problems.listed([f"{dotted((key,))}: {rule}" for key in extra]))
         return {self.parameter: value}, coercions
 
     def arrange(

@@ -20,13 +20,14 @@ from pydantic_core import ErrorDetails, ValidationError, from_json
 from pydantic_core.core_schema import ErrorType
 
 from ..errors import InvalidArguments
+from ..schema.paths import MAX_PATH_CHARS, dotted
+from ..text import cut
 
 __all__ = [
     "MAX_PROBLEMS",
     "WITHHELD",
     "decode_strings",
     "describe",
-    "dotted",
     "listed",
     "locate",
     "refusal",
@@ -35,8 +36,6 @@ __all__ = [
 
 MAX_PROBLEMS = 16  # lines; a list of a thousand bad items says nothing more than its first ones
 MAX_RULE_CHARS = 300  # one rule: a Literal or pattern may be long
-MAX_KEY_CHARS = 64  # one key in a path: the model chose it
-MAX_PATH_CHARS = 700  # a whole path: ten long keys
 
 _REQUIRED = frozenset({"missing", "missing_keyword_only_argument"})
 
@@ -87,7 +86,7 @@ def listed(lines: Sequence[str]) -> list[str]:
 
 
 def _counted(first: Iterable[str], count: int) -> list[str]:
-    kept = dict.fromkeys(_cut(line, MAX_RULE_CHARS + MAX_PATH_CHARS) for line in first)
+    kept = dict.fromkeys(cut(line, MAX_RULE_CHARS + MAX_PATH_CHARS) for line in first)
     rest = count - MAX_PROBLEMS
     return [*kept, f"and {rest} more"] if rest > 0 else list(kept)
 
@@ -155,11 +154,7 @@ def _rule(item: ErrorDetails, arguments: dict[str, Any]) -> str:
     words = words.removeprefix("Input ")
     if words[1:2].islower():  # "String should ...", but not "URL should ..."
         words = words[0].lower() + words[1:]
-    return _cut(words, MAX_RULE_CHARS)
-
-
-def _cut(text: str, chars: int) -> str:
-    return text if len(text) <= chars else text[:chars] + "..."
+    return cut(words, MAX_RULE_CHARS)
 
 
 def _repeats(words: str, given: Any) -> bool:
@@ -228,16 +223,3 @@ def _alternative(labels: list[str]) -> str:
     if "[key]" in names:
         return " (its key)"
     return f" (as {names[-1]})" if names else ""
-
-
-def dotted(path: _Path) -> str:
-    """``people[0].age``; a key that is no plain word is quoted, a long key or path is cut."""
-    parts = []
-    for part in path:
-        if isinstance(part, int):
-            parts.append(f"[{part}]")
-        elif re.fullmatch(r"[\w-]{1,64}", part):
-            parts.append(f".{part}")
-        else:
-            parts.append(f"[{_cut(part, MAX_KEY_CHARS)!r}]")
-    return _cut("".join(parts).removeprefix("."), MAX_PATH_CHARS)

@@ -3,93 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Any, Unpack, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
-from .binder import Coerce
 from .callables import refuse
-from .definition import ConflictKey, Effect, NeedsApproval, Tool
-from .fingerprint import Grammar
-from .making import Options, of_function
+from .definition import Tool
+from .making import of_function
 from .methods import ToolMethod, is_method_in_class_body
+from .options import ToolKeywords, ToolOptions
 
 __all__ = ["tool"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_DEFAULTS = Options()
+_DEFAULTS = ToolOptions()
 
 
 @overload
-def tool(
-    fn: Tool[P, R],
-    /,
-) -> Tool[P, R]: ...
-
-
+def tool(fn: Tool[P, R], /) -> Tool[P, R]: ...
 @overload
-def tool(
-    fn: Callable[P, R],
-    /,
-    *,
-    name: str | None = None,
-    effect: Effect = "once",
-    needs_approval: NeedsApproval = False,
-    timeout: float | None = None,
-    max_concurrency: int | None = None,
-    conflict_key: ConflictKey | None = None,
-    exclusive: bool = False,
-    retries: int = 0,
-    retry_delay_s: float = 0.5,
-    require_hints: bool = True,
-    kind: Literal["function", "custom"] = "function",
-    grammar: Grammar | None = None,
-    coerce: Coerce = "lax",
-    lazy: Callable[[], Callable[..., Any]] | None = None,
-) -> Tool[P, R]: ...
-
-
+def tool(fn: Callable[P, R], /, **options: Unpack[ToolKeywords]) -> Tool[P, R]: ...
 @overload
-def tool(
-    *,
-    name: str | None = None,
-    effect: Effect = "once",
-    needs_approval: NeedsApproval = False,
-    timeout: float | None = None,
-    max_concurrency: int | None = None,
-    conflict_key: ConflictKey | None = None,
-    exclusive: bool = False,
-    retries: int = 0,
-    retry_delay_s: float = 0.5,
-    require_hints: bool = True,
-    kind: Literal["function", "custom"] = "function",
-    grammar: Grammar | None = None,
-    coerce: Coerce = "lax",
-    lazy: Callable[[], Callable[..., Any]] | None = None,
-) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
-
-
-def tool(
-    fn: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    effect: Effect = "once",
-    needs_approval: NeedsApproval = False,
-    timeout: float | None = None,
-    max_concurrency: int | None = None,
-    conflict_key: ConflictKey | None = None,
-    exclusive: bool = False,
-    retries: int = 0,
-    retry_delay_s: float = 0.5,
-    require_hints: bool = True,
-    kind: Literal["function", "custom"] = "function",
-    grammar: Grammar | None = None,
-    coerce: Coerce = "lax",
-    lazy: Callable[[], Callable[..., Any]] | None = None,
-) -> Any:
+def tool(**options: Unpack[ToolKeywords]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords]) -> Any:
     """Make a tool of a function. Use it as a decorator, with or without arguments, or call it.
 
         @tool(effect="pure")
@@ -139,30 +77,15 @@ def tool(
     Raises:
         ToolDefinitionError: the function cannot be a tool; the message names the tool, the parameter and the way out.
     """
-    options = Options(
-        name=name,
-        effect=effect,
-        needs_approval=needs_approval,
-        timeout=timeout,
-        max_concurrency=max_concurrency,
-        conflict_key=conflict_key,
-        exclusive=exclusive,
-        retries=retries,
-        retry_delay_s=retry_delay_s,
-        require_hints=require_hints,
-        kind=kind,
-        grammar=grammar,
-        coerce=coerce,
-        lazy=lazy,
-    )
+    chosen = ToolOptions(**options)
 
     def make(target: Callable[..., Any]) -> Any:
-        return _make(target, options)
+        return _make(target, chosen)
 
     return make if fn is None else make(fn)
 
 
-def _make(target: Any, options: Options) -> Tool[..., Any] | ToolMethod:
+def _make(target: Any, options: ToolOptions) -> Tool[..., Any] | ToolMethod:
     if isinstance(target, Tool):
         if options == _DEFAULTS:
             return target
@@ -170,5 +93,5 @@ def _make(target: Any, options: Options) -> Tool[..., Any] | ToolMethod:
     if isinstance(target, ToolMethod):
         raise refuse(target.function.__name__, "is a method; make the tool from an instance: instance.method is one")
     if is_method_in_class_body(target):
-        return ToolMethod(target, lambda bound: of_function(bound, options))
-    return of_function(target, options)
+        return ToolMethod(target, lambda bound: Tool(**of_function(bound, options)))
+    return Tool(**of_function(target, options))

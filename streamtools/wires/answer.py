@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..content import Block
-from ..events import Finish
-from ..turn import Part, ToolCall
+from ..parts import Finish, Part, ToolCall
 from .reading import valid_name
 
 __all__ = ["Answer", "Result"]

@@ -11,7 +11,6 @@ from pydantic_core import from_json, to_json
 from ..errors import LimitExceeded, StreamError, TruncatedStream
 from ..events import (
     Event,
-    Finish,
     ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
@@ -25,10 +24,9 @@ from ..events import (
     Warning,
 )
 from ..limits import Limits
-from ..printable import one_line
-from ..surrogates import SurrogateJoiner, well_formed_tree
-from ..turn import Usage
-from .reading import deeper_than, read_count, read_text, weight
+from ..parts import Finish, Usage
+from ..text import SurrogateJoiner, deeper_than, one_line, well_formed_tree
+from .reading import read_count, read_text, weight
 
 __all__ = ["WireDecoder"]
 

@@ -9,11 +9,9 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from ..errors import ProviderError, RemoteProtocolError
-from ..surrogates import well_formed
+from ..text import well_formed
 
 __all__ = [
-    "deeper_than",
-    "excerpt",
     "json_text",
     "label_of",
     "malformed",
@@ -23,18 +21,6 @@ __all__ = [
     "valid_name",
     "weight",
 ]
-
-
-def deeper_than(limit: int, value: object) -> bool:
-    """Whether a JSON value is nested deeper than so many levels. Without recursion."""
-    waiting = [(value, 1)]
-    while waiting:
-        node, depth = waiting.pop()
-        if isinstance(node, (dict, list)):
-            if depth > limit:
-                return True
-            waiting.extend((child, depth + 1) for child in (node.values() if isinstance(node, dict) else node))
-    return False
 
 
 def weight(value: object) -> int:
@@ -89,13 +75,6 @@ def read_count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if 0 <= value < 2**53 else None
-
-
-def excerpt(data: bytes | str, limit: int) -> str:
-    """The first characters of something that a peer sent, safe to show: escapes and controls are spelled out."""
-    text = data[: 4 * limit].decode("utf-8", "replace") if isinstance(data, bytes) else data[:limit]
-    shown = re.sub(r"[^\x20-\x7e]", lambda match: ascii(match[0])[1:-1], text.strip()[:limit])
-    return shown + ("…" if len(data) > limit else "")
 
 
 def valid_name(name: str) -> str:

@@ -12,8 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from ..events import CallKind, Finish
-from ..turn import Part, ToolCall
+from ..parts import CallKind, Finish, Part, ToolCall
 from .answer import Answer
 from .reading import json_text
 from .rules import Violation

@@ -11,7 +11,6 @@ from streamtools.demo.terminal import Terminal
 from streamtools.events import (
     Event,
     Observation,
-    Outcome,
     Preview,
     StepEnd,
     StreamEnd,
@@ -23,7 +22,7 @@ from streamtools.events import (
     ToolCallStart,
     ToolStarted,
 )
-from streamtools.turn import ToolCall
+from streamtools.parts import Outcome, ToolCall
 
 PAGE = Terminal()
 LIVE = Terminal(live=True)

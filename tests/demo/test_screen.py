@@ -31,7 +31,7 @@ from streamtools.events import (
     Unknown,
     Warning,
 )
-from streamtools.turn import ToolCall
+from streamtools.parts import ToolCall
 
 TOKYO, OSLO = {"city": "Tokyo"}, {"city": "Oslo"}
 ANSWER = "The weather in Tokyo is 7 degrees. The weather in Oslo is 27 degrees, and it will stay so."

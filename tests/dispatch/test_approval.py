@@ -25,6 +25,7 @@ from streamtools import (
     ToolDefinitionError,
     ToolStarted,
     pipeline,
+    run_tool,
     tool,
 )
 from streamtools.dispatch import Dispatcher
@@ -454,12 +455,12 @@ async def test_each_of_many_approved_calls_runs_exactly_once_in_whatever_order_t
 
 
 async def test_a_tool_by_itself_does_not_run_a_call_that_needs_an_approval_unless_it_has_it() -> None:
-    seen = await pay.run_json('{"to": "x"}')
+    seen = await run_tool(pay, '{"to": "x"}')
     assert (seen.outcome, ran) == ("skipped", [])
     assert isinstance(seen.error, ApprovalPending)
     with pytest.raises(ApprovalPending, match="waits for an approval"):
-        await pay.run(to="x")
-    assert (await pay.run_json({"to": "x"}, approved=True)).outcome == "ok"
+        (await run_tool(pay, {"to": "x"})).unwrap()
+    assert (await run_tool(pay, {"to": "x"}, approved=True)).outcome == "ok"
     assert ran == ["pay x 1"]
 
 

@@ -34,8 +34,8 @@ from streamtools.events import StepEnd, ToolStarted
 from streamtools.exports import export_all
 from streamtools.history import lint, with_results
 from streamtools.integrations.asgi import EventStreamResponse
-from streamtools.loop import trajectory
 from streamtools.modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter, ValidatedAdapter
+from streamtools.pipeline.agent_loop import trajectory
 from streamtools.wires import WIRES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sweep]

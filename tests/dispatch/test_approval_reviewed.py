@@ -33,10 +33,10 @@ from streamtools import (
     resume,
     tool,
 )
-from streamtools.cursor import Cursor
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import ApprovalPending, LocalProtocolError, SuspendedError
-from streamtools.loop import trajectory
+from streamtools.observers import Cursor
+from streamtools.pipeline.agent_loop import trajectory
 
 pytestmark = pytest.mark.anyio
 

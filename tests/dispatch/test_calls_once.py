@@ -39,13 +39,7 @@ from streamtools import (
 from streamtools.content import Media, Opaque, ToolResult
 from streamtools.dispatch import Dispatcher
 from streamtools.dispatch.executor import Begin, Emit
-from streamtools.dispatch.executors import (
-    IdempotencyStore,
-    Invocation,
-    LocalExecutor,
-    MemoryStore,
-    call_fingerprint,
-)
+from streamtools.dispatch.executors import IdempotencyStore, Invocation, LocalExecutor, MemoryStore, call_fingerprint
 from streamtools.dispatch.results import encode_result
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import CallStillRunning, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout

@@ -32,7 +32,7 @@ from streamtools.dispatch.store import Unknown, call_fingerprint
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import LocalProtocolError
 from streamtools.history import lint
-from streamtools.loop import trajectory
+from streamtools.pipeline.agent_loop import trajectory
 
 pytestmark = pytest.mark.anyio
 

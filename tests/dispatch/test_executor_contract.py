@@ -14,16 +14,10 @@ import pytest
 
 from streamtools.dispatch.executor import Begin, Emit
 from streamtools.dispatch.executors import Executor, Invocation, LocalExecutor, ProcessExecutor
-from streamtools.errors import (
-    ToolError,
-    ToolFailed,
-    ToolNotStarted,
-    ToolOutcomeUnknown,
-    ToolTimeout,
-)
-from streamtools.into_loop import call_soon
+from streamtools.errors import ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from streamtools.event_loop import call_soon
 from streamtools.testing import check_executor
-from streamtools.testing_executors import CHECKS
+from streamtools.testing.executors import CHECKS
 
 pytestmark = pytest.mark.anyio
 

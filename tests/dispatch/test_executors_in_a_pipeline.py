@@ -34,12 +34,7 @@ from streamtools import (
     tool,
 )
 from streamtools.dispatch.executor import Begin, Emit
-from streamtools.dispatch.executors import (
-    Invocation,
-    LocalExecutor,
-    MemoryStore,
-    ProcessExecutor,
-)
+from streamtools.dispatch.executors import Invocation, LocalExecutor, MemoryStore, ProcessExecutor
 from streamtools.errors import (
     LocalProtocolError,
     ToolError,

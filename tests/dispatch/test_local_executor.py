@@ -21,7 +21,7 @@ from streamtools.dispatch.executors import LocalExecutor
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import LocalProtocolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from streamtools.testing import check_executor
-from streamtools.testing_executors import CHECKS
+from streamtools.testing.executors import CHECKS
 
 pytestmark = pytest.mark.anyio
 

@@ -29,16 +29,10 @@ from processes import (
     wait_until_gone,
 )
 
-from streamtools.dispatch.executors import (
-    ProcessExecutor,
-    SqliteStore,
-    Unknown,
-    call_fingerprint,
-    run_once,
-)
+from streamtools.dispatch.executors import ProcessExecutor, SqliteStore, Unknown, call_fingerprint, run_once
 from streamtools.dispatch.executors.family import kill_family, new_mark
 from streamtools.errors import ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from streamtools.testing_executors.tools import TOOLS
+from streamtools.testing.executor_tools import TOOLS
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
 

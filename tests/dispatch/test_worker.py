@@ -14,18 +14,7 @@ from executor_tools import worker_id
 from processes import wait_for
 
 from streamtools import Tool, tool
-from streamtools.dispatch.executors.channel import (
-    CALL,
-    DROP,
-    FAILED,
-    GO,
-    HEADER,
-    READY,
-    REFUSED,
-    REPORT,
-    RESULT,
-    Frame,
-)
+from streamtools.dispatch.executors.channel import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, Frame
 from streamtools.dispatch.executors.worker import Server
 
 

@@ -11,9 +11,10 @@ from openai.types.chat import ChatCompletionCustomToolParam, ChatCompletionFunct
 from openai.types.responses import CustomToolParam, FunctionToolParam
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from streamtools.content import Grammar
 from streamtools.errors import ExportError, InvalidArguments
 from streamtools.exports import TARGETS, export, parts
-from streamtools.tools import Grammar, Tool, ToolContext, Toolset, tool
+from streamtools.tools import Tool, ToolContext, Toolset, tool
 
 CHAT = "openai.chat_completions"
 ANTHROPIC = "anthropic.messages"

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from streamtools.exports import TARGETS, export, keyword_table, schema, table
-from streamtools.exports.keywords import KEYWORDS
+from streamtools.schema.keywords import KEYWORDS
 from streamtools.tools import tool
 
 

@@ -14,7 +14,7 @@ from streams import anthropic, chat, chat_chunk
 
 from streamtools import Observation, Turn, parse
 from streamtools.errors import ExportError, ToolFailed
-from streamtools.events import Outcome
+from streamtools.parts import Outcome
 
 END = [{"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}]
 

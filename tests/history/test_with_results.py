@@ -23,8 +23,8 @@ from test_repair_laws import histories
 from streamtools import Observation, ToolCall, Turn, parse
 from streamtools.content import Media, Text, ToolResult
 from streamtools.errors import ExportError
-from streamtools.events import Outcome
 from streamtools.history import convert, lint, repair, with_results
+from streamtools.parts import Outcome
 from streamtools.wires import WIRES, find
 
 Message = dict[str, Any]

@@ -11,6 +11,7 @@ from interop_cards import APPLY_PATCH, APPLY_PATCH_AS_FUNCTION
 from streams import chat
 
 from streamtools import Observation, parse, pipeline, tool
+from streamtools.content import Grammar
 from streamtools.interop import (
     Contribution,
     MemoryAttachments,
@@ -25,7 +26,7 @@ from streamtools.interop import (
     to_native_messages,
     tool_calls_of,
 )
-from streamtools.tools import Grammar, Tool
+from streamtools.tools import Tool
 
 READ_FILE = {
     "name": "read_file",

@@ -35,9 +35,9 @@ from streamtools import (
     pipeline,
     tool,
 )
-from streamtools.branch import Branch, BranchQueue, WhenFull
 from streamtools.errors import ConsumerTooSlow, LocalProtocolError, TruncatedStream
 from streamtools.integrations import encode_event
+from streamtools.pipeline.queues import Branch, BranchQueue, WhenFull
 from streamtools.testing import ScriptedSource
 
 pytestmark = pytest.mark.anyio

@@ -27,10 +27,10 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 from streams import anthropic
 
 from streamtools import ApprovalRequested, Event, Limits, TextDelta, ToolCallStart, Trajectory, pipeline, tool
-from streamtools.cursor import Cursor
 from streamtools.dispatch import DispatchPolicy, MemoryStore
 from streamtools.errors import RemoteProtocolError
 from streamtools.history import lint
+from streamtools.observers import Cursor
 from streamtools.stages import DEFAULT
 from streamtools.telemetry import Tracing
 

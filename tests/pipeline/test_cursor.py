@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from streams import chat, stream
 
 from streamtools import Observation, StepEnd, StepStart, ToolCallEnd, Trajectory, pipeline, tool
-from streamtools.cursor import Cursor
+from streamtools.observers import Cursor
 from streamtools.telemetry import Tracing
 from streamtools.telemetry.log import FIELDS
 

@@ -30,7 +30,7 @@ from streamtools import (
 )
 from streamtools.errors import DeadlineExceeded, StreamError
 from streamtools.history import lint
-from streamtools.loop import trajectory
+from streamtools.pipeline.agent_loop import trajectory
 
 pytestmark = pytest.mark.anyio
 

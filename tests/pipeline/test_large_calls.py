@@ -25,6 +25,7 @@ from streamtools import (
     ToolCallEnd,
     pipeline,
     resume,
+    run_tool,
     tool,
 )
 from streamtools.dispatch import MemoryStore
@@ -102,7 +103,7 @@ async def test_a_typed_call_is_judged_outside_the_event_loop_if_it_is_large() ->
 
 async def test_a_tool_that_runs_alone_is_judged_outside_the_event_loop_if_its_call_is_large() -> None:
     take, threads = threads_of()
-    seen = await take.run_json(LARGE)
+    seen = await run_tool(take, LARGE)
     assert seen.outcome == "ok"
     assert threads[0] != threading.get_ident()
 

@@ -17,16 +17,7 @@ import trio.testing
 from every_wire import framed, said
 from streams import chat, chat_chunk, sse, stream
 
-from streamtools import (
-    LimitExceeded,
-    Limits,
-    StreamEnd,
-    StreamError,
-    TextDelta,
-    Warning,
-    pipeline,
-    tool,
-)
+from streamtools import LimitExceeded, Limits, StreamEnd, StreamError, TextDelta, Warning, pipeline, tool
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import RemoteProtocolError, TruncatedStream
 

@@ -27,10 +27,10 @@ from streamtools import (
     pipeline,
     tool,
 )
-from streamtools.branch import WhenFull
 from streamtools.dispatch import Dispatcher
 from streamtools.errors import LocalProtocolError, TruncatedStream
-from streamtools.loop import trajectory
+from streamtools.pipeline.agent_loop import trajectory
+from streamtools.pipeline.queues import WhenFull
 from streamtools.stages import DEFAULT
 
 asynchronous = pytest.mark.anyio

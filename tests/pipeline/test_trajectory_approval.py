@@ -14,7 +14,7 @@ from streams import anthropic, chat, stream
 from streamtools import ApprovalRequested, Event, Observation, StepStart, Suspended, ToolCallReady, Trajectory, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.history import lint
-from streamtools.loop import TrajectoryRun, trajectory
+from streamtools.pipeline.agent_loop import TrajectoryRun, trajectory
 
 pytestmark = pytest.mark.anyio
 

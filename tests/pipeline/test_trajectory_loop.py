@@ -13,7 +13,7 @@ from streams import chat, hanging, stream
 from streamtools import Observation, StepStart, TextDelta, ToolStarted, Trajectory, Turn, tool
 from streamtools.errors import ExportError, LocalProtocolError, TruncatedStream
 from streamtools.history import lint
-from streamtools.loop import trajectory
+from streamtools.pipeline.agent_loop import trajectory
 
 pytestmark = pytest.mark.anyio
 

@@ -21,10 +21,10 @@ from streams import anthropic, chat, chat_chunk, sse, stream
 
 from streamtools import ApprovalRequested, Limits, Observation, Pipeline, ToolContext, Trajectory, parse, pipeline, tool
 from streamtools.content import ToolResult
-from streamtools.cursor import Cursor
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import StreamError
 from streamtools.events import Event, ReasoningDelta, RefusalDelta, TextDelta
+from streamtools.observers import Cursor
 from streamtools.telemetry import Tracing
 from streamtools.telemetry.jaeger import to_jaeger
 from streamtools.tools import Tool

@@ -16,11 +16,9 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from streamtools.errors import CallCancelled, StreamError, ToolError
 from streamtools.events import (
-    CallKind,
     CausedEvent,
     Event,
     Observation,
-    Outcome,
     StepEnd,
     StepStart,
     StreamEnd,
@@ -33,7 +31,7 @@ from streamtools.events import (
     ToolStarted,
 )
 from streamtools.observers import Observer
-from streamtools.turn import ToolCall, Usage
+from streamtools.parts import CallKind, Outcome, ToolCall, Usage
 
 
 class Script:

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from scripted import Script, Spans
 
 from streamtools.errors import InvalidArguments, ProviderError, ToolError, ToolFailed
-from streamtools.events import Outcome
+from streamtools.parts import Outcome
 from streamtools.telemetry import Tracing
 from streamtools.telemetry.names import PROFILES, SEMCONV
 

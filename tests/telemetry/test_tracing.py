@@ -28,17 +28,9 @@ from streamtools.errors import (
     TruncatedStream,
     UnknownTool,
 )
-from streamtools.events import (
-    Outcome,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallFragment,
-    ToolCallStart,
-    ToolStarted,
-)
+from streamtools.events import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallFragment, ToolCallStart, ToolStarted
+from streamtools.parts import Outcome, Usage
 from streamtools.telemetry import Tracing, default_observers
-from streamtools.turn import Usage
 
 
 def attributes(span: ReadableSpan) -> Mapping[str, Any]:

@@ -10,8 +10,9 @@ from pydantic import Field
 from streams import chat, chat_chunk, sse, stream
 
 from streamtools import Observation, ToolContext, pipeline, tool
+from streamtools.content import Grammar
 from streamtools.errors import InvalidArguments, ToolDefinitionError
-from streamtools.tools import Grammar, Tool, tools_of
+from streamtools.tools import Tool, tools_of
 
 
 @tool(kind="custom", effect="pure")

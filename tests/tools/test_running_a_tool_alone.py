@@ -1,4 +1,4 @@
-"""`run` and `run_json`: one call without a stream, by the rules of the pipeline."""
+"""`run_tool`: one call without a stream, by the rules of the pipeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError
 from streams import chat, stream
 
-from streamtools import Limits, Observation, ToolCall, ToolContext, ToolError, parse, pipeline, tool
+from streamtools import Limits, Observation, ToolCall, ToolContext, ToolError, parse, pipeline, run_tool, tool
 from streamtools.content import Text, ToolResult
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import InvalidArguments, ToolFailed, ToolTimeout
@@ -140,8 +140,8 @@ LIMITS = Limits(max_argument_bytes=256, max_result_bytes=64)
 @pytest.mark.parametrize(("made", "text"), CALLS)
 async def test_the_record_is_that_of_the_pipeline(made: Tool, text: str) -> None:
     wanted = record(await through_the_pipeline(made, text, LIMITS))
-    assert record(await made.run_json(text, call_id="c1", limits=LIMITS)) == wanted
-    assert record(await made.run_json(text.encode(), call_id="c1", limits=LIMITS)) == wanted
+    assert record(await run_tool(made, text, call_id="c1", limits=LIMITS)) == wanted
+    assert record(await run_tool(made, text.encode(), call_id="c1", limits=LIMITS)) == wanted
 
 
 def is_object(text: str) -> bool:
@@ -154,7 +154,7 @@ def is_object(text: str) -> bool:
 @pytest.mark.parametrize(("made", "text"), [call for call in CALLS if is_object(call[1])])
 async def test_a_dict_runs_as_its_text_does(made: Tool, text: str) -> None:
     wanted = record(await through_the_pipeline(made, text, LIMITS))
-    assert record(await made.run_json(json.loads(text), call_id="c1", limits=LIMITS)) == wanted
+    assert record(await run_tool(made, json.loads(text), call_id="c1", limits=LIMITS)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -162,46 +162,48 @@ async def test_a_dict_runs_as_its_text_does(made: Tool, text: str) -> None:
 )
 async def test_what_is_no_json_at_all_is_invalid(arguments: Any) -> None:
     ran.clear()
-    seen = await create_ticket.run_json(arguments)
+    seen = await run_tool(create_ticket, arguments)
     assert (seen.outcome, seen.attempts, ran) == ("invalid", 0, [])
     assert (seen.validation_error or "").startswith("invalid arguments for create_ticket: the arguments: should be")
 
 
 async def test_call_ids_are_made_up_and_differ() -> None:
-    one, other = await nothing.run_json({}), await nothing.run_json({})
+    one, other = await run_tool(nothing, {}), await run_tool(nothing, {})
     assert one.call_id != other.call_id
     assert one.call_id.startswith("call_")
 
 
 async def test_run_gives_the_value_that_a_direct_call_gives() -> None:
-    assert await create_ticket.run(title="x", priority=1) == create_ticket("x", 1)
-    assert await nothing.run() is None
-    assert await order.run(order=Order(item="tea", day=dt.date(2024, 1, 2))) == "Order tea 2024-01-02"
-    assert await echo.run(input="x") == "x"
+    assert (await run_tool(create_ticket, {"title": "x", "priority": 1})).unwrap() == create_ticket("x", 1)
+    assert (await run_tool(nothing, {})).unwrap() is None
+    assert (
+        await run_tool(order, {"order": Order(item="tea", day=dt.date(2024, 1, 2))})
+    ).unwrap() == "Order tea 2024-01-02"
+    assert (await run_tool(echo, {"input": "x"})).unwrap() == "x"
 
 
 async def test_run_raises_what_the_tool_raised_or_why_it_did_not_run() -> None:
     ran.clear()
     with pytest.raises(InvalidArguments, match="priority: should be a valid integer"):
-        await create_ticket.run(title="x", priority="urgent")
+        (await run_tool(create_ticket, {"title": "x", "priority": "urgent"})).unwrap()
     assert ran == []
     with pytest.raises(LookupError, match="nothing there"):
-        await fail.run(kind="raised")
+        (await run_tool(fail, {"kind": "raised"})).unwrap()
     with pytest.raises(ToolError, match="closed on Sundays"):
-        await fail.run(kind="told")
+        (await run_tool(fail, {"kind": "told"})).unwrap()
     with pytest.raises(ToolFailed, match="reported an error"):
-        await fail.run(kind="result")
+        (await run_tool(fail, {"kind": "result"})).unwrap()
     with pytest.raises(ToolTimeout):
-        await slow.run()
+        (await run_tool(slow, {})).unwrap()
     with pytest.raises(PydanticSerializationError):
-        await odd.run()
+        (await run_tool(odd, {})).unwrap()
 
 
 async def test_a_cancellation_that_the_tool_let_out_does_not_look_like_the_callers(anyio_backend_name: str) -> None:
     if anyio_backend_name == "trio":
         pytest.skip("asyncio's own exception")
     with pytest.raises(ToolFailed, match="raised CancelledError"):
-        await cancels.run()
+        (await run_tool(cancels, {})).unwrap()
 
 
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
@@ -225,7 +227,7 @@ async def test_a_sync_tool_runs_in_a_thread_with_the_callers_context_while_the_l
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(tick)
-            assert await wait.run() == "False callers"
+            assert (await run_tool(wait, {})).unwrap() == "False callers"
     finally:
         variable.reset(token)
 
@@ -246,7 +248,7 @@ async def test_calls_may_run_at_once() -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             for _ in range(3):
-                group.start_soon(meet.run)
+                group.start_soon(run_tool, meet, {})
 
 
 async def test_who_is_cancelled_leaves_a_sync_tool_to_itself() -> None:
@@ -261,7 +263,7 @@ async def test_who_is_cancelled_leaves_a_sync_tool_to_itself() -> None:
     before = abandoned_threads()
     with anyio.fail_after(5), anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
-            group.start_soon(stuck.run_json, {})
+            group.start_soon(run_tool, stuck, {})
             while not started.is_set():  # noqa: ASYNC110 - a thread sets no event of the loop
                 await anyio.sleep(0.001)
             scope.cancel()
@@ -281,9 +283,9 @@ async def test_steps_of_one_tool_may_run_others() -> None:
     @tool
     async def research(topic: str) -> str:
         """Search, then sum up."""
-        return " + ".join(await search.run(topic=topic))
+        return " + ".join((await run_tool(search, {"topic": topic})).unwrap())
 
-    assert await research.run(topic="x") == "x 1 + x 2"
+    assert (await run_tool(research, {"topic": "x"})).unwrap() == "x 1 + x 2"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +309,7 @@ async def test_calls_of_a_parsed_turn_can_be_validated_and_run() -> None:
     (call,) = turn.calls
     arguments: Mapping[str, Any] = call.arguments or {}
     assert validate_tool_call(call, create_ticket)
-    assert (await create_ticket.run_json(arguments, call_id=call.call_id)).call_id == "a"
+    assert (await run_tool(create_ticket, arguments, call_id=call.call_id)).call_id == "a"
 
 
 class Mute(InvalidArguments):
@@ -319,7 +321,7 @@ async def test_refused_arguments_of_another_call_are_a_failure_and_not_this_call
     @tool(effect="pure")
     async def outer(x: str) -> str:
         """Hand on."""
-        await create_ticket.run(title=x, priority="high")
+        (await run_tool(create_ticket, {"title": x, "priority": "high"})).unwrap()
         raise AssertionError("it was refused")
 
     @tool(effect="pure")
@@ -327,9 +329,9 @@ async def test_refused_arguments_of_another_call_are_a_failure_and_not_this_call
         """Fail without words."""
         raise Mute("x")
 
-    seen = await outer.run_json({"x": "a"})
+    seen = await run_tool(outer, {"x": "a"})
     assert (seen.outcome, seen.validated, seen.validation_error) == ("failed", True, None)
     assert "invalid arguments for create_ticket" in seen.model_content
-    seen = await mute.run_json({"x": "a"})
+    seen = await run_tool(mute, {"x": "a"})
     assert (seen.outcome, seen.validation_error) == ("failed", None)
     assert seen.model_content == "Error: the tool mute raised Mute"

@@ -9,13 +9,7 @@ from typing import Any
 import anyio
 from anyio import CancelScope
 
-from ...errors import (
-    InvalidArguments,
-    LocalProtocolError,
-    ToolError,
-    ToolNotStarted,
-    ToolOutcomeUnknown,
-)
+from ...errors import InvalidArguments, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown
 from ...tools import Bound, Tool, ToolContext
 from ..context import last_word
 from ..executor import Begin, Invocation

@@ -22,7 +22,7 @@ import anyio
 from pydantic_core import from_json, to_json
 
 from ...errors import InvalidArguments, StreamToolsError
-from ...telemetry.carried import carried
+from ...telemetry.carrier import carried
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
 from .channel import CALL, DROP, FAILED, GO, READY, REFUSED, REPORT, RESULT, Frame, read_frame

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...errors import LimitExceeded, RemoteProtocolError
-from ...events import CallKind, Event, Finish, ProviderItem, TextDelta, ToolCallFragment
+from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ...surrogates import well_formed
+from ...parts import CallKind, Finish
+from ...text import well_formed
 from ..base import WireDecoder
 from ..reading import label_of, malformed, provider_error, read_text
 

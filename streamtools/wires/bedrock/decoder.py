@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
-from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
+from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ...surrogates import well_formed
+from ...parts import Finish
+from ...text import well_formed
 from ..base import WireDecoder
 from ..reading import label_of, malformed, provider_error, read_text
 from .blocks import OPAQUE_BLOCKS, Block

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from ...content import Block, Media
-from ...events import CallKind
+from ...parts import CallKind
 from ..answer import Result
 from ..media import text_of
 from ..reading import json_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...content import Text
-from ...turn import Part
+from ...parts import Part
 from ..answer import Answer, Result
 from ..reading import valid_name
 from ..transcript import Prompt

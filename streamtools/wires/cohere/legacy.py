@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...events import Finish, ProviderItem, TextDelta, ToolCallFragment
+from ...events import ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
+from ...parts import Finish
 from ..reading import provider_error, read_text
 from .parts import CohereParts, label
 from .told import LegacyCall, LegacyStream

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import LimitExceeded, ProviderError
-from ...events import Finish, ProviderItem, ToolCallFragment
+from ...events import ProviderItem, ToolCallFragment
 from ...limits import Limits
+from ...parts import Finish
 from ..base import WireDecoder
 from ..reading import provider_error, read_text
 

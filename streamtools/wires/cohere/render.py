@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...turn import Part
+from ...parts import Part
 from ..answer import Answer, Result
 from ..media import text_of
 from ..openai_chat.content import image_part, native_content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from ...surrogates import well_formed
+from ...text import well_formed
 
 __all__ = ["LegacyCall", "LegacyStream"]
 

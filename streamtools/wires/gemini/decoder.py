@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 from pydantic_core import from_json
 
 from ...errors import LimitExceeded
-from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
+from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
+from ...parts import Finish
 from ..base import WireDecoder
 from ..reading import malformed, read_text
 from .endings import UNSPECIFIED, error_in, finish_of, reason_of, refusal_of, verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ProviderError
-from ...events import Finish
+from ...parts import Finish
 from ..reading import provider_error, read_text
 
 __all__ = ["UNSPECIFIED", "error_in", "finish_of", "reason_of", "refusal_of", "verdict"]

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from ...limits import Limits
-from ...surrogates import well_formed
+from ...text import well_formed
 
 __all__ = ["PartialArgs", "parse_path"]
 

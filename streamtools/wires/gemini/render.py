@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...turn import Part, ToolCall
+from ...parts import Part, ToolCall
 from ..answer import Answer, Result
 from ..media import text_of
 from ..reading import json_text

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from ...content import Media
-from ...turn import Part
+from ...parts import Part
 from ..answer import Answer, Result
 from ..media import data_url
 from ..openai_chat.content import image_part, native_content

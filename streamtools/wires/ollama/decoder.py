@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ...events import Event, Finish, TextDelta, ToolCallFragment
+from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
+from ...parts import Finish
 from ..base import WireDecoder
 from ..reading import malformed, provider_error, read_text
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...content import Block, Media, Text
-from ...turn import ToolCall
+from ...parts import ToolCall
 from ..answer import Answer, Result
 from ..reading import valid_name
 from ..saying import id_as_read

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from ...errors import LimitExceeded
-from ...events import Event, Finish, ProviderItem, TextDelta, ToolCallFragment
+from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ...surrogates import well_formed
+from ...parts import Finish
+from ...text import well_formed
 from ..base import WireDecoder
 from ..reading import malformed, provider_error, read_text
 from .reasoning_details import ReasoningDetails

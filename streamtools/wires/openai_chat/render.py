@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...content import Media
-from ...turn import ToolCall
+from ...parts import ToolCall
 from ..answer import Answer, Result
 from ..reading import valid_name
 from ..transcript import Prompt

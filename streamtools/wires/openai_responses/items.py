@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...events import CallKind
-from ...surrogates import well_formed
+from ...parts import CallKind
+from ...text import well_formed
 from ..reading import read_text
 
 __all__ = [

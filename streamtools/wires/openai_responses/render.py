@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...content import Media, Opaque, Text
-from ...turn import Part, ToolCall
+from ...parts import Part, ToolCall
 from ..answer import Answer, Result
 from ..reading import json_text, valid_name
 from ..transcript import Prompt

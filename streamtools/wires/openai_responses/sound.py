@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
-from ..reading import excerpt, read_text
+from ...text import excerpt
+from ..reading import read_text
 from ..rules import Violation, ViolationCode
 from .items import type_of
 from .rules import NO_REASONING, RULES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...events import CallKind, Finish
+from ...parts import CallKind, Finish
 
 __all__ = [
     "ARGUMENTS",

@@ -9,7 +9,7 @@ import pytest
 
 from streamtools import Limits
 from streamtools.errors import SchemaError
-from streamtools.tools.jsonschema import SchemaProblem, compile
+from streamtools.schema.validation import SchemaProblem, compile
 
 
 def nested(depth: int, wrap: Any, inner: Any) -> Any:

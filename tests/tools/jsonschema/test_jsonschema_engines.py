@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from streamtools.errors import SchemaError
-from streamtools.tools.jsonschema import compile
+from streamtools.schema.validation import compile
 
 jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="jsonschema-rs is not installed: the engines not compared")
 

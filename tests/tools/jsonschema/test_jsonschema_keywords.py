@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamtools.tools.jsonschema import compile
+from streamtools.schema.validation import compile
 
 BOTH: list[tuple[Any, list[Any], list[Any]]] = [  # schema, what fits, what does not
     (True, [None, 1, {}], []),

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from streamtools.errors import SchemaError
-from streamtools.tools.jsonschema import compile
+from streamtools.schema.validation import compile
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 BESIDE = REPOSITORY.parent / "shared" / "acceptance" / "data" / "json-schema-test-suite"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamtools.tools.jsonschema import compile
+from streamtools.schema.validation import compile
 
 
 @pytest.mark.parametrize(

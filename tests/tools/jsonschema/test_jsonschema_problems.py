@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamtools.tools.jsonschema import SchemaProblem, compile
+from streamtools.schema.validation import SchemaProblem, compile
 
 MANY = [{"const": f"option-{number}"} for number in range(12)]
 

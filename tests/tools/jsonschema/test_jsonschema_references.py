@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamtools.errors import SchemaError
-from streamtools.tools.jsonschema import compile
+from streamtools.schema.validation import compile
 
 INTEGER = {"type": "integer"}
 TREE = "https://example.com/tree"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamtools.errors import SchemaError
-from streamtools.tools.jsonschema import compile
+from streamtools.schema.validation import compile
 
 WRONG = [  # keyword, values
     ("type", ["strng", [], ["string", 5], None, {"a": 1}, 5, True]),

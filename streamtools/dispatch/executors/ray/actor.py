@@ -24,7 +24,7 @@ from anyio import CapacityLimiter, to_thread
 from pydantic_core import from_json
 
 from ....errors import InvalidArguments, StreamToolsError
-from ....telemetry.carried import carried
+from ....telemetry.carrier import carried
 from ....tools import Bound, Tool
 from ...executor import Invocation, context_of
 from ..reference import resolved

@@ -14,7 +14,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from ray.exceptions import RayError
 
 from ....errors import ToolNotStarted
-from ....into_loop import call_soon
+from ....event_loop import call_soon
 
 __all__ = ["Actor", "ActorPool"]
 

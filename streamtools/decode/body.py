@@ -1,0 +1,133 @@
+"""The bytes of a response body, cut into payloads; and what a body is that holds none.
+
+The framing is chosen by the first bytes (`streamtools.framing.choose`). The head of the body is kept until a payload
+has come out of it: only then is it certain that this is a stream, and not an error page or a whole answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..errors import RemoteProtocolError, StreamError, TruncatedStream
+from ..framing import Frame, Framing, JSONArrayDecoder, NDJSONDecoder, SSEDecoder, choose
+from ..limits import Limits
+from ..text import excerpt
+from ..wires.reading import provider_error
+
+__all__ = ["SLICE_BYTES", "Body", "slices", "tolerant_json", "wrapped"]
+
+SLICE_BYTES = 64 << 10
+
+_BOM = b"\xef\xbb\xbf"
+_HEAD_BYTES = 64 << 10  # of a body without a single payload, kept to tell what it is instead
+
+
+class Body:
+    """One response body. Give its bytes to `feed_payloads`, then call `finish` once."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.feed_payloads: Callable[[bytes], Sequence[bytes | Frame]] = self._with_head
+        """Take the next bytes; returns the payloads' data that they complete."""
+        self._limits = limits
+        self._framing: Framing | None = None
+        self._head = bytearray()
+        self.gave_up = False
+        """Nothing that comes is a payload."""
+
+    @property
+    def began(self) -> bool:
+        """Some bytes came."""
+        return self._framing is not None or bool(self._head)
+
+    @property
+    def is_lines(self) -> bool:
+        """The body is JSON lines, or a JSON object."""
+        return isinstance(self._framing, NDJSONDecoder)
+
+    @property
+    def is_array(self) -> bool:
+        """The body is a JSON array."""
+        return isinstance(self._framing, JSONArrayDecoder)
+
+    def settle(self) -> None:
+        """A payload came out, so that the head need not be kept."""
+        if self._framing is not None:
+            self.feed_payloads = self._framing.feed_payloads
+        self._head.clear()
+
+    def give_up(self) -> None:
+        """This is no stream: only what it is instead is still of interest."""
+        self.gave_up = True
+        self.feed_payloads = self._only_head
+
+    def finish(self) -> Sequence[Frame]:
+        """The body has ended; returns what was pending, if it may be whole."""
+        if self._framing is None or self.gave_up:
+            return ()
+        return self._framing.finish()
+
+    def _with_head(self, chunk: bytes) -> Sequence[bytes | Frame]:
+        if self._framing is not None:
+            self._only_head(chunk)
+            return self._framing.feed_payloads(chunk)
+        self._head += chunk
+        limits = self._limits
+        framing = choose(bytes(self._head), limits.max_event_bytes)
+        if framing is None:
+            return ()
+        self._framing = framing
+        begin = bytes(self._head)
+        del self._head[_HEAD_BYTES:]
+        return framing.feed_payloads(begin.removeprefix(_BOM) if self.is_lines or self.is_array else begin)
+
+    def _only_head(self, chunk: bytes) -> Sequence[bytes | Frame]:
+        self._head += chunk[: _HEAD_BYTES - len(self._head)]
+        return ()
+
+    def what_it_is(self) -> StreamError:
+        """What a body without a single payload is: an error page, a bare JSON answer, nothing."""
+        text = bytes(self._head).removeprefix(_BOM).lstrip(b" \t\r\n")
+        if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
+            return RemoteProtocolError("the body holds no event (was it read before?)", kind="empty_stream")
+        payload = tolerant_json(text)
+        if isinstance(payload, dict):
+            if error := provider_error(payload):
+                return error
+            hint = "a whole JSON answer and no event stream; was the request sent without stream=True?"
+            return RemoteProtocolError(f"the body is {hint}", kind="not_event_stream")
+        if not isinstance(self._framing, (SSEDecoder, NDJSONDecoder)):
+            return TruncatedStream("the body ended before its first payload was whole")
+        what = "an HTML page" if text[:1] == b"<" else "no event stream"
+        if text[:5] in (b"data:", b"event") and b"\n" not in text:
+            what = "lines whose ends are missing (pass the bytes, or put the line ends back)"
+        elif text[:1] == b"{" and b"}{" in text:
+            what = "JSON objects with nothing between them (pass each as a dict, or put line ends between them)"
+        shown = excerpt(text, self._limits.max_error_excerpt)
+        return RemoteProtocolError(f"the body is {what}: {shown}", kind="not_event_stream")
+
+
+def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> Iterable[bytes | Mapping[str, Any]]:
+    """A chunk in parts of at most `SLICE_BYTES`, so that only so many events are held at once; a payload as it is."""
+    if isinstance(item, str):
+        item = item.encode("utf-8", "surrogatepass")
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return (bytes(item[at : at + SLICE_BYTES]) for at in range(0, len(item), SLICE_BYTES))
+    return (item,)
+
+
+def tolerant_json(data: bytes) -> object | None:
+    """JSON with characters that are no UTF-8, or halves of surrogate pairs. None if it is no JSON all the same."""
+    try:
+        value: object = json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def wrapped(payload: Mapping[str, Any]) -> bytes | None:
+    """What a model sent, inside an event of InvokeModelWithResponseStream as botocore decodes it."""
+    chunk = payload.get("chunk")
+    data = chunk.get("bytes") if isinstance(chunk, dict) and len(payload) == 1 else None
+    return data if isinstance(data, bytes) and data.lstrip()[:1] == b"{" else None  # agents' answers are plain text

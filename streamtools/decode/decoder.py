@@ -1,0 +1,375 @@
+"""A response body in, events and a turn out: framing, wire and stages in one sans-IO object.
+
+`StreamDecoder` takes whatever a source yields and returns events. It needs no event loop, and does not raise on what
+came over the wire: an error ends the stream, and its `StreamEnd` carries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import orjson
+
+from ..errors import LimitExceeded, LocalProtocolError, ProviderError, RemoteProtocolError, StreamError, TruncatedStream
+from ..events import Event, StreamEnd, TextDelta, Warning
+from ..framing import Frame
+from ..limits import Limits
+from ..stages import DEFAULT, Deferred, StageList
+from ..text import excerpt
+from ..tools import AnyTool, Toolset
+from ..wires import WireDecoder, decoder, detect
+from ..wires.reading import malformed, provider_error
+from .body import Body, tolerant_json, wrapped
+
+__all__ = ["StreamDecoder"]
+
+_MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
+_KEEPALIVES = ("ping", "keepalive")  # types of payloads that say nothing on any wire
+_NOTHING: frozenset[str] = frozenset()
+
+
+class StreamDecoder:
+    """Decodes one stream. Feed it items until `done` or the source ends, then call `finish` once.
+
+    Args:
+        wire: the wire that the stream speaks; found from the first payload that tells by default.
+        tools: tools, functions or bare names.
+        stages: the steps between wire and consumer.
+        limits: bounds on what is kept.
+        id_salt: makes call ids that have to be made up differ from other responses', where the response has no id.
+
+    Raises:
+        ValueError: `wire` is not known.
+    """
+
+    def __init__(
+        self,
+        *,
+        wire: str | None = None,
+        tools: Iterable[AnyTool | str] | Toolset = (),
+        stages: StageList = DEFAULT,
+        limits: Limits = Limits(),
+        id_salt: str = "",
+        defer: bool = False,
+    ) -> None:
+        self._limits = limits
+        self._body = Body(limits)
+        self._wire: WireDecoder | None = None if wire is None else decoder(wire, limits)
+        toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
+        self._chain = stages.build(toolset, limits, id_salt, defer=defer)
+        self.done = False
+        """The terminal marker or an error was seen: nothing that follows changes the turn."""
+        self._text_delta: Callable[[dict[str, Any]], TextDelta | None] | None = (
+            None  # the wire's, while it may be asked
+        )
+        self._is_direct = False  # no stage wants text
+        self._size = 0
+        self._max_size = limits.max_stream_bytes
+        self._seen = False  # some payload came out of the body
+        self._looks_like: str | None = None  # what detection would say, where the wire was given
+        self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
+        self._error: StreamError | None = None
+        self._loose = False  # payloads may hold halves of surrogate pairs
+        self._deaf = False  # an error ended the stream; what is fed after it is not looked at
+        self._warned: frozenset[str] = _NOTHING
+        self._finished = False
+
+    @property
+    def received(self) -> int:
+        """How much has come so far, in bytes; of payloads that somebody else parsed, the size of their JSON."""
+        return self._size
+
+    @property
+    def wire(self) -> str | None:
+        """The wire that was given or found; None so far."""
+        return self._wire.name if self._wire else None
+
+    @property
+    def deferred(self) -> Deferred | None:
+        """Work for a large call that has to be done, and given to `resume`, before anything else is fed; None nearly
+        always, and never unless the decoder was made with ``defer=True``."""
+        return self._chain.deferred
+
+    def resume(self, made: Iterable[Event]) -> list[Event]:
+        """Go on with what `deferred` has made. Returns events."""
+        out: list[Event] = []
+        try:
+            self._chain.resume_all(made, out)
+        except StreamError as error:
+            if self._finished:
+                self._end_with(error, out)
+                out.extend(self._chain.finish())
+            else:
+                self._deaf = True
+                self._fail(error)
+        return out
+
+    def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
+        """Take the next item: bytes or text of the body, cut anywhere, or one parsed payload. Returns events.
+
+        Raises:
+            LocalProtocolError: after `finish`.
+            TypeError: the item is none of these.
+        """
+        out: list[Event] = []
+        if self._deaf:
+            if self._finished:
+                raise LocalProtocolError("StreamDecoder.feed() after finish()")
+            return out
+        try:
+            if type(item) is bytes:
+                size = self._size + len(item)
+                if size > self._max_size and not self.done:
+                    return self._last_bytes(item[: self._max_size - self._size], size)
+                self._size = size
+                for data in self._body.feed_payloads(item):  # the hot loop
+                    try:
+                        payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
+                    except orjson.JSONDecodeError:
+                        self._odd_payload(data, out)
+                        continue
+                    if self._text_delta is not None and (delta := self._text_delta(payload)) is not None:
+                        if self._is_direct:
+                            out.append(delta)
+                        else:
+                            self._chain.feed_all((delta,), out)
+                    else:
+                        self._rare_payload(payload, data, out)
+            elif isinstance(item, Mapping):
+                self._mapping(item if type(item) is dict else dict(item), out)
+            elif isinstance(item, str):
+                return self.feed(item.encode("utf-8", "surrogatepass"))
+            elif isinstance(item, (bytes, bytearray, memoryview)):
+                return self.feed(bytes(item))
+            else:
+                raise TypeError(f"a stream yields bytes, str or mappings, not {type(item).__name__}")
+        except StreamError as error:
+            self._deaf = True
+            self._fail(error)
+        return out
+
+    def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
+        """The stream is over. Returns the last events, `StreamEnd` among them.
+
+        Args:
+            error: what ended it, if that was not its own end.
+            abandoned: nobody wants the rest, so that its absence is no error.
+        """
+        if self._finished:
+            return []
+        out: list[Event] = []
+        if error is not None:
+            self._fail(error)
+        elif not self.done and not abandoned:
+            self._flush(out)
+        self._finished = self._deaf = True
+        if self._error is None and not abandoned:
+            if not self._seen:
+                self._error = self._body.what_it_is()
+            elif self._wire is None:
+                self._error = self._unknown_wire()
+            elif self._looks_like is not None and not self._wire.started and self._wire.error is None:
+                said = f"the stream is no {self._wire.name}, it looks like {self._looks_like}"
+                self._error = RemoteProtocolError(f"{said}; leave out wire= to find it", kind="unknown_wire")
+        if self._wire is not None and self._seen:
+            last = self._wire.finish(framed=self._body.began, error=self._error, abandoned=abandoned)
+        else:
+            in_band = self._seen and self._error is not None and not isinstance(self._error, TruncatedStream)
+            last = [StreamEnd(finish="error" if in_band else None, error=self._error)]
+        for event in last:
+            try:
+                out.extend(self._chain.feed(event))
+            except StreamError as found:  # a call whose arguments came last was one too many
+                self._end_with(found, out)
+                break
+        out.extend(self._chain.finish())
+        return out
+
+    def _end_with(self, error: StreamError, out: list[Event]) -> None:
+        self._error = self._error or error
+        out.extend(self._chain.feed(StreamEnd(finish="error", error=self._error)))
+
+    def _last_bytes(self, item: bytes, size: int) -> list[Event]:
+        """The bytes that the limit still allows; unless they end the stream, it is over now."""
+        out = self.feed(item)
+        if not self.done:
+            out += self.feed(b"")  # the framing tells only now what else was too large
+        if not self.done:
+            self._fail(LimitExceeded("max_stream_bytes", limit=self._max_size, value=size))
+        self._deaf = True
+        return out
+
+    # -- payloads to events --
+
+    def _odd_payload(self, item: bytes | Frame, out: list[Event]) -> None:
+        """Data that orjson does not take: an end marker, a keep-alive, broken characters, no JSON at all; or an event
+        that is called "error"."""
+        named_error = isinstance(item, Frame) and item.event == "error"
+        data = (item.data if isinstance(item, Frame) else item).strip()
+        if isinstance(item, Frame) and item.event == "unframed" and not self.done:
+            self._warn("unframed_object", out)
+        if self._body.gave_up:
+            return
+        if not self._seen and self._body.is_lines and tolerant_json(data) is None:
+            self._body.give_up()  # an object over several lines, so no stream of them
+        elif data == b"[DONE]":
+            self._see()
+            if self._wire is not None and not self.done:
+                self._pass_on(self._wire, self._wire.terminate(), out)
+        elif not data or data.startswith(b":"):
+            self._see()
+            if not self.done:
+                self._warn("keepalive_data", out)
+        elif self.done:
+            self._after_done(out)
+        elif (payload := tolerant_json(data)) is None:
+            self._see()
+            text = excerpt(data, self._limits.max_error_excerpt)
+            raise ProviderError(text) if named_error else malformed(f"the data of an event is no JSON: {text}")
+        elif named_error and isinstance(payload, dict) and (error := provider_error(payload, named_error=True)):
+            self._see()
+            raise error
+        else:
+            self._loose = True
+            self._rare_payload(payload, data, out)
+
+    def _rare_payload(self, payload: object, data: bytes | Frame, out: list[Event]) -> None:
+        """Any payload that is not just more text."""
+        if self._body.gave_up:
+            return
+        if not isinstance(payload, dict) and not self.done:
+            self._see()
+            raise malformed(f"the data of an event is a JSON {type(payload).__name__}, not an object")
+        self._payload(cast("dict[str, Any]", payload), data if isinstance(data, bytes) else None, out)
+
+    def _mapping(self, payload: dict[str, Any], out: list[Event]) -> None:
+        """A payload that somebody else parsed: it counts by the size of its JSON, and may hold anything."""
+        if (data := wrapped(payload)) is not None:
+            self._grow(len(data))
+            try:
+                self._rare_payload(orjson.loads(data), data, out)
+            except orjson.JSONDecodeError:
+                self._odd_payload(data, out)
+            return
+        try:
+            size = len(orjson.dumps(payload, default=str, option=orjson.OPT_NON_STR_KEYS))
+        except TypeError:  # integers of any size, halves of surrogate pairs
+            self._loose = True
+            try:
+                size = len(repr(payload))
+            except RecursionError:
+                raise malformed("a payload is nested too deep") from None
+        self._grow(size)
+        if self._text_delta is not None and not self._loose and (delta := self._text_delta(payload)) is not None:
+            self._chain.feed_all((delta,), out)
+        else:
+            self._payload(payload, None, out)
+
+    def _grow(self, size: int) -> None:
+        """A payload of this size came."""
+        self._size += size
+        if size > self._limits.max_event_bytes:
+            raise LimitExceeded("max_event_bytes", limit=self._limits.max_event_bytes, value=size, where="a payload")
+        if self._size > self._max_size and not self.done:
+            raise LimitExceeded("max_stream_bytes", limit=self._max_size, value=self._size)
+
+    def _payload(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> None:
+        if self.done:
+            self._after_done(out)
+            return
+        wire = self._wire
+        if not self._seen:
+            if self._body.is_lines and self._is_whole(payload):
+                self._body.give_up()
+                return
+            self._see()
+            self._looks_like = None if wire is None else detect(payload)
+            if self._body.is_array:
+                self._warn("json_array_stream", out)
+        if wire is None:
+            wire = self._detect(payload, raw, out)
+            if wire is None:
+                return
+        wire.raw = raw
+        if self._loose and not wire.loose:
+            wire.be_loose()
+        self._pass_on(wire, wire.feed(payload), out)
+        wire.forget()
+
+    def _see(self) -> None:
+        """A payload came out of the body."""
+        if not self._seen:
+            self._seen = True
+            self._body.settle()
+
+    def _is_whole(self, payload: dict[str, Any]) -> bool:
+        """Whether an object that begins the body is no payload of a stream: then it is a whole answer, or an error."""
+        if payload.get("type") in _KEEPALIVES:
+            return False
+        return detect(payload) is None
+
+    def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
+        """The wire, if this payload tells; until one does, payloads wait."""
+        name = detect(payload)
+        if name is None:
+            if error := provider_error(payload):
+                raise error
+            if payload.get("type") not in _KEEPALIVES:
+                self._untold.append((payload, raw))
+            if len(self._untold) > _MAX_UNTOLD:
+                raise self._unknown_wire()
+            return None
+        wire = self._wire = decoder(name, self._limits)
+        for early, early_raw in self._untold:
+            wire.raw = early_raw
+            self._pass_on(wire, wire.feed(early), out)
+        return wire
+
+    def _pass_on(self, wire: WireDecoder, events: list[Event], out: list[Event]) -> None:
+        """Send what the wire made of a payload through the stages."""
+        self._chain.feed_all(events, out)
+        if wire.done:
+            self.done, self._text_delta = True, None
+        elif self._chain.deferred is not None:
+            self._text_delta = None  # text must not overtake what waits in the chain
+        elif self._text_delta is None:
+            self._text_delta = wire.text_delta
+            self._is_direct = self._chain.passes(TextDelta)
+
+    def _flush(self, out: list[Event]) -> None:
+        """At a clean end of the body a last block counts although its blank line is missing, if it is whole."""
+        try:
+            for frame in self._body.finish():
+                if frame.event == "error" or frame.data.strip() == b"[DONE]" or tolerant_json(frame.data) is not None:
+                    self._odd_payload(frame.data if frame.event == "message" else frame, out)
+        except StreamError as error:
+            self._fail(error)
+
+    # -- what went wrong --
+
+    def _fail(self, error: StreamError) -> None:
+        if self.done:
+            return
+        self.done, self._text_delta = True, None
+        if self._wire is not None and self._seen:
+            self._wire.fail(error)
+            self._error = self._wire.error
+        elif self._error is None:
+            self._error = error
+
+    def _after_done(self, out: list[Event]) -> None:
+        if self._error is None and (self._wire is None or self._wire.error is None):
+            self._warn("data_after_done", out)
+
+    def _warn(self, code: str, out: list[Event]) -> None:
+        if code not in self._warned:
+            self._warned |= {code}
+            out.append(Warning(code))
+
+    def _unknown_wire(self) -> StreamError:
+        if not self._untold:
+            return TruncatedStream("the stream ended before its first payload")
+        keys = ", ".join(sorted(map(str, self._untold[0][0]))[:12])
+        shown = excerpt(keys, self._limits.max_error_excerpt)
+        return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")

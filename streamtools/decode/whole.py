@@ -1,0 +1,59 @@
+"""A whole response in, its turn out: `parse`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from ..events import TextDelta
+from ..limits import Limits
+from ..stages import DEFAULT, StageList
+from ..tools import AnyTool, Toolset
+from ..turn import Turn, TurnBuilder
+from .body import SLICE_BYTES, slices
+from .decoder import StreamDecoder
+
+__all__ = ["parse"]
+
+
+def parse(
+    body: bytes | Iterable[bytes | str | Mapping[str, Any]],
+    *,
+    wire: str | None = None,
+    tools: Iterable[AnyTool | str] | Toolset = (),
+    stages: StageList = DEFAULT,
+    limits: Limits = Limits(),
+) -> Turn:
+    """Read a whole response: what did the model say, and which calls did it make?
+
+    Nothing is dispatched, no event loop is needed, and nothing that came over the wire raises: see ``turn.error``.
+
+    Args:
+        body: the bytes of the response, or its chunks in order, however they were cut; or its parsed payloads.
+        wire: the wire it speaks; found from the first payload by default.
+        tools: tools, functions or bare names: names are normalised to them, arguments validated by them.
+        stages: the steps between wire and turn.
+        limits: bounds on what is kept.
+
+    Raises:
+        ValueError: `wire` is not known.
+
+    >>> turn = parse(b'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\\n\\ndata: [DONE]\\n\\n')
+    >>> turn.text, turn.finish, turn.complete
+    ('Hi', 'stop', True)
+    """
+    stream = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits)
+    turn = TurnBuilder()
+    for item in cast("Iterable[Any]", (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body):
+        if type(item) is bytes and len(item) <= SLICE_BYTES:
+            for event in stream.feed(item):  # what `add_all` does, without a call for each chunk: saves 7 %
+                if type(event) is TextDelta:
+                    turn.add_text(event.text)
+                else:
+                    turn.add(event)
+            continue
+        for part in slices(item):
+            turn.add_all(stream.feed(part))
+    turn.add_all(stream.finish())
+    turn.wire = stream.wire
+    return turn.build()

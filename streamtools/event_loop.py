@@ -1,0 +1,227 @@
+"""The event loop: whose cancellation it is, the way into the loop from any thread, work outside it, its sudden end."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
+
+import anyio
+from anyio import CapacityLimiter, RunFinishedError, from_thread, to_thread
+from anyio.lowlevel import EventLoopToken, current_token
+
+from .events import Event
+from .stages.deferred import Deferred
+
+__all__ = [
+    "Aside",
+    "Deferring",
+    "call_soon",
+    "cleaning_up",
+    "from_any_thread",
+    "is_cancelled",
+    "is_running",
+    "is_told",
+    "refuse_deferred",
+    "ring",
+    "settle_at_exit",
+    "settle_next",
+    "settle_open",
+]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# -- whose cancellation is it ----------------------------------------------------------------------------------------
+
+cleaning_up: ContextVar[int | None] = ContextVar("streamtools_cleaning_up", default=None)
+"""The task in which code was cancelled, and is shielded while it cleans up."""
+
+
+def is_cancelled() -> bool:
+    """Whether this task is to stop: a scope around it was cancelled, or, on asyncio, the task itself.
+
+    A cancellation that is met where this is False comes from elsewhere, say from a cancelled task that was awaited. An
+    event loop that ends cancels each task by itself, without a scope (``asyncio.Task.cancelling``).
+    """
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    if (task_id := cleaning_up.get()) is not None and task_id == anyio.get_current_task().id:
+        return True
+    asyncio = sys.modules.get("asyncio")  # not there: another loop runs
+    if asyncio is None:
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # another loop runs
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def is_told(error: BaseException) -> bool:
+    """Whether the event loop knows already: asyncio has let an interrupt out of itself when it ended the first task.
+
+    Raised once more, by who waited for that task, it would cut off the closing of the loop.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_told(inner) for inner in error.exceptions)
+    if not isinstance(error, (KeyboardInterrupt, SystemExit)):
+        return False
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+# -- from any thread into the loop; where that has ended nothing happens, since nobody waits for an answer there -----
+
+
+def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
+    """Call back in an event loop, and wait for nothing: garbage is collected wherever it pleases, and a loop may be
+    about to end."""
+    loop: Any = token.native_token
+    schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
+    try:
+        schedule(callback)
+    except RuntimeError:  # it has ended
+        return
+
+
+def ring(event: anyio.Event) -> None:
+    """Set an event, or nothing where its event loop is closed: nobody waits there any more."""
+    try:
+        event.set()
+    except RuntimeError:
+        return
+
+
+def is_running(token: EventLoopToken | None) -> bool:
+    """Whether somebody still drives a loop. Of trio's that is not known, and not asked: its runs end by themselves,
+    however they are interrupted."""
+    loop: Any = None if token is None else token.native_token
+    return loop is not None and not (hasattr(loop, "is_running") and not loop.is_running())
+
+
+def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) -> Callable[[Any], None]:
+    """A function that passes a value to `take` in this event loop, from this thread or any other, and waits for that.
+
+    Args:
+        take: is called in the loop; it has to look by itself whether it is too late.
+        is_over: nobody wants a value any more, so that other threads need not ask the loop.
+    """
+    loop_thread, token = threading.get_ident(), current_token()
+
+    def give(value: Any) -> None:
+        if threading.get_ident() == loop_thread:
+            take(value)
+        elif not is_over():
+            try:
+                from_thread.run_sync(take, value, token=token)
+            except RunFinishedError:
+                return
+
+    return give
+
+
+# -- out of the loop: in a thread, so that it never stands still for a peer's bytes --------------------------------
+
+
+class Deferring(Protocol):
+    """A chain, or a decoder with one."""
+
+    @property
+    def deferred(self) -> Deferred | None:
+        """What has to be done before anything else comes out."""
+        ...
+
+    def resume(self, made: Iterable[Event], /) -> list[Event]:
+        """Go on with what the work has made; returns the events that come out."""
+        ...
+
+
+async def settle_next(source: Deferring) -> list[Event]:
+    """Does the work that `source` has deferred; returns the events that come out then. Perhaps more is deferred.
+
+    A thread cannot be stopped: one that is given up, since the call's timeout or the caller's own time is over, goes on
+    until its work is done or too much, which takes at most some 0.5 s.
+    """
+    work = source.deferred
+    assert work is not None, "asked only where something is deferred"
+    made: list[Event] | None = None
+    with anyio.move_on_after(work.timeout_s):
+        made = await to_thread.run_sync(lambda: list(work.run()), abandon_on_cancel=True)
+    if made is None:
+        made = work.refuse(f"within the call's timeout of {work.timeout_s:g} s")
+    return source.resume(made)
+
+
+def refuse_deferred(source: Deferring) -> list[Event]:
+    """Refuses the calls whose judging `source` has deferred and nobody waits for any more; returns the events that come
+    out then."""
+    events: list[Event] = []
+    while (work := source.deferred) is not None:
+        events += source.resume(work.refuse("before the stream was ended"))
+    return events
+
+
+class Aside:
+    """Runs one piece of work after the other in a thread.
+
+    Who waits can be cancelled at once. The thread cannot: the work looks at `is_left` between bounded steps, and ends.
+    """
+
+    def __init__(self) -> None:
+        self._limiter = CapacityLimiter(1)  # its own, so that it does not wait for threads of anybody else
+        self._left = threading.Event()
+
+    @property
+    def is_left(self) -> bool:
+        """Nobody waits for the work any more."""
+        return self._left.is_set()
+
+    async def run(self, work: Callable[[Unpack[Ts]], T], *arguments: *Ts) -> T:
+        """What `work` returns or raises."""
+        done = False
+        try:
+            result = await to_thread.run_sync(work, *arguments, abandon_on_cancel=True, limiter=self._limiter)
+            done = True
+            return result
+        finally:
+            if not done:
+                self._left.set()
+
+
+# -- the loop's sudden end -------------------------------------------------------------------------------------------
+#
+# An asyncio program that is interrupted while it closes its loop never resumes its coroutines, so that no `finally` of
+# theirs runs. Observers of an open block are then told the rest at the interpreter's end.
+
+
+class _Block(Protocol):
+    def settle_at_exit(self) -> None: ...
+
+
+_open: weakref.WeakSet[_Block] = weakref.WeakSet()
+
+
+def settle_at_exit(block: _Block) -> None:
+    """Have a block settled when the interpreter ends, unless it is gone by then."""
+    _open.add(block)
+
+
+@atexit.register
+def settle_open() -> None:
+    """Settle the blocks that are open, and that no event loop will ever leave."""
+    for block in list(_open):
+        try:
+            block.settle_at_exit()
+        except BaseException:  # an interrupt has nothing left to interrupt, and there are others to settle
+            continue
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_open.clear)  # they are the parent's

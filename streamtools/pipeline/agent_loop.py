@@ -1,0 +1,358 @@
+"""Many steps as one run: ask the model, run its calls, send the results, until it answers.
+
+    async with trajectory(ask, messages, tools=[get_weather], target="openai.chat_completions") as run:
+        async for event in run:
+            ...
+    messages = run.messages
+
+You keep the request: `ask(messages, tools)` makes it and returns the stream. Each step is a `pipeline`, so all that
+holds for one holds here; the events of all steps come as one numbered run.
+
+Theory of operation. The steps live in one task group, which the block holds: a step is opened in it, read to its end,
+and closed, and no scope is entered or left while the consumer has the word. `messages` is made of what the steps have
+left behind, at any moment: also a step that was cut off in its middle gives a turn with one result for every call.
+A step whose calls wait for an approval pauses the run: its iteration ends, and goes on when they are decided. Leaving
+the block instead suspends them; another run begins with them, and puts their results where the history has them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, TypeAlias
+
+from anyio import create_task_group, move_on_after
+from anyio.abc import TaskGroup
+
+from ..dispatch import Suspended, Verdict
+from ..dispatch.call import Mention
+from ..dispatch.suspended import Asked
+from ..errors import DeadlineExceeded, LocalProtocolError
+from ..events import Event, Observation, ToolCallReady
+from ..exports import Exports, export_all
+from ..history import with_results
+from ..limits import Limits
+from ..parts import ToolCall
+from ..tools import Tool
+from ..turn import Turn
+from .entry import Pipeline, pipeline, resume
+from .hosted import OpenPipeline
+from .trajectory import Trajectory
+
+__all__ = ["CallModel", "RunOutcome", "TrajectoryRun", "trajectory"]
+
+CallModel: TypeAlias = Callable[[list[Any], list[Any]], Any]
+"""Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
+``functionDeclarations``), returns the stream or an awaitable of it."""
+
+RunOutcome: TypeAlias = Literal["answered", "stopped", "max_steps", "error", "suspended", "left"]
+"""``answered``: the model called nothing more. ``stopped``: `stop` said so. ``max_steps``: it would have gone on.
+``error``: a stream failed, or a request, or `stop`. ``suspended``: it was left while calls waited for an approval; see
+`TrajectoryRun.suspended`. ``left``: the block was left or cancelled before its end."""
+
+_RESUMED_STEP = {"suspended", "tools", "decisions", "trajectory", "observers"}
+_RESUMED_WITH = inspect.signature(resume).parameters.keys() - _RESUMED_STEP
+
+_CONTINUED = "pause"  # Anthropic's server tools: the same turn goes on when it is sent back
+
+
+def trajectory(
+    call_model: CallModel,
+    messages: Sequence[Any],
+    *,
+    tools: Iterable[Tool[..., Any] | Callable[..., Any]] | Exports = (),
+    target: str,
+    max_steps: int = 16,
+    stop: Callable[[Turn], bool] | None = None,
+    strict: bool | Literal["where_possible"] = False,
+    run: Trajectory | None = None,
+    suspended: Suspended | None = None,
+    decisions: Mapping[str, Verdict] | None = None,
+    **options: Any,
+) -> TrajectoryRun:
+    """Ask a model until it answers, running the calls that it makes on the way.
+
+    Args:
+        call_model: makes the request of each step; see `CallModel`. What it raises comes out of ``async for``.
+        messages: the history to begin with, in the target's own shape. It is not changed: see `TrajectoryRun.messages`.
+        tools: what the model may call; they are exported for `target` once, and what the export said otherwise is
+            turned back. Exports that were made already are taken as they are.
+        target: whose requests these are, one of `streamtools.wires.WIRES`.
+        max_steps: how often the model is asked at most.
+        stop: is given each turn that made calls, results included; True ends the run before the model is asked again.
+        strict: export the tools in their strict form.
+        run: the run that the steps belong to, with its observers; by default a new one.
+        suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
+            a ``store=``; see `resume`.
+        decisions: what has been decided about them.
+        options: for each step's `pipeline`: ``limits``, ``dispatch``, ``stages``, ``transforms``, ``dispatcher`` ...
+
+    Raises:
+        ExportError: the target is unknown, or cannot carry a tool.
+        TypeError: an option is none of `pipeline`'s, or is the run's own, or not what `pipeline` takes.
+        ValueError: `max_steps` is less than 1, a decision is about no suspended call, or an option is not known.
+    """
+    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
+        raise ValueError(f"max_steps={max_steps!r}: must be an integer greater than 0")
+    if not callable(call_model):
+        raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
+    if stop is not None and not callable(stop):
+        raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")
+    known = inspect.signature(pipeline).parameters.keys() - {
+        "stream",
+        "tools",
+        "trajectory",
+        "observers",
+        "requested_at",
+    }
+    if unknown := sorted(options.keys() - known):
+        raise TypeError(f"trajectory has no option {unknown[0]!r}; the pipeline's are {', '.join(sorted(known))}")
+    if suspended is not None and options.get("store") is None:
+        raise TypeError("to resume suspended calls, pass store=: it keeps them from running twice")
+    if suspended is None and decisions:
+        raise ValueError("decisions are about suspended calls; pass suspended=, too")
+    if suspended is not None:  # better now than when they have run
+        with_results(list(messages), suspended.placeholders(), target)
+    exports = tools if isinstance(tools, Exports) else export_all(tools, target, strict=strict)
+    options.setdefault("wire", target)
+    pipeline(b"", tools=exports, observers=(), **options)  # what it refuses is refused before the model is asked
+    if suspended is not None:
+        resume(suspended, tools=exports, decisions=decisions, observers=(), **_of_resume(options))
+    return TrajectoryRun(
+        call_model,
+        messages,
+        exports=exports,
+        target=target,
+        max_steps=max_steps,
+        stop=stop,
+        run=run or (Trajectory() if suspended is None else Trajectory.resumed(suspended)),
+        options=options,
+        resuming=None if suspended is None else (suspended, decisions or {}),
+    )
+
+
+class TrajectoryRun:
+    """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at what came of it."""
+
+    def __init__(
+        self,
+        call_model: CallModel,
+        messages: Sequence[Any],
+        *,
+        exports: Exports,
+        target: str,
+        max_steps: int,
+        stop: Callable[[Turn], bool] | None,
+        run: Trajectory,
+        options: dict[str, Any],
+        resuming: tuple[Suspended, Mapping[str, Verdict]] | None,
+    ) -> None:
+        self.run = run
+        """What the steps have in common: id, numbering, observers."""
+        self.outcome: RunOutcome | None = None
+        """How the run ended; None while it goes on."""
+        self.turns: tuple[Turn, ...] = ()
+        """The turns of the steps that are over, in order."""
+        self._call_model = call_model
+        self._begun_with = list(messages)
+        self._exports = exports
+        self._target = target
+        self._max_steps = max_steps
+        self._stop = stop
+        self._options = options
+        self._resuming = resuming
+        self._left_suspended = None if resuming is None else resuming[0]
+        self._asked = 0  # how often the model was
+        self._group: TaskGroup | None = None
+        self._entered = False
+        self._events: OpenPipeline | None = None
+        self._iterated = False  # somebody waits for the next event
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn of the step that goes on, else of the last one; None before the first."""
+        if self._events is not None:
+            return self._events.turn
+        return self.turns[-1] if self.turns else None
+
+    @property
+    def messages(self) -> list[Any]:
+        """The history up to here, in the target's shape: what it began with, and each turn with its results.
+
+        A fresh list, sendable at any moment after the block, and between two steps within it. In the middle of a step
+        its calls that run have the result that they were interrupted.
+        """
+        turns = list(self.turns if self._events is None else (*self.turns, self._events.turn))
+        begun_with = list(self._begun_with)
+        if self._resuming is not None and turns:
+            begun_with = with_results(begun_with, turns.pop(0).observations, self._target)
+        return [*begun_with, *(message for turn in turns for message in turn.messages(self._target))]
+
+    @property
+    def suspended(self) -> Suspended | None:
+        """The calls that wait for an approval, also after the block; see `Pipeline.suspended`. To go on with them, keep
+        `messages` beside them, and give both to another `trajectory`."""
+        return self._left_suspended if self._events is None else self._events.suspended
+
+    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
+        """Let a call run that waits for an approval; see `Pipeline.approve`. Then iterate on."""
+        return self._step().approve(call, fingerprint=fingerprint)
+
+    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
+        """Do not run a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
+        return self._step().deny(call, reason, fingerprint=fingerprint)
+
+    def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
+        """Stop one call of the step that goes on, and no other; see `Pipeline.cancel`."""
+        return self._step().cancel(call, reason)
+
+    async def run_call(self, call: ToolCall | ToolCallReady | str) -> Observation:
+        """Run a ready call, with ``dispatch="manual"``; see `Pipeline.run`. Then iterate on."""
+        return await self._step().run(call)
+
+    def _step(self) -> OpenPipeline:
+        if self._events is None:
+            raise LocalProtocolError("no step goes on; decide about a call after its ApprovalRequested")
+        return self._events
+
+    async def __aenter__(self) -> TrajectoryRun:
+        if self._entered:
+            raise LocalProtocolError("a trajectory is entered once; make a new one for the next run")
+        self._entered = True
+        self._group = await create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        group, self._group = self._group, None
+        assert group is not None, "entered"
+        if self._events is not None and kind is None and self._events.resting:
+            group.start_soon(self._events.aclose)  # its turn is whole; what waits is suspended
+        elif self._events is not None:
+            # Left in the middle. The error of the body is not shown to the group, which would wrap it.
+            group.cancel_scope.cancel()
+        try:
+            await group.__aexit__(None, None, None)
+        finally:
+            self._keep()
+            if self.outcome is None:
+                self.outcome = "left" if self.suspended is None else "suspended"
+        return None
+
+    def __aiter__(self) -> TrajectoryRun:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._group is None:
+            raise TypeError(
+                "a trajectory is iterated inside its block; write:  async with trajectory(...) as run:  ..."
+            )
+        if self._iterated:  # else both would ask the model
+            raise LocalProtocolError("another task waits for the run's next event; iterate over a run in one task")
+        self._iterated = True
+        try:
+            return await self._next(self._group)
+        finally:
+            self._iterated = False
+
+    async def _next(self, group: TaskGroup) -> Event:
+        while self.outcome is None:
+            if self._events is None:
+                self._events = await self._begin(group)
+            try:
+                return await self._events.__anext__()
+            except StopAsyncIteration:
+                if self._events.resting:
+                    raise
+                self._keep()
+            except Exception:
+                self.outcome = "error"
+                raise
+            self._decide(self.turns[-1])
+        raise StopAsyncIteration
+
+    async def finish(self) -> Turn:
+        """Let the run come to its end, or to calls that wait for an approval, without looking at its events; returns
+        the last turn.
+
+        Raises:
+            StreamError: a stream failed.
+            LocalProtocolError: the run is over, and has no turn: its first request failed.
+        """
+        async for _ in self:
+            pass
+        if self.turn is None:
+            raise LocalProtocolError("the run is over, and has no turn: its first request failed")
+        return self.turn
+
+    async def _begin(self, group: TaskGroup) -> OpenPipeline:
+        try:
+            if self._resuming is not None and not self.turns:
+                return self._resume(*self._resuming).open(group)
+            self._asked += 1
+            requested_at = time.monotonic()
+            self.run.began_at = self.run.began_at or requested_at
+            stream = self._call_model(self.messages, list(self._exports.payloads))
+            if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
+                stream = await self._in_time(stream, requested_at)
+            block = pipeline(
+                stream, tools=self._exports, trajectory=self.run, requested_at=requested_at, **self._options
+            )
+        except Exception:
+            self.outcome = "error"
+            raise
+        return block.open(group)
+
+    async def _in_time(self, request: Awaitable[Any], requested_at: float) -> Any:
+        """Awaits a request, within the times for the first chunk and the run."""
+        limits: Limits = self._options.get("limits", Limits())
+        ends = [
+            (began + seconds, name, seconds)
+            for name, seconds, began in (
+                ("first_chunk_timeout", limits.first_chunk_timeout, requested_at),
+                ("run_timeout", limits.run_timeout, self.run.began_at),
+            )
+            if seconds is not None
+        ]
+        if not ends:
+            return await request
+        end, name, seconds = min(ends)
+        with move_on_after(end - time.monotonic()):
+            return await request
+        raise DeadlineExceeded(name, seconds, "the request was not answered")
+
+    def _resume(self, suspended: Suspended, decisions: Mapping[str, Verdict]) -> Pipeline:
+        """The step that was left: its calls are decided, and the model is not asked."""
+        taken = _of_resume(self._options)
+        return resume(suspended, tools=self._exports, decisions=decisions, trajectory=self.run, **taken)
+
+    def _decide(self, turn: Turn) -> None:
+        """Whether the model is asked again."""
+        ours = any(call.kind != "server" for call in turn.calls)
+        if not ours and turn.finish != _CONTINUED:
+            self.outcome = "answered"
+        elif self._stopped_by(turn):
+            self.outcome = "stopped"
+        elif self._asked >= self._max_steps:
+            self.outcome = "max_steps"
+
+    def _stopped_by(self, turn: Turn) -> bool:
+        try:
+            return self._stop is not None and self._stop(turn)
+        except Exception:
+            self.outcome = "error"
+            raise
+
+    def _keep(self) -> None:
+        """The step is over: what it amounted to stays."""
+        if self._events is not None:
+            self._left_suspended = self._events.suspended
+            self.turns, self._events = (*self.turns, self._events.turn), None
+
+
+def _of_resume(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a pipeline's options that a resumed step has, too."""
+    return {name: value for name, value in options.items() if name in _RESUMED_WITH}

@@ -1,0 +1,432 @@
+"""The block around a stream: the one place that owns tasks.
+
+Theory of operation. `Pipeline` is an async context manager and an async iterator, never an async generator that owns
+a task group: leaving such a generator corrupts the consumer's cancel scopes (PEP 789; reproduced on asyncio and trio).
+One pump task reads the source and drives the decoder; each call runs in a task of its own; every event, whoever made
+it, goes through the `Step`, which numbers it, tells the observers and puts it into the outbox. Leaving the block
+cancels what still runs, waits for it, and settles: each call has its observation, the source is closed, the step has
+its end.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal
+
+import anyio
+from anyio import CancelScope, create_task_group
+from anyio.abc import TaskGroup
+from anyio.lowlevel import EventLoopToken, current_token
+
+from ..dispatch import Calls, Dispatcher, DispatchOptions
+from ..dispatch.approval import Decision, check_loop
+from ..dispatch.call import Mention
+from ..dispatch.suspended import Asked, Suspended, SuspendedCall
+from ..dispatch.timers import Timer, Timers
+from ..errors import LocalProtocolError
+from ..event_loop import is_cancelled, is_running, is_told, ring, settle_at_exit
+from ..events import ApprovalRequested, Event, Observation, StreamEnd, ToolCallReady, Warning
+from ..limits import Limits
+from ..parts import ToolCall
+from ..sources import Source
+from ..tools import Toolset
+from ..turn import Turn
+from .deadlines import Deadlines
+from .hosted import Hosted, OpenPipeline, open_in
+from .joining import is_looked_at, join
+from .pump import Decoder, Pump, Transform, unwrapped
+from .queues import Branch, Outbox, WhenFull
+from .settling import Settling
+from .step import Step
+from .trajectory import Trajectory
+
+__all__ = ["Pipeline"]
+
+
+class Pipeline:
+    """One stream and the calls in it; made by `pipeline`. Enter it with ``async with``, iterate inside the block.
+
+    A stream error is raised at ``async for``, after the last event; a tool's error is an event; an error in the body of
+    the block leaves it as it is. Leaving the block, however, cancels and awaits all that was started.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        decoder: Decoder,
+        *,
+        tools: Toolset,
+        transforms: tuple[Transform, ...],
+        options: DispatchOptions,
+        dispatcher: Dispatcher | None,
+        limits: Limits,
+        trajectory: Trajectory,
+        drain: bool,
+        suspended: Suspended | None = None,
+        requested_at: float | None = None,
+    ) -> None:
+        self._decoder = decoder
+        self._outbox = Outbox(limits.event_buffer)
+        self._step = Step(trajectory, self._outbox)
+        self._trajectory = trajectory
+        self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits)
+        self._calls = Calls(dispatcher, tools, limits, options, self._step, self._start_call, self._at)
+        self._resumed = suspended
+        self._ending = Settling(self._step, decoder, self._pump, self._calls)
+        self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)
+        self._timers: Timers | None = None
+        self._drain = drain  # let calls that run finish when the stream fails
+        self._state: Literal["new", "opening", "open", "left"] = "new"
+        self._group: TaskGroup | None = None
+        self._pump_scope: CancelScope | None = None
+        self._pump_done = False
+        self._pump_awaited: anyio.Event | None = None  # made when somebody waits: a thousand streams have one each
+        self._context = copy_context()  # the caller's, for tools; a source may change its own
+        self._token: EventLoopToken | None = None  # of the event loop that the block was entered in
+        self._error: BaseException | None = None  # to be raised at `async for`, once
+
+    # -- for the consumer ----------------------------------------------------------------------------------------
+
+    @property
+    def turn(self) -> Turn:
+        """What the response amounts to so far; final after the last event, and after the block."""
+        return self._step.turn(self._decoder.wire)
+
+    @property
+    def run_id(self) -> str:
+        """The run that this step belongs to."""
+        return self._step.run_id
+
+    @property
+    def resting(self) -> bool:
+        """All is read, and nothing more comes unless somebody approves a call, denies it, or, with
+        ``dispatch="manual"``, has it `run`."""
+        return self._outbox.resting and not self._step.ended
+
+    def __aiter__(self) -> Pipeline:
+        self._check_open()
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._state == "new":
+            self._check_open()
+        outbox = self._outbox
+        if outbox.queue or await outbox.wait():
+            event = outbox.queue.popleft()
+            if outbox.room_awaited is not None:
+                outbox.took_one()
+            return event
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        raise StopAsyncIteration
+
+    async def run(self, call: ToolCall | ToolCallReady | str) -> Observation:
+        """Run a ready call now, with ``dispatch="manual"``, and return its observation; a second time, the same one.
+
+        A loop over the pipeline ends when nothing runs any more; after a run there may be more, so loop again. Run
+        before its turn has ended well, a call may have a result for a turn that then fails. What was never run is
+        ``skipped``, as is all that waits when the turn ends in another way. Of a call that needs an approval this waits
+        for the word: let another task say it, or pass ``approve=``.
+
+        Raises:
+            LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
+        """
+        if self._state != "left":
+            self._check_open()
+        call_id = call if isinstance(call, str) else call.call_id
+        self._outbox.resting &= not self._calls.ask(call_id)
+        return await self._calls.observed(call_id)
+
+    @property
+    def suspended(self) -> Suspended | None:
+        """The calls that wait for an approval, to be kept and decided later, elsewhere: see `resume`. None if there are
+        none; also after the block. Those of a turn that did not end well are not run any more, and not among them."""
+        calls, run, wire, resumed = self._calls.undecided, self._trajectory, self._decoder.wire, self._resumed
+        if not calls and resumed is not None and not self._calls.announced:  # it was left at once
+            return replace(resumed, seq=run.next_seq) if self._step.ended else resumed
+        if not calls:
+            return None
+        closing = 0 if self._step.ended else self._calls.unobserved + 1  # events, if the block is left now
+        return Suspended.of(calls, run_id=run.run_id, step=self._step.number, seq=run.next_seq + closing, wire=wire)
+
+    def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
+        """Let a call run that waits for an approval, when its turn comes. False if that changes nothing: it has been
+        decided, or the block was left.
+
+        A loop over the pipeline ends when nothing runs and all that is left waits for an approval; loop again then.
+
+        Args:
+            call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
+            fingerprint: of the arguments that were approved, if they were looked at elsewhere.
+
+        Raises:
+            LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
+        """
+        return self._decide(call, Decision(True), fingerprint)
+
+    def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
+        """Do not run a call that waits for an approval: it is ``denied``. False if that changes nothing; see `approve`.
+
+        Args:
+            call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
+            reason: why, for the model to read.
+            fingerprint: of the arguments that were denied, if they were looked at elsewhere.
+
+        Raises:
+            LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
+        """
+        return self._decide(call, Decision(False, reason), fingerprint)
+
+    def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
+        """Stop one call, wherever it is, as a person's stop button does; the others go on. False if that changes
+        nothing: it is over, or was told to stop before. One that has not begun is ``cancelled`` at once, and never
+        runs. An async tool that runs is cancelled where it awaits; a thread is given up.
+
+        Args:
+            call: an event that tells of it, or its `call_id`.
+            reason: why, for the model to read, if it has not begun.
+
+        Raises:
+            LocalProtocolError: there is no such call in this step; or this is another thread.
+        """
+        self._check_begun()
+        if self._state == "open":
+            check_loop(self._token, "cancel")
+        changed = self._calls.cancel_one(call if isinstance(call, str) else call.call_id, reason)
+        self._outbox.resting &= not changed
+        return changed
+
+    def _decide(self, call: Asked, decision: Decision, fingerprint: str | None) -> bool:
+        self._check_begun()
+        if isinstance(call, ApprovalRequested) and call.seq >= 0 and call.step not in self._steps():
+            # A call of another step may have the same id and arguments.
+            raise LocalProtocolError(f"the request is of step {call.step}, and this is step {self._step.number}")
+        if isinstance(call, (ApprovalRequested, SuspendedCall)) and fingerprint is None:
+            fingerprint = call.fingerprint
+        decided = self._calls.decide(call if isinstance(call, str) else call.call_id, decision, fingerprint)
+        self._outbox.resting &= not decided
+        return decided
+
+    def _check_begun(self) -> None:
+        if self._state == "opening":
+            raise LocalProtocolError("the pipeline has not begun; wait for an event about the call")
+        if self._state != "left":
+            self._check_open()
+
+    def _steps(self) -> tuple[int, ...]:
+        """This step, and the one that its calls were suspended in."""
+        return (self._step.number,) if self._resumed is None else (self._step.number, self._resumed.step)
+
+    def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
+        """One more consumer, which sees every event from now on; see `Branch`. Also before the block is entered.
+
+        Args:
+            size: how many events may wait for its reader; by default ``Limits(event_buffer=...)``.
+            when_full: ``"wait"``: the source is not read on. ``"drop_oldest"``: deltas and the like go, with a `Gap` in
+                their place. ``"disconnect"``: the branch ends with `ConsumerTooSlow`.
+
+        Raises:
+            LocalProtocolError: the block was left.
+            ValueError: `size` is no positive integer, or `when_full` none of these.
+        """
+        if self._state == "left":
+            raise LocalProtocolError("the pipeline's block was left: make branches before it or inside it")
+        return self._step.branch(size, when_full)
+
+    async def aclose(self) -> None:
+        """Stop now, inside the block: no more events, calls cancelled, source closed. Idempotent."""
+        if self._state != "open":
+            return
+        assert self._pump_scope is not None, "set when the block was entered"
+        self._error = None
+        self._calls.stop()
+        self._pump_scope.cancel()
+        self._calls.cancel()
+        self._outbox.discard()
+        while self._pump_scope is not None and not self._pump_done:
+            self._pump_awaited = self._pump_awaited or anyio.Event()
+            await self._pump_awaited.wait()
+        await self._calls.wait_idle()
+        self._ending.settle(self._ending.outcome if self._outbox.resting else "abandoned")
+
+    def open(self, task_group: TaskGroup) -> OpenPipeline:
+        """Start in a task group of yours, where no block can be written: in a generator of a web framework's.
+
+            events = pipeline(stream, tools=[get_weather]).open(tasks)
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                await events.aclose()
+
+        All that the block promises holds, but for its end: here that is `aclose`, or the end of the group, which waits
+        for what is still open. An error that is no stream error and no tool's ends the group.
+
+        Raises:
+            TypeError: this is no task group of anyio's or trio's.
+            LocalProtocolError: the group is not entered, or the pipeline was entered or opened before.
+        """
+        self._check_new()
+        events = open_in(task_group, self, self._host)
+        if self._state == "new":  # else the host has begun at once: asyncio's eager tasks do
+            self._state = "opening"
+        return events
+
+    # -- the block -----------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Pipeline:
+        self._check_new()
+        self._state = "open"
+        self._pump_scope, self._context = CancelScope(), copy_context()
+        self._token = current_token()
+        self._step.listen([StreamEnd], self._ending.stream_ended)
+        self._step.listen(Calls.listens_to, self._calls.on_event)
+        self._step.begin(resumed=self._resumed is not None)
+        self._group = create_task_group()
+        await self._group.__aenter__()
+        try:
+            settle_at_exit(self)
+            self._group.start_soon(self._run)
+            self._timers = Timers.current()
+            self._timers.join(self, self._group)
+            self._deadlines.set(self._timers, self._trajectory.began_at)
+        except BaseException:  # an interrupt: nobody else leaves a block that was not entered
+            await self.__aexit__(*sys.exc_info())
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        group = self._group
+        assert group is not None, "set when the block was entered"
+        self._state = "left"
+        if kind is GeneratorExit and not is_running(self._token):  # the loop is closed: nothing can be awaited
+            self._ending.settle_surely("cancelled")
+            return
+        broken = group.cancel_scope.cancel_called  # a task died of what nobody had foreseen
+        cancelled = kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
+        # Each step stands in the `finally` of the one before it: a second Ctrl-C may fall on any line.
+        try:
+            self._part(group)
+        finally:
+            try:
+                group.cancel_scope.cancel()  # before the outbox is closed: a task that waits for room must not go on
+                self._outbox.discard()
+            finally:
+                try:
+                    await self._join(group, broken=broken)
+                finally:
+                    left = self._ending.outcome if self._outbox.resting else "abandoned"
+                    self._ending.settle_surely("cancelled" if cancelled else left)
+
+    def _part(self, group: TaskGroup) -> None:
+        """Starts nothing more, and takes what this pipeline has in the event loop's timers out of them."""
+        self._calls.stop()
+        self._deadlines.stop()
+        if self._timers is not None:
+            self._timers.leave(self)
+        if self._calls.busy and not is_looked_at(group):
+            group.start_soon(self._calls.tell_stragglers)
+
+    async def _join(self, group: TaskGroup, *, broken: bool) -> None:
+        """Waits for the tasks. The body's own exception is not given to their group, which would wrap it; it leaves the
+        block as it is."""
+        try:
+            await join(group, self._calls.look)
+        except BaseExceptionGroup as raised:
+            fatal = raised if broken else raised.split(Exception)[1]
+            if fatal is not None:
+                if is_told(fatal) and is_cancelled():
+                    raise anyio.get_cancelled_exc_class()("the event loop was interrupted") from None
+                raise unwrapped(fatal) from None
+            # The consumer has left: what a source made of its cancellation is told, not raised into other code.
+            self._step.emit(Warning("source_close_failed", type(unwrapped(raised)).__name__))
+
+    def _check_new(self) -> None:
+        if self._state != "new":
+            raise LocalProtocolError("a pipeline is entered once; make a new one for the next stream")
+
+    def _check_open(self) -> None:
+        if self._state == "open":
+            return
+        if self._state == "opening":
+            raise TypeError("the pipeline was opened; iterate what `open` returned")
+        verb = "was left" if self._state == "left" else "was not entered"
+        raise TypeError(
+            f"the pipeline's block {verb}; write:  async with pipeline(stream, tools=[...]) as events:  "
+            "async for event in events: ..."
+        )
+
+    # -- tasks ---------------------------------------------------------------------------------------------------
+
+    async def _host(self, hosted: Hosted) -> None:
+        """Enter the block, and leave it when the handle says so; the one task of `open`."""
+        self._state = "new"
+        try:
+            async with self:
+                hosted.begun.set()
+                try:
+                    await hosted.closing.wait()
+                except BaseException:
+                    hosted.lost = True
+                    raise
+        finally:
+            try:
+                hosted.begun.set()
+            finally:
+                hosted.left.set()
+
+    async def _run(self) -> None:
+        """Read the source to its end, let the calls finish, end the step."""
+        assert self._pump_scope is not None, "set when the block was entered"
+        ending = self._ending
+        try:
+            with self._pump_scope:
+                await self._pump.run()
+                self._deadlines.source_is_over()
+                if ending.end is None and self._pump.raised is None and self._pump.end is not None:
+                    # A transform kept it to itself.
+                    self._step.emit(self._pump.end)
+                if ending.failed and not (self._drain and ending.expired is None):
+                    self._calls.cancel()
+                await self._calls.wait_idle()
+                while self._calls.to_tell and not ending.failed:
+                    self._outbox.rest()
+                    await self._calls.wait_told()
+                    await self._calls.wait_idle()
+                self._deadlines.stop()
+                ending.settle(ending.outcome)
+                self._outbox.fail_branches(ending.failure)
+                if not self._outbox.closed:
+                    self._error = ending.failure
+        except Exception as error:  # a group of what was raised on the way out of a cancellation, after `aclose`
+            self._step.emit(Warning("source_close_failed", type(error).__name__))
+        finally:
+            self._pump_done = True  # before what a Ctrl-C may interrupt: somebody may wait for it
+            try:
+                self._outbox.close()
+            finally:
+                if self._pump_awaited is not None:
+                    ring(self._pump_awaited)
+
+    def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        assert self._group is not None, "calls start inside the block"
+        self._pump.must_pause = True
+        self._context.copy().run(self._group.start_soon, run)
+
+    def _at(self, when: float, callback: Callable[[], None]) -> Timer:
+        assert self._timers is not None, "calls start inside the block"
+        return self._timers.at(when, callback)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def settle_at_exit(self) -> None:
+        """Say what is left to say when the program ends, if its event loop was cut off in the middle of the block."""
+        if self._state != "new" and not is_running(self._token):
+            self._ending.settle_surely("cancelled")

@@ -1,0 +1,222 @@
+"""The two ways to make a `Pipeline`: around a stream, and of calls that waited for an approval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from ..decode.decoder import StreamDecoder
+from ..dispatch import Approver, Dispatcher, DispatchOptions, DispatchPolicy, Verdict
+from ..dispatch.approval import decision
+from ..dispatch.executor import Executor
+from ..dispatch.options import OnToolError, executors_of
+from ..dispatch.store import IdempotencyStore
+from ..dispatch.suspended import Suspended
+from ..events import ApprovalRequested
+from ..limits import Limits
+from ..observers import Observer
+from ..sources import open_source
+from ..stages import DEFAULT, StageList
+from ..tools import AnyTool, Toolset
+from .block import Pipeline
+from .pump import Transform
+from .resuming import SuspendedDecoder, calls_of
+from .trajectory import Trajectory
+
+__all__ = ["Pipeline", "Transform", "pipeline", "resume"]
+
+
+def pipeline(
+    stream: Any,
+    *,
+    tools: Iterable[AnyTool] | Toolset = (),
+    wire: str | None = None,
+    stages: StageList = DEFAULT,
+    transforms: Sequence[Transform] = (),
+    dispatch: DispatchPolicy = "auto",
+    approve: Approver | None = None,
+    executor: Executor | Mapping[str, Executor] | None = None,
+    store: IdempotencyStore | None = None,
+    dispatcher: Dispatcher | None = None,
+    limits: Limits = Limits(),
+    observers: Iterable[Observer] | None = None,
+    trajectory: Trajectory | None = None,
+    on_source_error: Literal["cancel", "drain"] = "cancel",
+    on_tool_error: OnToolError = "continue",
+    requested_at: float | None = None,
+) -> Pipeline:
+    """Wrap a stream that you hold: typed events come out, and the tools that the model calls are run.
+
+        async with pipeline(stream, tools=[get_weather]) as events:
+            async for event in events:
+                ...
+        messages += events.turn.messages()
+
+    Args:
+        stream: an SDK's stream, a response of an HTTP library, or an iterable, asynchronous or not, of bytes, text or
+            payloads. It is read to its end and closed; what blocks is read in a thread.
+        tools: what the model may call: tools, or functions to make tools of.
+        wire: the wire that the stream speaks; found from its first payload by default.
+        stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
+        transforms: async generator functions that the events pass after the stages.
+        dispatch: when calls start; by default as each tool's `effect` allows.
+        approve: is asked about each call that needs an approval, and says True, False, a text (why not), or None, so
+            that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
+        executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. It is
+            entered, and left, by you.
+        store: remembers ``once`` calls and approved ones, so that none of them runs twice. After a crash it knows them
+            if the `trajectory` has the same ``run_id`` again.
+        dispatcher: shared by pipelines whose calls are to be bounded together; by default each has its own.
+        limits: bounds on everything.
+        observers: see every event. By default spans, if OpenTelemetry is configured.
+        trajectory: the run that this is a step of. It brings its own observers.
+        on_source_error: what happens to calls that run when the stream fails: cancelled, or drained.
+        on_tool_error: what happens to the other calls when one fails, times out or is lost: they go on, or are
+            cancelled.
+        requested_at: when the request was made, on ``time.monotonic``, for ``Limits(first_chunk_timeout=...)``.
+
+    Raises:
+        TypeError: `stream` cannot be streamed from; the message says what to pass.
+        ValueError: `wire` or an option is not known.
+        ToolDefinitionError: a function cannot be a tool, or two tools share a name.
+    """
+    _check(stages, transforms, limits, trajectory, dispatcher)
+    if on_source_error not in ("cancel", "drain"):
+        raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
+    toolset = _toolset(tools)
+    options = DispatchOptions(
+        policy=dispatch,
+        approver=approve,
+        on_tool_error=on_tool_error,
+        executors=executors_of(executor, toolset),
+        store=store,
+    )
+    options.check()
+    run = Trajectory.of(trajectory, observers)
+    return Pipeline(
+        open_source(stream, limits),
+        StreamDecoder(wire=wire, tools=toolset, stages=stages, limits=limits, id_salt=run.new_salt(), defer=True),
+        tools=toolset,
+        transforms=tuple(transforms),
+        options=options,
+        dispatcher=dispatcher,
+        limits=limits,
+        trajectory=run,
+        drain=on_source_error == "drain",
+        requested_at=requested_at,
+    )
+
+
+def resume(
+    suspended: Suspended,
+    *,
+    tools: Iterable[AnyTool] | Toolset,
+    store: IdempotencyStore,
+    decisions: Mapping[str, Verdict] | None = None,
+    approve: Approver | None = None,
+    executor: Executor | Mapping[str, Executor] | None = None,
+    stages: StageList = DEFAULT,
+    dispatcher: Dispatcher | None = None,
+    limits: Limits = Limits(),
+    observers: Iterable[Observer] | None = None,
+    trajectory: Trajectory | None = None,
+    on_tool_error: OnToolError = "continue",
+) -> Pipeline:
+    """Go on with calls that waited for an approval, perhaps in another process.
+
+        suspended = Suspended.from_json(text, key=SECRET)
+        async with resume(suspended, tools=tools, store=store, decisions={"call_1": True}) as events:
+            async for event in events:
+                ...
+        messages = with_results(messages, events.turn.observations, "openai.chat_completions")
+
+    The calls are validated again, and each needs an approval, whatever its tool says now. What is not decided stays
+    suspended: see `Pipeline.suspended`. The turn is not to be appended to the history, which has the calls already:
+    `streamtools.history.with_results` puts their results in.
+
+    Args:
+        suspended: the calls.
+        tools: what they call, as for the pipeline that they come from.
+        store: sees to it that a call runs once, though this be resumed twice. A `SqliteStore` does so over processes.
+        decisions: what has been decided, by `call_id`: True, False, or a text (why not).
+        approve: is asked about the others; see `pipeline`.
+        executor: see `pipeline`.
+        stages: see `pipeline`.
+        dispatcher: see `pipeline`.
+        limits: see `pipeline`; what the calls held within their own run they may hold here.
+        observers: see `pipeline`.
+        trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
+        on_tool_error: see `pipeline`.
+
+    Raises:
+        TypeError: `suspended` is none, a decision is none, or there is no store.
+        ValueError: a decision is about none of the calls, or an option is not known.
+    """
+    if not isinstance(suspended, Suspended):
+        raise TypeError(f"resume takes a Suspended, say Suspended.from_json(text, key), not {type(suspended).__name__}")
+    if store is None:
+        raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
+    _check(stages, (), limits, trajectory, dispatcher)
+    toolset = _toolset(tools)
+    options = DispatchOptions(
+        approver=_decided(suspended, decisions or {}, approve),
+        on_tool_error=on_tool_error,
+        executors=executors_of(executor, toolset),
+        store=store,
+        resumed={call.call_id: call.idempotency_key for call in suspended.calls},
+    )
+    options.check()
+    if trajectory is None:
+        trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
+    return Pipeline(
+        open_source(calls_of(suspended), limits),
+        SuspendedDecoder(suspended, toolset, stages, limits),
+        tools=toolset,
+        transforms=(),
+        options=options,
+        dispatcher=dispatcher,
+        limits=limits,
+        trajectory=Trajectory.of(trajectory, observers),
+        drain=False,
+        suspended=suspended,
+    )
+
+
+def _decided(suspended: Suspended, decisions: Mapping[str, Verdict], approve: Approver | None) -> Approver | None:
+    """Who is asked: what was decided, then whoever else decides."""
+    known = {call.call_id for call in suspended.calls}
+    for call_id, verdict in decisions.items():
+        if call_id not in known:
+            raise ValueError(f"decisions: no call {call_id!r} is suspended; there are {', '.join(sorted(known))}")
+        decision(verdict)
+    if not decisions:
+        return approve
+
+    def decide(request: ApprovalRequested) -> Any:
+        verdict = decisions.get(request.call_id)
+        return approve(request) if verdict is None and approve is not None else verdict
+
+    return decide
+
+
+def _toolset(tools: Iterable[AnyTool] | Toolset) -> Toolset:
+    if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
+        raise TypeError("tools is a mapping; pass its values: tools=[...]")
+    toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
+    if bare := [name for name, tool in toolset.items() if tool is None]:
+        raise TypeError(f"a bare name ({bare[0]!r}) cannot be run; pass the tool or the function itself")
+    return toolset
+
+
+def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any, dispatcher: Any) -> None:
+    """Say what was passed instead of what: later it would be an attribute that some object lacks."""
+    if not isinstance(stages, StageList):
+        raise TypeError(f"stages is a StageList made from streamtools.stages.DEFAULT, not {type(stages).__name__}")
+    if callable(transforms):
+        raise TypeError("transforms is a list of async generator functions, not a single one; write transforms=[...]")
+    if not isinstance(limits, Limits):
+        raise TypeError(f"limits is a streamtools.Limits(...), not {type(limits).__name__}")
+    if trajectory is not None and not isinstance(trajectory, Trajectory):
+        raise TypeError(f"trajectory is a streamtools.Trajectory(), not {type(trajectory).__name__}")
+    if dispatcher is not None and not isinstance(dispatcher, Dispatcher):
+        raise TypeError(f"dispatcher is a streamtools.dispatch.Dispatcher(), not {type(dispatcher).__name__}")

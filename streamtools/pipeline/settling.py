@@ -1,0 +1,106 @@
+"""How a step ends: its outcome, its error and its last events, also when one Ctrl-C after the other falls into them."""
+
+from __future__ import annotations
+
+from ..dispatch import Calls
+from ..errors import DeadlineExceeded, TruncatedStream
+from ..event_loop import refuse_deferred
+from ..events import Event, StreamEnd, Warning
+from ..parts import StepOutcome
+from .pump import Decoder, Pump
+from .step import Step
+
+__all__ = ["Settling"]
+
+_TRIES = 16  # to settle: each one gets further, and nobody presses Ctrl-C more often than that
+
+
+class Settling:
+    """Ends one step.
+
+    Args:
+        step: takes the events.
+        decoder: has the last word of the stream.
+        pump: knows what the source or a stage raised.
+        calls: are observed, each.
+    """
+
+    def __init__(self, step: Step, decoder: Decoder, pump: Pump, calls: Calls) -> None:
+        self.end: StreamEnd | None = None
+        """The one that was emitted."""
+        self.expired: DeadlineExceeded | None = None
+        """The time that was over."""
+        self._step = step
+        self._decoder = decoder
+        self._pump = pump
+        self._calls = calls
+
+    def stream_ended(self, event: Event) -> None:
+        """Take the stream's end, when it has been emitted."""
+        assert isinstance(event, StreamEnd), "that is what it listens to"
+        self.end = event
+
+    def expire(self, error: DeadlineExceeded) -> None:
+        """A time is over: nothing more is read, and the calls are told to stop."""
+        if self.expired is None and not self._step.ended:
+            self.expired = error
+            self._calls.stop(f"{error.limit} was over")
+            self._pump.fail(error)
+
+    @property
+    def failed(self) -> bool:
+        """The stream failed, or a time was over."""
+        return self.failure is not None
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error to raise at ``async for``."""
+        return self.expired or self._pump.raised or (self.end.error if self.end is not None else None)
+
+    @property
+    def outcome(self) -> StepOutcome:
+        """How the step ends if nobody has left it."""
+        end = self.end
+        if end is not None and isinstance(end.error, TruncatedStream):
+            return "truncated"
+        if self.failed:
+            return "error"
+        return "complete" if end is not None and end.complete else "abandoned"
+
+    def settle_surely(self, outcome: StepOutcome) -> None:
+        """`settle`, and again from where it was interrupted: one Ctrl-C after the other may fall into it."""
+        interrupted: BaseException | None = None
+        for _ in range(_TRIES):
+            try:
+                self.settle(outcome)
+                break
+            except BaseException as error:
+                interrupted = error
+        if interrupted is not None:
+            raise interrupted
+
+    def settle(self, outcome: StepOutcome) -> None:
+        """Say what is left to say: no task runs any more. Idempotent."""
+        self._step.resume()
+        if self._step.ended:
+            return
+        try:
+            self._calls.stop()
+            self._finish()
+        finally:
+            try:
+                self._calls.settle()
+            finally:
+                self._step.end(outcome)
+
+    def _finish(self) -> None:
+        """Has the decoder say its last."""
+        error = self._pump.stream_error()
+        if self.end is None:
+            try:
+                self._step.emit_all(self._decoder.finish(error, abandoned=error is None))
+                self._step.emit_all(refuse_deferred(self._decoder))
+            except Exception as raised:  # a stage of the user's
+                self._step.emit(Warning("stage_failed", type(raised).__name__))
+        if self.end is None:
+            self._step.emit(StreamEnd(error=error))

@@ -1,0 +1,263 @@
+"""One step of a run as it happens: numbers its events, keeps its turn, tells the observers, fills the outbox."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Literal
+
+from ..events import (
+    CausedEvent,
+    Event,
+    Observation,
+    ReasoningDelta,
+    RefusalDelta,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallFragment,
+    ToolCallReady,
+    ToolCallStart,
+    Warning,
+)
+from ..observers import Observer
+from ..turn import Turn, TurnBuilder
+from .causality import Causality
+from .queues import Branch, BranchQueue, Outbox, WhenFull
+from .trajectory import Trajectory
+
+__all__ = ["Step"]
+
+_LASTING = frozenset({ToolCallStart, ToolCallEnd, ToolCallReady, Observation, StreamEnd, StepEnd})
+_DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta, ToolCallFragment})
+
+Callback = Callable[[Event], None]
+
+
+class Step:
+    """Where every event of a step passes, whoever made it; the only place that gives out `seq`.
+
+    Args:
+        trajectory: the run; its observers see every event.
+        outbox: takes the events for the consumer.
+    """
+
+    def __init__(self, trajectory: Trajectory, outbox: Outbox) -> None:
+        self.run_id = trajectory.run_id
+        self.number = 0
+        self.counts = trajectory.counts
+        self.ended = False
+        """`StepEnd` has been emitted: nothing more will come."""
+        self._trajectory = trajectory
+        self._outbox = outbox
+        self._builder = TurnBuilder()
+        self._causality = Causality()
+        self._observers: list[Observer] = []
+        self._listeners: list[tuple[frozenset[type[Event]], Callback]] = []
+        self._failures: list[tuple[Observer, Exception]] = []
+        self._routes: dict[type[Event], tuple[Callback, ...]] = {}
+        self._cut: list[tuple[Event, Callback | None]] = []  # that an interrupt fell into, and who was being told
+        self._plain_text = False  # nobody but the turn and the consumer wants text deltas
+        self._turn: Turn | None = None  # the final one, once it was asked for
+
+    @property
+    def behind(self) -> int:
+        """How many events the consumer has not taken yet, or a branch that is waited for, whichever are more."""
+        behind = len(self._outbox.queue)
+        for branch in self._outbox.branches:
+            behind = max(behind, branch.behind)
+        return behind
+
+    def listen(self, kinds: Iterable[type[Event]], callback: Callback) -> None:
+        """Call back for each event of these types, after the observers. What raises here is not caught."""
+        self._listeners.append((frozenset(kinds), callback))
+
+    def branch(self, size: int | None, when_full: WhenFull) -> Branch:
+        """A queue for one more consumer, into which every event goes from now on; of the outbox's size by default."""
+        outbox = self._outbox
+        queue = BranchQueue(outbox.size if size is None else size, when_full, outbox.hold, self._leave)
+        if self.ended:
+            queue.close()
+        else:
+            outbox.branches = (*outbox.branches, queue)
+            self._reroute()
+        return Branch(queue)
+
+    def begin(self, *, resumed: bool = False) -> None:
+        """Begin: the step gets its number, and its `StepStart`."""
+        self.number, self._causality = self._trajectory.begin_step()
+        self._observers = list(self._trajectory.observers)
+        self.emit(StepStart(self.run_id, resumed))
+
+    def end(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
+        """End: the last event. Idempotent."""
+        if not self.ended:
+            self.ended = True
+            self.emit(StepEnd(outcome))
+
+    def turn(self, wire: str | None) -> Turn:
+        """The turn so far, which came over `wire`; computed once when the step has ended."""
+        if self._turn is not None:
+            return self._turn
+        self._builder.wire = wire
+        turn = self._builder.build()
+        if self.ended:
+            self._turn = turn
+        return turn
+
+    def emit_all(self, events: Iterable[Event]) -> None:
+        """`emit` each. Text deltas, of which there are the most, take a path without calls."""
+        run, outbox, builder, step = self._trajectory, self._outbox, self._builder, self.number
+        for event in events:
+            if self._plain_text and type(event) is TextDelta and event.seq < 0 and not outbox.closed:
+                seq = run.next_seq
+                run.next_seq = seq + 1
+                event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
+                if step:
+                    event.step = step  # type: ignore[misc]
+                builder.add_text(event.text)
+                outbox.queue.append(event)
+            else:
+                self.emit(event)
+        if outbox.awaited is not None:
+            outbox.wake()
+
+    def emit(self, event: Event) -> None:
+        """Number an event and pass it to the turn, the consumer, the observers and the listeners. Never waits."""
+        kind = type(event)
+        if event.seq >= 0:  # a stage or a transform gave it on a second time: that is another event
+            event = replace(event, seq=-1)
+        run = self._trajectory
+        seq = run.next_seq
+        run.next_seq = seq + 1
+        callback: Callback | None = None
+        try:
+            if kind in _DELTAS:
+                event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
+                event.step = self.number  # type: ignore[misc]
+            elif isinstance(event, CausedEvent):
+                self._causality.stamp(event, seq, self.number, time.monotonic())
+            self._builder.add(event)
+            self._outbox.put(event)
+            route = self._routes.get(kind)
+            if route is None:
+                route = self._route(kind)
+            for callback in route:
+                callback(event)
+        except Exception:  # a listener's: it would raise again
+            raise
+        except BaseException:  # an interrupt, on any line
+            if kind in _LASTING:
+                self._cut.append((event, callback))
+            raise
+        if self._failures:
+            self._drop_failed()
+
+    def resume(self) -> None:
+        """Go on with the events that an interrupt fell into; whoever was just being told of one is told once more.
+
+        What the turn holds of calls would else be unknown to those who observe them, and to the observers.
+        """
+        while self._cut:
+            event, reached = self._cut[0]
+            self._builder.add(event)
+            route = self._route(type(event))
+            for callback in route[route.index(reached) if reached in route else 0 :]:
+                callback(event)
+            self._cut.pop(0)
+
+    def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
+        """What the observers want held while a tool's body runs."""
+        managers: list[AbstractContextManager[object]] = []
+        if not self._observers:
+            return managers
+        for observer in tuple(self._observers):
+            try:
+                manager = observer.around_tool(call_id)
+            except Exception as error:
+                self._failures.append((observer, error))
+                continue
+            if manager is not None:
+                managers.append(_Around(manager, partial(self._fails, observer)))
+        self._drop_failed()
+        return managers
+
+    def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
+        callbacks: list[Callback] = [branch.put for branch in self._outbox.branches]  # before who may emit in turn
+        for observer in tuple(self._observers):
+            try:
+                wanted = observer.event_types
+                if wanted is None or kind in wanted:
+                    callbacks.append(_guarded(observer, self._failures))
+            except Exception as error:
+                self._failures.append((observer, error))
+        callbacks.extend(callback for kinds, callback in self._listeners if kind in kinds)
+        route = self._routes[kind] = tuple(callbacks)
+        if kind is TextDelta:
+            self._plain_text = not route
+        return route
+
+    def _reroute(self) -> None:
+        self._routes.clear()
+        self._plain_text = False
+
+    def _leave(self, queue: BranchQueue) -> None:
+        self._outbox.branches = tuple(known for known in self._outbox.branches if known is not queue)
+        self._reroute()
+
+    def _fails(self, observer: Observer, error: Exception) -> None:
+        self._failures.append((observer, error))
+        self._drop_failed()
+
+    def _drop_failed(self) -> None:
+        """An observer that raises must not break the stream; it is told no more, and the consumer is told so."""
+        failures, self._failures[:] = list(self._failures), []
+        for observer, error in failures:
+            if any(known is observer for known in self._observers):
+                self._observers = [known for known in self._observers if known is not observer]
+                self._reroute()
+                if not self.ended:
+                    self.emit(Warning("observer_failed", f"{type(observer).__name__} raised {type(error).__name__}"))
+
+
+def _guarded(observer: Observer, failures: list[tuple[Observer, Exception]]) -> Callback:
+    def call(event: Event) -> None:
+        try:
+            observer.on_event(event)
+        except Exception as error:
+            failures.append((observer, error))
+
+    return call
+
+
+class _Around:
+    """An observer's context manager that cannot change what happens to the tool inside it."""
+
+    def __init__(self, manager: AbstractContextManager[object], fails: Callable[[Exception], None]) -> None:
+        self._manager: AbstractContextManager[object] | None = manager
+        self._fails = fails
+
+    def __enter__(self) -> None:
+        assert self._manager is not None, "entered once"
+        try:
+            self._manager.__enter__()
+        except Exception as error:
+            self._manager = None
+            self._fails(error)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._manager is not None:
+            try:
+                self._manager.__exit__(kind, error, trace)
+            except Exception as raised:
+                if raised is not error:
+                    self._fails(raised)

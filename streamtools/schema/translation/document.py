@@ -1,0 +1,219 @@
+"""A JSON Schema as a document: what its references mean, where its subschemas stand, how much of it may be written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote
+
+from ...errors import ExportError
+
+__all__ = ["LISTS", "MAPS", "ONE", "Document", "pointer", "reference_of", "subschemas"]
+
+ONE = frozenset(
+    {
+        "items",
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+"""Keywords whose value is a schema (draft-07's ``items`` may be a list of them)."""
+LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+"""Keywords whose value is a list of schemas."""
+MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
+"""Keywords whose value has schemas by name."""
+
+MAX_COST = 50_000
+"""Subschemas that one export may write, its references followed; lists and long texts count for more. A schema that
+stays below it makes some megabytes."""
+
+
+def pointer(place: str, *steps: str | int) -> str:
+    """A JSON pointer with further steps: ``#/properties`` and ``a/b`` make ``#/properties/a~1b``."""
+    escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+    return "/".join([place, *escaped])
+
+
+def reference_of(node: Mapping[str, Any]) -> str | None:
+    """What a schema refers to, if it does. A dynamic reference means its static target here: it only tells a model
+    what to write, and validation resolves it rightly."""
+    reference = node.get("$ref", node.get("$dynamicRef"))
+    return reference if isinstance(reference, str) else None
+
+
+def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
+    """The schemas directly inside one, each with its place. What is data (``default``, ``enum``, ``examples``) is
+    none."""
+    for keyword, value in node.items():
+        if keyword in MAPS and isinstance(value, dict):
+            for name, inner in value.items():
+                if not isinstance(inner, list):  # `dependencies` may list names
+                    yield pointer(place, keyword, name), inner
+        elif isinstance(value, list) and (keyword in LISTS or keyword == "items"):
+            for number, inner in enumerate(value):
+                yield pointer(place, keyword, number), inner
+        elif keyword in ONE:
+            yield pointer(place, keyword), value
+
+
+class Document:
+    """A tool's schema with its references resolved by name, and a budget for what is made of it.
+
+    Args:
+        root: the schema; it is neither changed nor copied.
+        tool: the tool's name, for errors.
+    """
+
+    def __init__(self, root: Mapping[str, Any], tool: str) -> None:
+        self.root = root
+        self.tool = tool
+        self.spent = 0
+        self._names: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def spend(self, node: Any, place: str) -> None:
+        """Count a subschema that is about to be written.
+
+        Raises:
+            ExportError: it was the one too many.
+        """
+        self.spent += 1
+        if isinstance(node, Mapping):
+            for value in node.values():
+                if isinstance(value, str):
+                    self.spent += len(value) // 100
+                elif isinstance(value, list):
+                    self.spent += len(value)
+        if self.spent > MAX_COST:
+            raise self.refused(place, "with its references followed, the schema is too large; make it smaller")
+
+    def target(self, reference: str, place: str) -> tuple[str, Any]:
+        """The pointer of what `reference` refers to, without escapes of URLs, and that schema.
+
+        Raises:
+            ExportError: it refers to nothing in this document, or in the end to itself.
+        """
+        passed: set[str] = set()
+        at, node = self._found(reference, place)
+        result = at, node
+        while isinstance(node, dict) and (further := reference_of(node)) is not None:
+            if at in passed:
+                raise self.refused(place, f"refers to {reference[:80]!r}, which refers to nothing but itself")
+            passed.add(at)
+            at, node = self._found(further, at)
+        return result
+
+    def name(self, at: str) -> str:
+        """The name of the definition that stands at a pointer; one name for one pointer, in every process the same."""
+        if at not in self._names:
+            last = at.rpartition("/")[2].replace("~1", "/").replace("~0", "~") if at != "#" else "arguments"
+            plain = re.sub(r"[^a-zA-Z0-9_.-]", "_", last) or "definition"
+            name, number = plain, 2
+            while name in self._taken:
+                name, number = f"{plain}_{number}", number + 1
+            self._taken.add(name)
+            self._names[at] = name
+        return self._names[at]
+
+    @cached_property
+    def recursive(self) -> frozenset[str]:
+        """Pointers of the definitions that contain themselves, and of those that stand between two of them."""
+        edges: dict[str, set[str]] = {}
+        waiting = list(self.references(self.root, "#"))
+        while waiting:
+            at = waiting.pop()
+            if at not in edges:
+                edges[at] = self.references(self.target(at, at)[1], at)
+                waiting.extend(edges[at])
+        backwards: dict[str, set[str]] = {at: set() for at in edges}
+        for at, targets in edges.items():
+            for target in targets:
+                backwards[target].add(at)
+        return frozenset(_peeled(edges, backwards) & _peeled(backwards, edges))
+
+    def references(self, node: Any, place: str) -> set[str]:
+        """Pointers of what a schema refers to itself, at any depth."""
+        found: set[str] = set()
+        waiting = [(place, node)]
+        while waiting:
+            at, inner = waiting.pop()
+            if not isinstance(inner, dict):
+                continue
+            reference = reference_of(inner)
+            if reference is not None:
+                found.add(self.target(reference, at)[0])
+            # Definitions count where they are referred to.
+            shown = {key: value for key, value in inner.items() if key not in ("$defs", "definitions")}
+            waiting.extend(subschemas(shown, at))
+        return found
+
+    def refused(self, place: str, why: str) -> ExportError:
+        """The error to raise for a place in this schema."""
+        return ExportError(f"tool {self.tool!r}: {place[:200]}: {why}")
+
+    def _found(self, reference: str, place: str) -> tuple[str, Any]:
+        where, _, fragment = reference.partition("#")
+        if where and where != str(self.root.get("$id", "")).rstrip("#"):
+            raise self.refused(place, f"refers to another document ({where[:80]!r}); write it into $defs")
+        fragment = unquote(fragment)
+        if fragment and not fragment.startswith("/"):
+            return self._anchored(fragment, place)
+        node: Any = self.root
+        for step in fragment.split("/")[1:]:
+            node = _step(node, step.replace("~1", "/").replace("~0", "~"))
+        if not isinstance(node, (dict, bool)):
+            raise self.refused(place, f"refers to {reference[:80]!r}, which is no schema of this document")
+        return "#" + fragment, node
+
+    def _anchored(self, anchor: str, place: str) -> tuple[str, Any]:
+        found = self._anchors.get(anchor)
+        if found is None:
+            raise self.refused(place, f"refers to the anchor {anchor[:80]!r}, which this document does not have")
+        return found
+
+    @cached_property
+    def _anchors(self) -> dict[str, tuple[str, Any]]:
+        found: dict[str, tuple[str, Any]] = {}
+        waiting: list[tuple[str, Any]] = [("#", self.root)]
+        while waiting:
+            at, node = waiting.pop()
+            if isinstance(node, dict):
+                for keyword in ("$anchor", "$dynamicAnchor"):
+                    if isinstance(node.get(keyword), str):
+                        found.setdefault(node[keyword], (at, node))
+                waiting.extend(subschemas(node, at))
+        return found
+
+
+def _step(node: Any, step: str) -> Any:
+    if isinstance(node, dict):
+        return node.get(step)
+    if isinstance(node, list) and step.isascii() and step.isdigit() and int(step) < len(node):
+        return node[int(step)]
+    return None
+
+
+def _peeled(edges: Mapping[str, set[str]], backwards: Mapping[str, set[str]]) -> set[str]:
+    """What is left when all that leads nowhere is taken away, again and again: whatever leads into a circle."""
+    leading = {at: len(targets) for at, targets in edges.items()}
+    waiting = [at for at, count in leading.items() if count == 0]
+    left = set(edges)
+    while waiting:
+        at = waiting.pop()
+        left.discard(at)
+        for before in backwards[at]:
+            leading[before] -= 1
+            if leading[before] == 0:
+                waiting.append(before)
+    return left

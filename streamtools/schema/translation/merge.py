@@ -1,0 +1,138 @@
+"""``allOf`` as one schema: what has to hold together, said together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...errors import ExportError
+from .document import Document, pointer, reference_of
+from .said import ANNOTATIONS, DEFINITIONS, REFERENCES, without
+
+__all__ = ["Contradiction", "Lose", "merge"]
+
+Lose = Callable[[str, str], None]
+"""Told the place of what cannot be kept, and what becomes of it."""
+NOT_SAID = "not said; only one of several could be"
+
+
+class Contradiction(ExportError):
+    """Parts of one schema that no value can fit at once."""
+
+
+def merge(document: Document, parts: Sequence[tuple[str, Any]], lose: Lose) -> dict[str, Any]:
+    """One schema that demands what all the parts demand, their own references resolved.
+
+    Args:
+        document: what the parts' references refer into.
+        parts: schemas with their places; of what can only be said once (a description), the first one's stands.
+        lose: told of each keyword of which only the first one's could be kept.
+
+    Raises:
+        Contradiction: nothing can fit all of them.
+        ExportError: a part refers to itself.
+    """
+    merging = _Merging(document, lose)
+    for place, part in parts:
+        merging.add(place, part, ())
+    merging.tell_what_opened()
+    return merging.made
+
+
+class _Merging:
+    def __init__(self, document: Document, lose: Lose) -> None:
+        self.document = document
+        self.lose = lose
+        self.made: dict[str, Any] = {}
+        self.parts: list[tuple[str, Mapping[str, Any]]] = []
+
+    def add(self, place: str, part: Any, opened: tuple[str, ...]) -> None:
+        self.document.spend(part, place)
+        if part is True:
+            return
+        if not isinstance(part, Mapping):
+            raise Contradiction(str(self.document.refused(place, "accepts nothing")))
+        self.parts.append((place, part))
+        for keyword, value in without(part, REFERENCES, DEFINITIONS).items():
+            if keyword == "allOf":
+                for number, inner in enumerate(value):
+                    self.add(pointer(place, keyword, number), inner, opened)
+            else:
+                self._combine(keyword, value, place)
+        reference = reference_of(part)
+        if reference is not None:
+            at, inner = self.document.target(reference, place)
+            if at in opened:
+                raise self.document.refused(place, "its allOf contains itself")
+            self.add(at, inner, (*opened, at))
+
+    def tell_what_opened(self) -> None:
+        """What a part says of further properties or items leaves out those that it names itself, not those that
+        other parts name."""
+        for place, part in self.parts:
+            for keyword, names in _REMAINING.items():
+                if part.get(keyword, True) is True:
+                    continue
+                if any(self.made.get(name, part.get(name)) != part.get(name) for name in names):
+                    self.lose(pointer(place, keyword), "not said of what other parts of the same schema name")
+
+    def _combine(self, keyword: str, value: Any, place: str) -> None:
+        if keyword not in self.made:
+            self.made[keyword] = value
+            return
+        before = self.made[keyword]
+        if keyword in _COMBINED:
+            self.made[keyword] = _COMBINED[keyword](before, value)
+            if keyword in ("type", "enum") and self.made[keyword] == []:
+                why = "contradicts what else is demanded at the same place"
+                raise Contradiction(str(self.document.refused(pointer(place, keyword), why)))
+        elif keyword not in ANNOTATIONS and before != value:
+            self.lose(pointer(place, keyword), NOT_SAID)
+
+
+def _types(before: Any, value: Any) -> Any:
+    one, other = ([kinds] if isinstance(kinds, str) else list(kinds) for kinds in (before, value))
+    both = [kind for kind in one if kind in other or (kind == "integer" and "number" in other)]
+    both += [kind for kind in other if kind == "integer" and "number" in one and kind not in both]
+    return both[0] if len(both) == 1 else both
+
+
+def _both(before: Any, value: Any) -> Any:
+    if before is True or value is False or before == value:
+        return value
+    if value is True or before is False:
+        return before
+    return {"allOf": [before, value]}
+
+
+def _properties(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(before)
+    for name, inner in value.items():
+        made[name] = _both(made[name], inner) if name in made else inner
+    return made
+
+
+def _all(before: Sequence[Any], value: Sequence[Any]) -> list[Any]:
+    return [*before, *(one for one in value if one not in before)]
+
+
+def _shared(before: Sequence[Any], value: Sequence[Any]) -> list[Any]:
+    return [one for one in before if one in value]
+
+
+_REMAINING = {"additionalProperties": ("properties", "patternProperties"), "items": ("prefixItems",)}
+"""Keywords that are about what others, beside them, do not name."""
+
+_COMBINED: dict[str, Callable[[Any, Any], Any]] = {
+    "type": _types,
+    "properties": _properties,
+    "patternProperties": _properties,
+    "additionalProperties": _both,
+    "items": _both,
+    "propertyNames": _both,
+    "required": _all,
+    "enum": _shared,
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
+}
+"""How two values of one keyword become one."""

@@ -1,0 +1,131 @@
+"""The state of one translation of a schema into a provider's dialect, and beside it the plan of the way back.
+
+`Build.say` takes one subschema to a `Said`, by the translator that it was given; how an object, an array or a union is
+translated stands in the modules of those names. Only schemas are walked, never data (``default``, ``enum``, ``const``,
+``examples``).
+
+Definitions are said once, when the first reference comes. A recursive one is referred to before it is known what
+becomes of it. So the first build assumes that nothing has to be done about it, the next one goes by what the first made
+of it, and so on until a build makes what it went by.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from ...errors import ExportError
+from ..dialects import Dialect
+from ..keywords import Action
+from .document import Document, pointer
+from .notes import TOLD, described
+from .said import ANNOTATIONS, ANY, KEYWORDS_OF, Said
+
+__all__ = ["Build"]
+
+MAX_DEPTH = 64
+"""Nesting of subschemas, references followed (as `Limits.max_schema_depth`)."""
+
+
+Translate: TypeAlias = "Callable[[Build, Any, str], Said]"
+
+
+class Build:
+    """One run over a tool's schema.
+
+    Args:
+        document: the tool's schema.
+        dialect: what it is said in.
+        known: the definitions that the build before made.
+        translate: takes a subschema, which is no boolean unless it is false, to the dialect; it calls `say` for those
+            inside.
+    """
+
+    def __init__(self, document: Document, dialect: Dialect, known: Mapping[str, Said], translate: Translate) -> None:
+        self._translate = translate
+        self.document = document
+        self.dialect = dialect
+        self.known = known
+        self.definitions: dict[str, Said | None] = {}
+        """By name, in the order of first use; None while one is being said."""
+        self.inlining: list[str] = []
+        """Pointers of the definitions that are being written in their references' places."""
+        self.losses: dict[str, str] = {}
+        """By place, what of the schema is not said as a schema, and what becomes of it."""
+        self._depth = 0
+        document.spent = 0
+
+    def say(self, node: Any, place: str) -> Said:
+        """Translates one subschema into the dialect.
+
+        Raises:
+            ExportError: the dialect has no way to say it, or it exceeds a bound; the message names the place.
+        """
+        self.document.spend(node, place)
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self.refused(place, f"the schema is nested deeper than {MAX_DEPTH} levels, its references followed")
+        try:
+            return self._translate(self, {} if node is True else node, place)
+        finally:
+            self._depth -= 1
+
+    def finish(
+        self,
+        node: Mapping[str, Any],
+        schema: dict[str, Any],
+        place: str,
+        *,
+        kinds: Iterable[str] = (),
+        notes: Mapping[str, Any] | None = None,
+        more: Iterable[str] = (),
+    ) -> dict[str, Any]:
+        """What `node` says besides its structure, added to `schema`: bounds and annotations, or notes of them.
+
+        Args:
+            node: the original subschema.
+            schema: what was made of it; not changed.
+            place: where `node` stands.
+            kinds: types whose keywords matter.
+            notes: keywords to tell in any case.
+            more: further notes, in words.
+        """
+        if "$ref" in schema:
+            # A reference stands alone: OpenAI refuses, and Anthropic's own code loses, what is beside it.
+            beside = self.finish(node, {}, place, kinds=kinds, notes=notes, more=more)
+            return {**beside, "anyOf": [schema]} if beside else schema
+        kept = dict(schema)
+        told = dict(notes or {})
+        wanted = ANY.union(*(KEYWORDS_OF.get(kind, frozenset()) for kind in kinds))
+        for keyword, value in node.items():
+            if keyword not in wanted or keyword in kept or keyword in told:
+                continue
+            match self.dialect.for_value(keyword, value):
+                case Action.KEEP:
+                    kept[keyword] = copy.deepcopy(value)
+                case Action.DROP:
+                    pass
+                case _ if (keyword, value) != ("default", None):  # that leaving out means null goes without saying
+                    told[keyword] = value
+        for keyword in told:
+            if keyword not in ANNOTATIONS:
+                self.lose(pointer(place, keyword), TOLD)
+        text = described(node.get("description"), told, more)
+        if text is None:
+            return kept
+        # Ahead of the details, so that a model reads it first.
+        first = {"type": kept.pop("type")} if "type" in kept else {}
+        return {**first, "description": text, **kept}
+
+    def defined(self, name: str) -> Said | None:
+        """A definition as far as it is known: of this build, else of the one before."""
+        return self.definitions.get(name) or self.known.get(name)
+
+    def lose(self, place: str, what: str) -> None:
+        """Remember that what stands at `place` is not said as a schema, and what becomes of it."""
+        self.losses.setdefault(place, what)
+
+    def refused(self, place: str, why: str) -> ExportError:
+        """The error for something that the dialect cannot say."""
+        return self.document.refused(place, why)

@@ -1,0 +1,105 @@
+"""A schema that goes out as it was written, but for single keywords and whatever the outermost object must not have."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from ..dialects import Dialect
+from ..keywords import Action
+from .document import LISTS, MAPS, ONE, Document, pointer
+from .merge import Lose
+from .notes import TOLD, described
+from .plan import Fields, Plan, Property
+from .root import is_union, outermost
+from .said import KEYWORDS_OF
+
+__all__ = ["MAX_DEPTH", "verbatim"]
+
+_BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values()) - {"format", "patternProperties", "propertyNames"}
+"""What limits values without giving them another form."""
+
+MAX_DEPTH = 100
+"""Nesting of a schema."""
+
+
+def verbatim(document: Document, dialect: Dialect, lose: Lose, *, tell: bool) -> tuple[dict[str, Any], Plan]:
+    """The schema in a dialect that keeps references, and the plan of the way back.
+
+    Args:
+        document: the tool's schema.
+        dialect: the provider's.
+        lose: told of what is not said as a schema.
+        tell: let the descriptions tell the bounds instead.
+
+    Raises:
+        ExportError: it takes no object, is nested too deep, or too large.
+    """
+    document.spent = 0
+    flat = dialect.rewrites("(root union)") and is_union(document.root)
+    root = outermost(document, lose, flat=flat)
+    schema = _Copy(document, dialect, lose if tell else None).of(root, "#", 0)
+    if dialect.column == "openai" and not is_union(schema):
+        schema.setdefault("properties", {})  # 400 otherwise: "object schema missing properties"
+    plan = _rename(schema, dialect)
+    if flat or plan is not None:  # whether references into what has moved still lead somewhere
+        moved = Document(schema, document.tool)
+        moved.references(schema, "#")
+    return schema, plan
+
+
+class _Copy:
+    """A copy without the keywords that the dialect drops; without bounds, too, if `tell` is to know of them."""
+
+    def __init__(self, document: Document, dialect: Dialect, tell: Lose | None) -> None:
+        self.document = document
+        self.dialect = dialect
+        self.tell = tell
+
+    def of(self, node: Any, place: str, depth: int) -> Any:
+        self.document.spend(node, place)
+        if depth > MAX_DEPTH:
+            raise self.document.refused(place, f"the schema is nested deeper than {MAX_DEPTH} levels")
+        if not isinstance(node, dict):
+            return copy.deepcopy(node)
+        told = {key: value for key, value in node.items() if key in _BOUNDS} if self.tell is not None else {}
+        made = {
+            keyword: self._value(keyword, value, pointer(place, keyword), depth + 1)
+            for keyword, value in node.items()
+            if keyword not in told and self._keeps(keyword, value)
+        }
+        return self._told(made, told, place) if told else made
+
+    def _keeps(self, keyword: str, value: Any) -> bool:
+        no_text = keyword in ("title", "description") and not isinstance(value, str)  # which no provider takes
+        return not no_text and self.dialect.action(keyword) is not Action.DROP
+
+    def _told(self, made: dict[str, Any], told: dict[str, Any], place: str) -> dict[str, Any]:
+        for keyword in told:
+            if self.tell is not None:
+                self.tell(pointer(place, keyword), TOLD)
+        return {**made, "description": described(made.get("description"), told)}
+
+    def _value(self, keyword: str, value: Any, place: str, depth: int) -> Any:
+        if keyword in MAPS and isinstance(value, dict):
+            return {key: self.of(inner, pointer(place, key), depth) for key, inner in value.items()}
+        if isinstance(value, list) and (keyword in LISTS or keyword == "items"):
+            return [self.of(inner, pointer(place, number), depth) for number, inner in enumerate(value)]
+        return self.of(value, place, depth) if keyword in ONE else copy.deepcopy(value)
+
+
+def _rename(schema: dict[str, Any], dialect: Dialect) -> Plan:
+    """Give the outermost properties names that the target takes; it looks at no others."""
+    if dialect.keys is None or not dialect.rewrites("(property name)"):
+        return None
+    properties: dict[str, Any] = schema.get("properties", {})
+    names: dict[str, str] = {}
+    for name in properties:
+        names[name] = dialect.keys.fitted(name, {*properties, *names.values()})
+    changed = tuple((key, Property(name)) for name, key in names.items() if key != name)
+    if not changed:
+        return None
+    schema["properties"] = {names[name]: inner for name, inner in properties.items()}
+    if "required" in schema:
+        schema["required"] = [names.get(name, name) for name in schema["required"]]
+    return Fields(changed)

@@ -1,0 +1,16 @@
+"""For tests of your own: every way of cutting bytes, and sources and tools that do what their script says.
+
+    feed_every_way(StreamDecoder, body)                      the same events however the body is cut, or it fails
+    ScriptedSource([b"data: ...", gate, ConnectionError()])  chunks, waits, failures; knows where it was closed
+    FakeTool(get_weather, results=["rain", TimeoutError()])  a tool's schema, results of yours; knows what was called
+    await check_executor(MyExecutor)                         an executor of yours does what executors promise
+
+Nothing here is needed to use the library.
+"""
+
+from __future__ import annotations
+
+from .executors import check_executor
+from .tools import FakeTool, Gate, ScriptedSource, feed_every_way
+
+__all__ = ["FakeTool", "Gate", "ScriptedSource", "check_executor", "feed_every_way"]

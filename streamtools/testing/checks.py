@@ -1,0 +1,302 @@
+"""What an executor must do, one check each. A check is given an executor that nobody has used, and raises."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, NoReturn, TypeAlias
+
+import anyio
+
+from ..dispatch.executor import Begin
+from ..dispatch.executors import Invocation, MemoryStore, run_once
+from ..errors import BeginRefused, ToolError, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from .bench import Bench, background, expect, nothing_ran, stops
+from .executor_tools import SECRET, marks
+
+__all__ = ["CHECKS", "LOST_WORKER", "Check"]
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+async def a_value_comes_back_as_it_is(bench: Bench) -> None:
+    """JSON values go there and back."""
+    value = {"text": "\u00e4\n\U0001f600", "list": [1, 2.5, None, True], "deep": {"er": {}}}
+    seen = await bench.run(bench.call("echo", value=value))
+    expect(seen["value"] == value, "the value should come back as it was", seen["value"])
+
+
+async def the_tool_is_told_its_key_and_attempt(bench: Bench) -> None:
+    """Whatever the executor."""
+    seen = await bench.run(replace(bench.call("echo", value=1, key="order:7"), attempt=3))
+    expect((seen["key"], seen["attempt"]) == ("order:7", 3), "ctx should tell the call's key and attempt", seen)
+
+
+async def the_tools_span_belongs_to_the_callers(bench: Bench) -> None:
+    """The W3C carrier is the tool's context. It is filled by `begin`, with which the call's span begins."""
+    call = bench.call("echo", value=1)
+
+    async def begin() -> float:
+        call.carrier["traceparent"] = TRACEPARENT
+        return math.inf
+
+    found = (await bench.run(call, begin))["carrier"].get("traceparent")
+    expect(found == TRACEPARENT, "the span in the carrier that begin fills should be the tool's current one", found)
+
+
+async def an_exception_tells_its_type_and_nothing_more(bench: Bench) -> None:
+    """Messages and tracebacks hold hosts, paths, credentials."""
+    error = await bench.error_of(bench.call("fail", kind="ValueError"))
+    expect(type(error) is ToolFailed, "an exception should become ToolFailed", type(error))
+    expect("ValueError" in str(error), "it should name the type", str(error))
+    told = SECRET in str(error) or "Traceback" in str(error) or __file__ in str(error)
+    expect(not told, "it should hold neither message nor traceback", str(error))
+
+
+async def a_tool_error_keeps_its_words(bench: Bench) -> None:
+    """They are for the model."""
+    error = await bench.error_of(bench.call("fail", kind="ToolError"))
+    expect(str(error) == SECRET, "a ToolError's text should arrive as it is", str(error))
+
+
+async def whatever_a_tool_raises_is_its_failure(bench: Bench) -> None:
+    """`sys.exit`, in a group too, and an error that has no words."""
+    for kind in ("SystemExit", "BaseExceptionGroup", "Wordless"):
+        error = await bench.error_of(bench.call("fail", kind=kind))
+        expect(type(error) is ToolFailed, f"{kind} should become ToolFailed", type(error))
+        expect(kind in str(error), "it should name the type", str(error))
+
+
+async def after_a_failure_it_runs_calls_as_before(bench: Bench) -> None:
+    """A tool that fails harms no other."""
+    await bench.error_of(bench.call("fail", kind="ValueError"))
+    await a_value_comes_back_as_it_is(bench)
+
+
+async def an_unknown_tool_is_not_started(bench: Bench) -> None:
+    """And says so, before it has begun."""
+    error = await bench.error_of(bench.call("no_such_tool"))
+    expect(isinstance(error, ToolNotStarted), "an unknown tool should be ToolNotStarted", type(error))
+    expect(bench.begun == 0, "begin should not have been awaited", bench.begun)
+
+
+async def arguments_that_do_not_fit_are_not_started(bench: Bench) -> None:
+    """The tool validates where it is, before the call has begun."""
+    error = await bench.error_of(bench.call("mark", wrong=str(bench.path)))
+    expect(isinstance(error, ToolNotStarted), "bad arguments should be ToolNotStarted", type(error))
+    expect(bench.begun == 0, "begin should not have been awaited", bench.begun)
+    await nothing_ran(bench.path)
+
+
+async def it_begins_once_and_before_the_tool(bench: Bench) -> None:
+    """And the tool runs once."""
+
+    async def begin() -> float:
+        bench.begun += 1
+        await nothing_ran(bench.path)
+        return math.inf
+
+    await bench.run(bench.call("mark", path=str(bench.path)), begin)
+    expect(bench.begun == 1, "begin should have been awaited once", bench.begun)
+    expect(marks(bench.path) == 1, "the tool should have run once", marks(bench.path))
+
+
+async def a_refused_begin_runs_nothing_and_comes_out_as_it_is(bench: Bench) -> None:
+    """The very object, be it an error of the library or of anybody else; and the next call runs."""
+    for refusal in (BeginRefused("its end is on record"), LookupError("no row")):
+        found = await _refused(bench, refusal)
+        expect(found is refusal, "what begin raises should come out as it is", found)
+    await nothing_ran(bench.path)
+    await a_value_comes_back_as_it_is(bench)
+
+
+async def _refused(bench: Bench, refusal: Exception) -> object:
+    async def begin() -> NoReturn:
+        raise refusal
+
+    try:
+        return await bench.run(bench.call("mark", path=str(bench.path)), begin)
+    except Exception as error:
+        return error
+
+
+async def a_call_that_is_cancelled_as_it_begins_runs_nothing(bench: Bench) -> None:
+    """While `begin` waits, it has not begun; and the next call runs."""
+    begins, begin = _waiting()
+    call = bench.call("mark", path=str(bench.path))
+    async with background(functools.partial(bench.run, call, begin)) as scope:
+        await begins.wait()
+        scope.cancel()
+    await nothing_ran(bench.path)
+    await a_value_comes_back_as_it_is(bench)
+
+
+def _waiting() -> tuple[anyio.Event, Callable[[], Awaitable[float]]]:
+    """Returns a `begin` that never ends, and what it sets when it is awaited."""
+    begins = anyio.Event()
+
+    async def begin() -> float:
+        begins.set()
+        await anyio.sleep_forever()
+        raise AssertionError("nobody wakes it")  # pragma: no cover
+
+    return begins, begin
+
+
+async def its_time_begins_when_the_call_has_begun(bench: Bench) -> None:
+    """The wait for a place, a worker or `begin` is not the tool's."""
+    third = anyio.Event()
+
+    async def begin() -> float:
+        await anyio.sleep(1.2)
+        return 1.1
+
+    def report(value: Any) -> None:
+        bench.report(value)
+        if len(bench.progress) == 3:
+            third.set()
+
+    call = bench.call("work", path=str(bench.path))
+    async with background(functools.partial(bench.executor.run, call, begin, report)) as scope:
+        await third.wait()
+        scope.cancel()
+
+
+async def a_deadline_ends_the_work(bench: Bench) -> None:
+    """It is a `ToolTimeout`, and the tool stops."""
+    error = await bench.error_of(bench.call("work", path=str(bench.path)), seconds=1)
+    expect(isinstance(error, ToolTimeout), "a deadline should be ToolTimeout", type(error))
+    expect(bool(bench.progress), "the tool should have had its time", bench.progress)
+    await stops(bench.path)
+
+
+async def cancellation_reaches_the_work(bench: Bench) -> None:
+    """A caller that stops waiting stops the work."""
+    async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)))) as scope:
+        await bench.reported.wait()
+        scope.cancel()
+    await stops(bench.path)
+
+
+async def progress_comes_while_the_tool_runs(bench: Bench) -> None:
+    """Not with the result; this tool has none. Nothing is reported before the call has begun, or after its end."""
+
+    async def begin() -> float:
+        await nothing_ran(bench.path)
+        expect(bench.progress == [], "nothing should be reported before begin", bench.progress)
+        return math.inf
+
+    async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)), begin)) as scope:
+        await bench.reported.wait()
+        scope.cancel()
+    reported = list(bench.progress)
+    await stops(bench.path)
+    expect(set(reported) == {"marked"}, "progress should arrive as it was reported", reported)
+    expect(bench.progress == reported, "nothing should be reported after the end", bench.progress)
+
+
+async def calls_run_side_by_side(bench: Bench) -> None:
+    """Two that wait for each other."""
+    call = bench.call("meet", path=str(bench.path))
+    async with background(functools.partial(bench.run, call)):
+        seen = await bench.run(call)
+    expect(seen == 2, "two calls should run at once", seen)
+
+
+async def once_means_once(bench: Bench) -> None:
+    """The second call with a key gets the first one's result."""
+    store, call = MemoryStore(), bench.call("mark", path=str(bench.path))
+    answers = [await run_once(store, bench.executor, call) for _ in range(3)]
+    expect([answer.value for answer in answers] == ["done"] * 3, "each should get the result", answers)
+    expect([answer.recorded for answer in answers] == [False, True, True], "only the first should run", answers)
+    expect(marks(bench.path) == 1, "there should be one effect", marks(bench.path))
+
+
+async def closing_ends_what_runs(bench: Bench) -> None:
+    """Its end is unknown to who waits for it; then nothing runs any more."""
+    ended = await _closed(bench, bench.call("work", path=str(bench.path)), bench.begin_with(math.inf), bench.reported)
+    expect(isinstance(ended, ToolOutcomeUnknown), "a call cut by closing should be unknown", type(ended))
+    await stops(bench.path)
+    error = await bench.error_of(bench.call("echo", value=1))
+    expect(isinstance(error, ToolNotStarted), "a closed executor should start nothing", type(error))
+
+
+async def closing_starts_nothing_that_waits(bench: Bench) -> None:
+    """A call that has not begun has not run, and says so."""
+    begins, begin = _waiting()
+    ended = await _closed(bench, bench.call("mark", path=str(bench.path)), begin, begins)
+    expect(isinstance(ended, ToolNotStarted), "a call that waits at closing should be ToolNotStarted", type(ended))
+    await nothing_ran(bench.path)
+
+
+async def _closed(bench: Bench, call: Invocation, begin: Begin, when: anyio.Event) -> ToolError:
+    ended: list[ToolError] = []
+
+    async def run() -> None:
+        ended.append(await bench.error_of(call, begin))
+
+    async with background(run):
+        await when.wait()
+        await bench.executor.__aexit__(None, None, None)
+    return ended[0]
+
+
+async def a_lost_worker_leaves_one_effect_and_no_outcome(bench: Bench) -> None:
+    """For executors with worker processes on this machine: SIGKILL in the middle of a call."""
+    store, call = MemoryStore(), bench.call("work", path=str(bench.path))
+    ended: list[ToolError] = []
+
+    async def run() -> None:
+        try:
+            await run_once(store, bench.executor, call, bench.report)
+        except ToolError as error:
+            ended.append(error)
+
+    async with background(run):
+        await bench.reported.wait()
+        worker = int(bench.path.read_text().splitlines()[0])
+        expect(worker != os.getpid(), "the tool should run in a worker process", worker)
+        os.kill(worker, signal.SIGKILL)
+    expect(isinstance(ended[0], ToolOutcomeUnknown), "a lost worker should be ToolOutcomeUnknown", type(ended[0]))
+    effects = marks(bench.path)
+    await run()
+    expect(isinstance(ended[1], ToolOutcomeUnknown), "asked again, it should still be unknown", type(ended[1]))
+    expect(marks(bench.path) == effects, "it should not have run again", bench.path)
+    await a_value_comes_back_as_it_is(bench)
+
+
+Check: TypeAlias = Callable[[Bench], Awaitable[None]]
+
+CHECKS: tuple[Check, ...] = (
+    a_value_comes_back_as_it_is,
+    the_tool_is_told_its_key_and_attempt,
+    the_tools_span_belongs_to_the_callers,
+    an_exception_tells_its_type_and_nothing_more,
+    a_tool_error_keeps_its_words,
+    whatever_a_tool_raises_is_its_failure,
+    after_a_failure_it_runs_calls_as_before,
+    an_unknown_tool_is_not_started,
+    arguments_that_do_not_fit_are_not_started,
+    it_begins_once_and_before_the_tool,
+    a_refused_begin_runs_nothing_and_comes_out_as_it_is,
+    a_call_that_is_cancelled_as_it_begins_runs_nothing,
+    its_time_begins_when_the_call_has_begun,
+    a_deadline_ends_the_work,
+    cancellation_reaches_the_work,
+    progress_comes_while_the_tool_runs,
+    calls_run_side_by_side,
+    once_means_once,
+    closing_ends_what_runs,
+    closing_starts_nothing_that_waits,
+)
+"""What any executor must do."""
+
+CLOSING: tuple[Check, ...] = (closing_ends_what_runs, closing_starts_nothing_that_waits)
+"""Those of them that close it."""
+
+LOST_WORKER: tuple[Check, ...] = (a_lost_worker_leaves_one_effect_and_no_outcome,)
+"""And one whose tools run in processes of their own on this machine."""

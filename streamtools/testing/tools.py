@@ -1,0 +1,220 @@
+"""Fakes for tests: a stream that follows its script, a tool with results of yours; and every way of cutting bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from ..tools import Binder, Effect, Tool, tool
+
+__all__ = ["Decoder", "FakeTool", "Gate", "ScriptedSource", "feed_every_way"]
+
+Out = TypeVar("Out", covariant=True)
+T = TypeVar("T")
+
+
+class Decoder(Protocol[Out]):
+    """What is fed bytes and then finished: `StreamDecoder`, `SSEDecoder`, or one of yours."""
+
+    def feed(self, chunk: bytes, /) -> Iterable[Out]:
+        """Take the next bytes."""
+        ...
+
+    def finish(self) -> Iterable[Out]:
+        """There are no more."""
+        ...
+
+
+def feed_every_way(
+    make_decoder: Callable[[], Decoder[T]], data: bytes, *, trailing: bytes = b"", max_splits: int = 256
+) -> list[T]:
+    """Feed `data` whole, byte by byte and in two pieces cut at every place; the outcome must always be the same.
+
+    Args:
+        make_decoder: makes a fresh decoder for each way.
+        data: what to feed.
+        trailing: bytes that follow `data` and that must change nothing of what `data` alone gave before it was
+            finished. They are fed apart from it, and in one piece with it.
+        max_splits: how many places to cut at; in longer data they are spread evenly. Each costs a whole decoding.
+
+    Returns:
+        What the decoder gave for `data` fed whole, `finish` included.
+
+    Raises:
+        AssertionError: some way gave something else. Values are compared by their type and fields, errors by their
+            type and text.
+    """
+    fed, finished = _feed(make_decoder(), [data])
+    whole = _comparable([*fed, *finished])
+    for how, chunks in _ways(data, max_splits):
+        again, rest = _feed(make_decoder(), chunks)
+        if (got := _comparable([*again, *rest])) != whole:
+            raise AssertionError(f"{how}: expected {whole!r}, got {got!r}")
+    if trailing:
+        start = _comparable(fed)
+        for how, chunks in (("trailing bytes apart", [data, trailing]), ("trailing bytes joined", [data + trailing])):
+            longer, _ = _feed(make_decoder(), chunks)
+            if (got := _comparable(longer[: len(fed)])) != start:
+                raise AssertionError(f"{how}: expected it to begin with {start!r}, got {got!r}")
+    return [*fed, *finished]
+
+
+def _ways(data: bytes, max_splits: int) -> Iterator[tuple[str, list[bytes]]]:
+    yield "byte by byte", [data[at : at + 1] for at in range(len(data))]
+    yield "with empty chunks", [b"", data, b""]
+    step = max(1, -(-(len(data) - 1) // max_splits))
+    for at in range(1, len(data), step):
+        yield f"cut at {at}", [data[:at], data[at:]]
+
+
+def _feed(decoder: Decoder[T], chunks: Iterable[bytes]) -> tuple[list[T], list[T]]:
+    fed: list[T] = []
+    for chunk in chunks:
+        fed.extend(decoder.feed(chunk))
+    return fed, list(decoder.finish())
+
+
+def _comparable(value: Any) -> Any:
+    """`value` as something that is equal when it says the same: exceptions are equal to themselves only."""
+    if isinstance(value, BaseException):
+        return type(value).__name__, str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        said = {field.name: _comparable(getattr(value, field.name)) for field in fields(value) if field.compare}
+        return type(value).__name__, said
+    if isinstance(value, Mapping):
+        return {key: _comparable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_comparable(item) for item in value]
+    return value
+
+
+class Gate(Protocol):
+    """Something to wait for: an `anyio.Event`, or an asyncio or trio one."""
+
+    def wait(self) -> Awaitable[object]:
+        """Return when it is open."""
+        ...
+
+
+Step: TypeAlias = "bytes | str | Mapping[str, Any] | Gate | BaseException"
+
+
+class ScriptedSource:
+    """A stream for `pipeline` that follows a script, and remembers how it was treated.
+
+    Args:
+        script: what to do, in order: bytes, text and mappings are yielded; a gate (an event) is waited for; an
+            exception is raised. After the last step the stream ends.
+
+    >>> source = ScriptedSource([b"data: [DONE]\\n\\n"])
+    >>> source.closed, source.position
+    (False, 0)
+    """
+
+    def __init__(self, script: Iterable[Step]) -> None:
+        self.script = tuple(script)
+        self.position = 0
+        """Steps that are done: where the reader is, or was when it closed the stream."""
+        self.closed = False
+        """Somebody called `aclose`."""
+        self.exhausted = False
+        """The script came to its end, or to an exception."""
+
+    def __aiter__(self) -> ScriptedSource:
+        """Itself: it can be read once."""
+        return self
+
+    async def __anext__(self) -> Any:
+        """The next item of the script. A checkpoint, so that the reader can be cancelled between any two."""
+        await anyio.lowlevel.checkpoint()
+        while not self.closed and self.position < len(self.script):
+            step: Any = self.script[self.position]
+            if isinstance(step, BaseException):
+                self.position, self.exhausted = self.position + 1, True
+                raise step
+            if isinstance(step, (bytes, str, Mapping)):
+                self.position += 1
+                return step
+            await step.wait()
+            self.position += 1
+        self.exhausted = True
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Close the stream, as its reader must when it wants no more."""
+        self.closed = True
+        await anyio.lowlevel.checkpoint()
+
+
+class FakeTool:
+    """A tool whose schema is real and whose results are yours. Its arguments are validated as always.
+
+        fake = FakeTool(get_weather, results=["rain", ConnectionError()])
+        async with pipeline(stream, tools=[fake.tool]) as events: ...
+        assert fake.calls == [{"city": "Rome", "days": 1}]
+
+    Args:
+        source: the tool or function that it stands for, whose body never runs; or the name of one that is nowhere else.
+        schema: JSON Schema of the arguments, where `source` is a name; by default any object.
+        results: what the calls return, in the order in which they start (trio starts calls of one turn in any order);
+            an exception is raised, a gate (an event) is waited for before the next of them. A call beyond the last
+            fails. Or a function of the arguments, which returns or raises. Not given, every call returns None.
+        effect: what a second run of a call does, where `source` is a name.
+    """
+
+    def __init__(
+        self,
+        source: Tool | Callable[..., Any] | str,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        results: Iterable[Any] | Callable[[dict[str, Any]], Any] | None = None,
+        effect: Effect = "pure",
+    ) -> None:
+        if isinstance(source, str):
+            given = {"type": "object"} if schema is None else schema
+            source = Tool.from_schema(_stand_in, given, name=source, effect=effect, takes="mapping")
+        elif schema is not None:
+            raise TypeError("FakeTool(schema=...) goes with a name; a tool or function has a schema of its own")
+        original = tool(source)
+        self.tool: Tool = replace(original, fn=self._run, is_async=True, _binder=_ByName(original._binder))
+        """What to put into ``tools=[...]``."""
+        self.calls: list[dict[str, Any]] = []
+        """The validated arguments of each call that ran, by name, in order. A call that was refused is not here."""
+        self._answer = results if callable(results) else None
+        self._results = None if results is None or callable(results) else iter(results)
+
+    async def _run(self, arguments: dict[str, Any]) -> Any:
+        self.calls.append(arguments)
+        await anyio.lowlevel.checkpoint()
+        if self._results is None:
+            return None if self._answer is None else self._answer(arguments)
+        for result in self._results:
+            if isinstance(result, BaseException):
+                raise result
+            if not hasattr(result, "wait"):
+                return result
+            await result.wait()
+        raise AssertionError(f"{self.tool.name} was called {len(self.calls)} times, more often than it has results")
+
+
+def _stand_in(arguments: dict[str, Any]) -> None:
+    """A tool of a test."""
+
+
+class _ByName:
+    """A tool's binder, but for a function that takes the values by name in one dict."""
+
+    injected = ()
+
+    def __init__(self, binder: Binder) -> None:
+        self.schema = binder.schema
+        self.validator_name = binder.validator_name
+        self.validate = binder.validate
+        self.drift = binder.drift
+
+    def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (values,), {}

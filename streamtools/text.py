@@ -1,0 +1,113 @@
+"""A peer's text made safe: well-formed for every encoder, printable on one line, short where it is quoted.
+
+Servers that escape per token cut a character outside the BMP in two (UKGovernmentBEIS/inspect_ai#3802). A half of such
+a surrogate pair in a Python string makes everything that encodes UTF-8 raise, so none leaves the library: halves are
+joined where they meet, and replaced where they stay alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+__all__ = ["SurrogateJoiner", "cut", "deeper_than", "excerpt", "one_line", "well_formed", "well_formed_tree"]
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+class SurrogateJoiner:
+    """Makes one text, fed in deltas, well-formed. A half at the end waits for the next delta."""
+
+    __slots__ = ("_held", "lone")
+
+    def __init__(self) -> None:
+        self._held = ""
+        self.lone = False
+        """A half stayed alone and became U+FFFD."""
+
+    def feed(self, text: str) -> str:
+        """Take a delta; returns the text that is certain now."""
+        if not self._held and (text.isascii() or not _HALF.search(text)):
+            return text
+        text = self._held + text
+        self._held = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+        return self._well_formed(text[: len(text) - len(self._held)])
+
+    def finish(self) -> str:
+        """The text is over; returns what a waiting half becomes."""
+        held, self._held = self._held, ""
+        return self._well_formed(held)
+
+    def _well_formed(self, text: str) -> str:
+        joined = well_formed(text)
+        if joined.count("\ufffd") > text.count("\ufffd"):
+            self.lone = True
+        return joined
+
+
+def well_formed(text: str) -> str:
+    """`text` with adjacent halves joined, and lone ones replaced by U+FFFD."""
+    if text.isascii() or not _HALF.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def well_formed_tree(value: Any) -> Any:
+    """A JSON value that every encoder takes: strings well-formed, keys too, and no NaN or infinity. The caller bounds
+    its depth."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [well_formed_tree(item) for item in value]
+    if isinstance(value, dict):
+        return {well_formed_tree(key): well_formed_tree(item) for key, item in value.items()}
+    return value
+
+
+def one_line(text: str, max_chars: int | None = None) -> str:
+    """`text` with line breaks, control characters and what cannot be seen written as their escapes.
+
+    Args:
+        text: what to show; letters of every script stay as they are.
+        max_chars: cut longer text here, and say so by ``…``. Escapes are counted as what they stand for.
+
+    >>> one_line("ok\\nERROR forged\\x1b[2J")
+    'ok\\\\nERROR forged\\\\x1b[2J'
+    """
+    if max_chars is not None and len(text) > max_chars:
+        text = text[:max_chars] + "…"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    half = "\ud800" <= character <= "\udfff"  # of a surrogate pair: no character at all
+    return "\N{REPLACEMENT CHARACTER}" if half else character.encode("unicode_escape").decode()
+
+
+def excerpt(data: bytes | str, limit: int) -> str:
+    """The first characters of something that a peer sent, safe to show: escapes and controls are spelled out."""
+    text = data[: 4 * limit].decode("utf-8", "replace") if isinstance(data, bytes) else data[:limit]
+    shown = re.sub(r"[^\x20-\x7e]", lambda match: ascii(match[0])[1:-1], text.strip()[:limit])
+    return shown + ("…" if len(data) > limit else "")
+
+
+def cut(text: str, max_chars: int) -> str:
+    """Returns `text`, or its first characters with ``...`` behind them."""
+    return text if len(text) <= max_chars else text[:max_chars] + "..."
+
+
+def deeper_than(limit: int, value: object) -> bool:
+    """Whether a JSON value is nested deeper than so many levels. Without recursion."""
+    waiting = [(value, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if isinstance(node, (dict, list)):
+            if depth > limit:
+                return True
+            waiting.extend((child, depth + 1) for child in (node.values() if isinstance(node, dict) else node))
+    return False

@@ -1,0 +1,151 @@
+"""The options of a tool, each spelt once with its default, and the check of what was given for them.
+
+`streamtools.tool` explains each for its users.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
+
+from ..content import Grammar
+from .binder import Coerce
+from .callables import refuse
+
+__all__ = [
+    "ConflictKey",
+    "Effect",
+    "NeedsApproval",
+    "RunKeywords",
+    "RunOptions",
+    "ToolKeywords",
+    "ToolOptions",
+    "check_options",
+]
+
+Effect: TypeAlias = Literal["pure", "idempotent", "once"]
+"""What a second run of the same call does. ``pure``: nothing, it only computes or looks up. ``idempotent``: nothing
+more than the first. ``once``: it must not happen, the careful default. When a call may start, and whether it may be
+retried, follows from it."""
+
+ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
+"""What a call works on: the name of an argument, or a function of the validated arguments by name."""
+
+NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
+"""Whether a call waits for an approval: always, never, or what a function of the validated arguments by name says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunOptions:
+    """How the calls of a tool are run: the fields that options and tools share."""
+
+    effect: Effect = "once"
+    """What a second run of the same call does."""
+    needs_approval: NeedsApproval = False
+    """Whether a call waits until somebody has approved it."""
+    timeout: float | None = None
+    """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
+    max_concurrency: int | None = None
+    """How many calls of this tool may run at once; more wait."""
+    conflict_key: ConflictKey | None = field(default=None, repr=False)
+    """The name of the argument, or the function of the arguments, that says what a call works on."""
+    exclusive: bool = False
+    """A call of this tool runs alone."""
+    retries: int = 0
+    """How often a run that raised or timed out is tried again."""
+    retry_delay_s: float = field(default=0.5, repr=False)
+    """Seconds before the first retry; twice that before the next, and so on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions(RunOptions):
+    """All that may be said about a tool beside its function."""
+
+    name: str | None = None
+    """The tool's name; by default the function's."""
+    require_hints: bool = True
+    """Refuse parameters without a type hint, and a missing return annotation."""
+    kind: Literal["function", "custom"] = "function"
+    """``custom``: a freeform tool."""
+    grammar: Grammar | None = None
+    """The language of a freeform tool's text."""
+    coerce: Coerce = "lax"
+    """Whether a value of another type becomes the wanted one where nothing is lost."""
+    lazy: Callable[[], Callable[..., Any]] | None = None
+    """Returns the function to run, at the first call."""
+
+
+class RunKeywords(TypedDict, total=False):
+    """The fields of `RunOptions` as keyword arguments."""
+
+    effect: Effect
+    needs_approval: NeedsApproval
+    timeout: float | None
+    max_concurrency: int | None
+    conflict_key: ConflictKey | None
+    exclusive: bool
+    retries: int
+    retry_delay_s: float
+
+
+class ToolKeywords(RunKeywords, total=False):
+    """The fields of `ToolOptions` as keyword arguments."""
+
+    name: str | None
+    require_hints: bool
+    kind: Literal["function", "custom"]
+    grammar: Grammar | None
+    coerce: Coerce
+    lazy: Callable[[], Callable[..., Any]] | None
+
+
+def check_options(tool: str, options: ToolOptions) -> None:
+    """Refuses values that are no option.
+
+    Raises:
+        ToolDefinitionError: it names the option and the values that it may have.
+    """
+    if options.effect not in get_args(Effect):
+        raise refuse(tool, f"effect must be 'pure', 'idempotent' or 'once', not {options.effect!r}")
+    if options.timeout is not None and not _is_seconds(options.timeout):
+        raise refuse(tool, f"timeout must be a number of seconds greater than 0, or None, not {options.timeout!r}")
+    _check_running(tool, options)
+    if options.coerce not in get_args(Coerce):
+        raise refuse(tool, f"coerce must be 'lax' or 'strict', not {options.coerce!r}")
+    if options.kind not in ("function", "custom"):
+        raise refuse(tool, f"kind must be 'function' or 'custom', not {options.kind!r}")
+    if options.grammar is not None and not isinstance(options.grammar, Grammar):
+        raise refuse(tool, "grammar must be a Grammar(syntax=..., definition=...)")
+    if options.lazy is not None and (not callable(options.lazy) or inspect.iscoroutinefunction(options.lazy)):
+        raise refuse(tool, "lazy must be a plain function that returns the one to run; that one may be async")
+
+
+def _check_running(tool: str, options: RunOptions) -> None:
+    if options.max_concurrency is not None and not _is_count(options.max_concurrency, 1):
+        what = "must be an integer of 1 or more, or None"
+        raise refuse(tool, f"max_concurrency {what}, not {options.max_concurrency!r}")
+    if not isinstance(options.exclusive, bool):
+        raise refuse(tool, f"exclusive must be True or False, not {options.exclusive!r}")
+    gate = options.needs_approval
+    if not isinstance(gate, bool) and (not callable(gate) or inspect.iscoroutinefunction(gate)):
+        raise refuse(tool, "needs_approval must be True, False, or a plain function of the arguments by name")
+    key = options.conflict_key
+    if key is not None and not isinstance(key, str) and (not callable(key) or inspect.iscoroutinefunction(key)):
+        raise refuse(tool, "conflict_key must be an argument's name, or a plain function of the arguments by name")
+    if not _is_count(options.retries, 0):
+        raise refuse(tool, f"retries must be an integer of 0 or more, not {options.retries!r}")
+    if options.retries and options.effect == "once":
+        raise refuse(tool, "retries would run a 'once' tool twice; say effect='idempotent' if that does no harm")
+    if not _is_seconds(options.retry_delay_s):
+        raise refuse(tool, f"retry_delay_s must be a number of seconds greater than 0, not {options.retry_delay_s!r}")
+
+
+def _is_count(number: object, least: int) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= least
+
+
+def _is_seconds(timeout: object) -> bool:
+    return isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 < timeout < math.inf
