@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "streamtools"
 
 LAYERS = (
-    ("errors", "limits", "content", "events", "turn", "observers", "surrogates", "printable"),
+    ("errors", "limits", "content", "events", "turn", "observers", "surrogates", "printable", "text"),
     ("framing", "wires", "stages", "tools"),
     ("body",),
     ("exports", "history", "decode", "whole"),

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from ..demo.cells import printable
 from ..errors import StreamToolsError
+from ..text import printable
 from . import decode, demo, schema, store
 from .common import FAILED, INTERRUPTED, MISUSED, NOBODY_READS, Parser, UsageError
 

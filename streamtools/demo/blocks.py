@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
+from ..cli.cells import cells, pad
 from ..events import Observation
+from ..text import printable
 from ..turn import ToolCall
-from .cells import cells, clip, pad, printable, wrap
+from .cells import clip, wrap
 from .terminal import Style, Terminal
 from .timeline import TIMES, TOOK, interval, milliseconds
 

@@ -33,8 +33,8 @@ from ..events import (
     ToolStarted,
     Warning,
 )
+from ..text import printable
 from .blocks import Block, CallBlock, TextBlock, margin
-from .cells import printable
 from .terminal import Style, Terminal
 from .timeline import Timeline
 

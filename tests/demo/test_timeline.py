@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamtools.demo.cells import cells
+from streamtools.cli.cells import cells
 from streamtools.demo.terminal import NARROWEST, Terminal
 from streamtools.demo.timeline import Timeline
 
