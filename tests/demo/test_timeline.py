@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from demo.terminal import NARROWEST, Terminal
+from demo.timeline import Timeline
 from streamtools.cli.cells import cells
-from streamtools.demo.terminal import NARROWEST, Terminal
-from streamtools.demo.timeline import Timeline
 
 
 def two_tools_at_once() -> Timeline:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
-from ..cli.cells import cells, pad
-from ..events import Observation
-from ..text import printable
-from ..turn import ToolCall
+from streamtools import Observation, ToolCall
+from streamtools.cli.cells import cells, pad
+from streamtools.text import printable
+
 from .cells import clip, wrap
 from .terminal import Style, Terminal
 from .timeline import TIMES, TOOK, interval, milliseconds

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..cli.cells import cells, pad
+from streamtools.cli.cells import cells, pad
+
 from .cells import clip
 from .terminal import Style, Terminal
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..cli.cells import cells
+from streamtools.cli.cells import cells
 
 __all__ = ["clip", "wrap"]
 

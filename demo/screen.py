@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..events import (
+from streamtools import (
     Event,
     Observation,
     ReasoningDelta,
@@ -33,7 +33,8 @@ from ..events import (
     ToolStarted,
     Warning,
 )
-from ..text import printable
+from streamtools.text import printable
+
 from .blocks import Block, CallBlock, TextBlock, margin
 from .terminal import Style, Terminal
 from .timeline import Timeline
