@@ -37,7 +37,7 @@ WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py test
 .PHONY: demo test test-all sweeps soak test-integrations test-ray test-dbos lint types unit test-pydantic test-oldest bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
-	@$(BIN)/streamtools demo $(ARGS)
+	@$(BIN)/python -m demo $(ARGS)
 
 test: lint types unit  ## all that must pass: lint, types and unit
 

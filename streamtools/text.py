@@ -11,7 +11,16 @@ import math
 import re
 from typing import Any
 
-__all__ = ["SurrogateJoiner", "cut", "deeper_than", "excerpt", "one_line", "well_formed", "well_formed_tree"]
+__all__ = [
+    "SurrogateJoiner",
+    "cut",
+    "deeper_than",
+    "excerpt",
+    "one_line",
+    "printable",
+    "well_formed",
+    "well_formed_tree",
+]
 
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -87,6 +96,23 @@ def one_line(text: str, max_chars: int | None = None) -> str:
 def _escaped(character: str) -> str:
     half = "\ud800" <= character <= "\udfff"  # of a surrogate pair: no character at all
     return "\N{REPLACEMENT CHARACTER}" if half else character.encode("unicode_escape").decode()
+
+
+def printable(text: str) -> str:
+    """Escape everything in `text` that a terminal might obey or show as nothing; line feeds stay.
+
+    What a model or a file says must not move the cursor, change the title or turn the direction of writing. Costs time
+    linear in the text.
+
+    >>> printable("a\\x1b[2Jb")
+    'a\\\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 def excerpt(data: bytes | str, limit: int) -> str:

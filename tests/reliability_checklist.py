@@ -221,7 +221,7 @@ PROMISES: dict[str, tuple[str, Tests]] = {
         "nothing depends on one event loop: the tests run on asyncio and on trio",
         (
             "test_reliability_checklist.py::test_async_tests_run_on_asyncio_and_on_trio",
-            "test_reliability_checklist.py::test_nothing_but_the_demo_and_what_runs_in_ray_imports_one_event_loop",
+            "test_reliability_checklist.py::test_nothing_but_joining_and_what_runs_in_ray_imports_one_event_loop",
         ),
     ),
     "AT-27": (

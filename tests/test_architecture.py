@@ -33,7 +33,7 @@ LAYERS = (
     ("pipeline",),
     ("integrations",),
     (PACKAGE,),  # the root: the public names
-    ("testing", "demo", "cli", "__main__"),
+    ("testing", "cli", "__main__"),
 )
 """Rooms from the bottom up. A module imports from its own layer and from those above it in this list."""
 
@@ -284,6 +284,29 @@ def test_every_module_keeps_the_rule(rule: Callable[[Module], Iterator[str]]) ->
     assert not problems, "\n".join(problems)
 
 
+OF_FORM = (nothing_yields_inside_a_scope, begins_as_modules_do, is_no_longer_than_a_reader_bears)
+
+
+@pytest.mark.parametrize("rule", OF_FORM, ids=lambda rule: rule.__name__)
+def test_the_demo_keeps_the_rules_of_form(rule: Callable[[Module], Iterator[str]]) -> None:
+    modules = [load(path) for path in sorted((REPOSITORY / "demo").glob("*.py"))]
+    problems = [f"{module.name}: {problem}" for module in modules for problem in rule(module)]
+    assert modules
+    assert not problems, "\n".join(problems)
+
+
+def test_the_package_imports_nothing_that_stands_beside_it_in_the_repository() -> None:
+    beside = {path.name for path in REPOSITORY.iterdir() if path.is_dir()} - {PACKAGE}
+    found = [
+        f"{module.name}: {target}"
+        for module in MODULES.values()
+        for _, target in module.imports
+        if target.partition(".")[0] in beside
+    ]
+    assert "demo" in beside
+    assert not found, "\n".join(found)
+
+
 def imported(module: Module) -> set[str]:
     """The modules of the package that a module imports: at its top, in functions, for type checkers."""
     targets = (target for _, target in module.imports if within(target, PACKAGE))
@@ -303,7 +326,7 @@ def test_every_exception_is_still_needed() -> None:
 # -- text: nothing left undone, nothing of one machine -------------------------------------------------------
 
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".yml", ".yaml"}
-TEXT_ROOTS = ("streamtools", "tests", "examples", "benchmarks", "docs", "tiny_llm")
+TEXT_ROOTS = ("streamtools", "tests", "examples", "benchmarks", "docs", "demo")
 UNDONE = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)) + r")s?\b")
 MACHINE_PATH = re.compile(r"(?<![\w.:/~-])/(?:home|root|Users|work|opt|mnt)/\w+")
 
@@ -388,10 +411,10 @@ BROKEN = [
         "streamtools.sources",
         "from anyio import create_task_group as group",
     ),
-    (only_the_pipeline_opens_task_groups, "streamtools.demo.app", "g = asyncio.TaskGroup()"),
+    (only_the_pipeline_opens_task_groups, "streamtools.cli.app", "g = asyncio.TaskGroup()"),
     (
         only_the_pipeline_opens_task_groups,
-        "streamtools.demo.app",
+        "streamtools.cli.app",
         "async with trio.open_nursery() as n: pass",
     ),
     (

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import runpy
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +13,8 @@ from pathlib import Path
 import pytest
 
 import streamtools
+from demo.replay import capture
 from streamtools.cli import main
-from streamtools.demo import QUESTION
-from streamtools.demo.replay import capture
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAT, MESSAGES = "openai.chat_completions", "anthropic.messages"
@@ -46,24 +44,15 @@ def command(*arguments: str) -> subprocess.Popen[str]:
 
 # -- what a user gets wrong --------------------------------------------------------------------------------------
 
-KNOWN = f"known: {CHAT}, {MESSAGES}"
 WRONG = [
     ([], 2, "the following arguments are required: COMMAND (try streamtools --help)"),
     (["frobnicate"], 2, "invalid choice: 'frobnicate'"),
-    (["demo", "--frobnicate"], 2, "unrecognized arguments: --frobnicate"),
-    (["demo", "--wire", "morse"], 2, f"argument --wire: unknown wire 'morse'; {KNOWN}"),
     (["decode", "x", "--wire", "morse"], 2, "unknown wire 'morse'; known: openai.chat_completions, openai.responses"),
-    (["demo", "--port", "http"], 2, "argument --port: 'http' is no port: 0 to 65535"),
-    (["demo", "--port", "65536"], 2, "argument --port: '65536' is no port: 0 to 65535"),
     (["decode"], 2, "the following arguments are required: FILE"),
     (["decode", "missing.sse"], 1, "cannot read missing.sse: No such file or directory"),
     (["decode", "."], 1, "cannot read .: "),
     (["decode", "page.html"], 1, "the body is an HTML page: <html>"),
     (["decode", "empty"], 1, "the body holds no event"),
-    (["demo", "--replay", "--trace", "empty/trace.json"], 1, "cannot write the trace to empty/trace.json: "),
-    (["demo", "--replay", "Hello!"], 1, f"only {QUESTION!r} was recorded"),
-    (["demo", "--replay", "--port", "8080"], 1, "a recording has no model file and no port"),
-    (["demo", "--replay", "--model", "x.gguf"], 1, "a recording has no model file and no port"),
 ]
 
 
@@ -81,12 +70,6 @@ def test_a_mistake_is_one_line_and_a_status(
     assert err.count("\n") == 1
 
 
-def test_a_missing_model_file_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("xllamacpp", reason="THE MODEL SERVER IS NOT INSTALLED: it was not given a missing file")
-    assert main(["demo", "--model", "missing.gguf"]) == 1
-    assert capsys.readouterr() == ("", "streamtools: error: there is no model file missing.gguf\n")
-
-
 # -- help --------------------------------------------------------------------------------------------------------
 
 
@@ -94,7 +77,6 @@ def test_a_missing_model_file_is_one_line(capsys: pytest.CaptureFixture[str]) ->
     ("arguments", "says"),
     [
         (["--help"], "tell what a captured response amounts to"),
-        (["demo", "--help"], "\n  streamtools demo --wire anthropic.messages\n"),
         (["decode", "--help"], "\n  streamtools decode capture.sse --json"),
     ],
 )
@@ -104,6 +86,12 @@ def test_help_fits_a_page_and_shows_how(arguments: list[str], says: str, capsys:
     assert says in out
     assert max(map(len, out.splitlines())) <= 80
     assert err == ""
+
+
+def test_help_lists_the_commands_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out.partition("  COMMAND\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == ["decode", "schema", "store"]
 
 
 def test_it_may_be_called_with_any_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,20 +204,6 @@ def test_output_survives_a_terminal_that_lacks_the_characters(tmp_path: Path, mo
     assert b"text       \\u6771\\u4eac\n" in raw.getvalue()
 
 
-# -- demo --------------------------------------------------------------------------------------------------------
-
-
-def test_demo_replays_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--replay", "--wire", MESSAGES]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert f"you    {QUESTION}\n" in out
-    assert "replayed from a recording" in out
-    for city in ("Tokyo", "Oslo", "Lima"):
-        assert f"The weather in {city} is " in " ".join(out.split())
-    assert (tmp_path / "traces" / "demo.json").exists()
-
-
 # -- what ends a command from outside ----------------------------------------------------------------------------
 
 
@@ -257,21 +231,8 @@ def test_a_pipe_that_breaks_is_141(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 @posix
-def test_ctrl_c_ends_it_quietly_with_130() -> None:
-    with command("demo", "--replay") as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("you "):
-                break
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "")
-
-
-@posix
-@pytest.mark.parametrize("arguments", [["demo", "--replay"], ["decode", str(capture(CHAT, 1))]])
-def test_a_reader_that_leaves_ends_it_quietly_with_141(arguments: list[str]) -> None:
-    with command(*arguments) as process:
+def test_a_reader_that_leaves_ends_it_quietly_with_141() -> None:
+    with command("decode", str(capture(CHAT, 1))) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

@@ -129,7 +129,7 @@ def run_program(program: Program, directory: Path, model_url: str | None = None)
 def model_url() -> Iterator[str]:
     """The demo's model server, for the session."""
     pytest.importorskip("xllamacpp", reason="the demo's model server is not installed")
-    from streamtools.demo.server import ModelServer
+    from demo.server import ModelServer
 
     with ModelServer() as server:
         yield server.url
@@ -224,15 +224,14 @@ def test_an_example_runs_and_prints_something(path: Path, tmp_path: Path, model_
 
 WITH_DOCTESTS = sorted(
     ".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__")
-    for path in (REPOSITORY / "streamtools").rglob("*.py")
+    for package in ("streamtools", "demo")
+    for path in (REPOSITORY / package).rglob("*.py")
     if ">>> " in path.read_text(encoding="utf-8")
 )
 
 
 @pytest.mark.parametrize("name", WITH_DOCTESTS)
 def test_the_doctests_hold(name: str) -> None:
-    if name.startswith("streamtools.demo."):
-        pytest.importorskip("xllamacpp", reason="the demo's model server is not installed")
     result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
     assert result.attempted > 0
     assert result.failed == 0

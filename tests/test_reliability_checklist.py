@@ -53,7 +53,7 @@ def test_async_tests_run_on_asyncio_and_on_trio() -> None:
     assert {word.arg: ast.literal_eval(word.value) for word in decorator.keywords} == {"params": ["asyncio", "trio"]}
 
 
-def test_nothing_but_the_demo_and_what_runs_in_ray_imports_one_event_loop() -> None:
+def test_nothing_but_joining_and_what_runs_in_ray_imports_one_event_loop() -> None:
     """Ray's actors run asyncio and nothing else."""
     found = set()
     for path in LIBRARY.rglob("*.py"):
@@ -63,5 +63,4 @@ def test_nothing_but_the_demo_and_what_runs_in_ray_imports_one_event_loop() -> N
             if any(name.partition(".")[0] in ONE_EVENT_LOOP for name in names):
                 found.add(path.relative_to(LIBRARY).as_posix())
     # `joining` looks at what an interrupt has done to asyncio, and a Ray actor lives in Ray's own loop.
-    others = {name for name in found if not name.startswith("demo/")}
-    assert others == {"joining.py", "dispatch/executors/ray/actor.py"}
+    assert found == {"joining.py", "dispatch/executors/ray/actor.py"}

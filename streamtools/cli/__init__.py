@@ -1,4 +1,4 @@
-"""The command line: ``streamtools demo``, ``decode``, ``schema`` and ``store``. A module for each.
+"""The command line: ``streamtools decode``, ``schema`` and ``store``. A module for each.
 
 What a user gets wrong is one line on standard error, never a traceback. Exit status: 0; 1 if it did not work; 2 if the
 command line makes no sense; 128 and the signal's number if Ctrl-C (130) or a reader that left (141) ended it.
@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 
 from .._version import __version__
-from ..demo.cells import printable
 from ..errors import StreamToolsError
-from . import decode, demo, schema, store
+from ..text import printable
+from . import decode, schema, store
 from .common import FAILED, INTERRUPTED, MISUSED, NOBODY_READS, Parser, UsageError
 
 __all__ = ["main"]
@@ -64,6 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="streamtools", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"streamtools {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (demo, decode, schema, store):
+    for command in (decode, schema, store):
         command.add(commands)
     return parser

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from .. import parse
-from ..demo.cells import printable
 from ..errors import StreamToolsError
 from ..parts import ToolCall, Usage
 from ..stages import DEFAULT, DIALECTS, text_calls
+from ..text import printable
 from ..turn import Turn
 from ..wires import WIRES
 from .common import FAILED, add_command, listed, one_of

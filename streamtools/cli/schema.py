@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..demo.cells import printable
 from ..errors import ExportError
 from ..exports import ALIASES, STRICT_TARGETS, TARGETS, Exported, diff, export, parts
+from ..text import printable
 from ..tools import Tool
 from .common import FAILED, UsageError, add_command, listed
 from .loading import load_tools

@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 import anyio
 from pydantic_core import to_json
 
-from ..demo.cells import cells, pad, printable
 from ..dispatch.results import encode_error, encode_result
 from ..dispatch.store_sqlite import SqliteStore, StoredCall
 from ..errors import StreamToolsError, ToolError
+from ..text import printable
+from .cells import cells, pad
 from .common import add_command
 
 __all__ = ["add"]

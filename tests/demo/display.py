@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from streamtools.demo.screen import Screen
-from streamtools.demo.terminal import Terminal
+from demo.screen import Screen
+from demo.terminal import Terminal
 from streamtools.events import (
     Event,
     Observation,

@@ -1,20 +1,13 @@
-"""What a text takes on a terminal."""
+"""Text fits into the cells of a terminal."""
 
 from __future__ import annotations
 
 import pytest
 
-from streamtools.demo.cells import cells, clip, pad, printable, wrap
+from demo.cells import clip, wrap
+from streamtools.cli.cells import cells
 
 TEXTS = ["", "a", "weather in Tokyo", "  two  spaces  ", "東京 と 大阪", "Zu\u0308rich", "x" * 30, "a\n\nb c", "😀 ok"]
-
-
-@pytest.mark.parametrize(
-    ("text", "wide"), [("", 0), ("Oslo", 4), ("Zürich", 6), ("Zu\u0308rich", 6), ("東京", 4), ("😀", 2), ("Ａ", 2)]
-)
-def test_cells_are_what_a_terminal_counts(text: str, wide: int) -> None:
-    assert cells(text) == wide
-    assert pad(text, 8) == text + " " * (8 - wide)
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -53,18 +46,3 @@ def test_a_text_that_grows_keeps_its_lines_but_the_last(text: str) -> None:
 )
 def test_a_clipped_text_fits_and_says_that_it_was_cut(text: str, width: int, clipped: str) -> None:
     assert clip(text, width, "…") == clipped
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain, Zürich 東京", "plain, Zürich 東京"),
-        ("two\nlines", "two\nlines"),
-        ("\x1b]0;title\x07", "\\x1b]0;title\\x07"),
-        ("a\rb\tc", "a\\rb\\tc"),
-        ("\u202eabc", "\\u202eabc"),
-        ("\ud83d", "\\ud83d"),
-    ],
-)
-def test_what_a_terminal_might_obey_is_shown_as_its_escape(text: str, shown: str) -> None:
-    assert printable(text) == shown

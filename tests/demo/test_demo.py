@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from display import Glass
 
+from demo import QUESTION, WIRES, DemoError, Options, converse, run
+from demo.model import Ask, Messages, asking
+from demo.replay import CAPTURES, capture, replaying
+from demo.server import installed
+from demo.show import Show
+from demo.terminal import Terminal
+from demo.tools import TOOLS
 from streamtools import StreamError, Trajectory, parse
-from streamtools.demo import QUESTION, WIRES, DemoError, Options, converse, run
-from streamtools.demo.model import Ask, Messages, asking
-from streamtools.demo.replay import CAPTURES, capture, replaying
-from streamtools.demo.server import installed
-from streamtools.demo.show import Show
-from streamtools.demo.terminal import Terminal
-from streamtools.demo.tools import TOOLS
 from streamtools.wires import WIRES as ALL_WIRES
 
 needs_server = pytest.mark.skipif(
@@ -140,7 +140,7 @@ def test_without_the_server_or_a_client_the_demo_replays_and_says_so(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(DemoError, match=r"was recorded; .* pip install 'llm-streamtools\[demo\]'$"):
+    with pytest.raises(DemoError, match=r"was recorded; .* pip install -e '\.\[demo\]'$"):
         ran(tmp_path, question="Hello!")
     with pytest.raises(DemoError, match="a recording has no model file and no port"):
         ran(tmp_path, port=8080)

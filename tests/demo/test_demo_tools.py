@@ -9,8 +9,8 @@ import anyio
 import pytest
 import trio.testing
 
+from demo.tools import TOOLS
 from streamtools import ToolError
-from streamtools.demo.tools import TOOLS
 
 BY_NAME = {tool.name: tool for tool in TOOLS}
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from streamtools.demo.errors import DemoError
-from streamtools.demo.server import MODEL, ModelServer, installed
+from demo.errors import DemoError
+from demo.server import MODEL, ModelServer, installed
 
 needs_server = pytest.mark.skipif(
     not installed(), reason="THE MODEL SERVER IS NOT INSTALLED: nothing was asked of the real model"
@@ -91,7 +91,7 @@ def test_a_file_that_is_no_model_is_told(tmp_path: Path) -> None:
 
 def test_without_the_server_one_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
-    with pytest.raises(DemoError, match=r"pip install 'llm-streamtools\[demo\]'"), ModelServer():
+    with pytest.raises(DemoError, match=r"pip install -e '\.\[demo\]'$"), ModelServer():
         pass
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from display import LIVE, PAGE, Glass, Seen, call, end, observed, ran, said, shown, written
 
-from streamtools.demo.cells import cells
-from streamtools.demo.screen import Screen
-from streamtools.demo.terminal import NARROWEST, Terminal
+from demo.screen import Screen
+from demo.terminal import NARROWEST, Terminal
+from streamtools.cli.cells import cells
 from streamtools.errors import CallTruncated, ToolError
 from streamtools.events import (
     Event,

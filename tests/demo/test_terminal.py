@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from streamtools.demo.terminal import NARROWEST, Terminal
+from demo.terminal import NARROWEST, Terminal
 
 
 class Tty(io.TextIOWrapper):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamtools.demo.cells import cells
-from streamtools.demo.terminal import NARROWEST, Terminal
-from streamtools.demo.timeline import Timeline
+from demo.terminal import NARROWEST, Terminal
+from demo.timeline import Timeline
+from streamtools.cli.cells import cells
 
 
 def two_tools_at_once() -> Timeline:

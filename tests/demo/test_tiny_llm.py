@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from runpy import run_path
 
-from streamtools.demo.server import MODEL
-from streamtools.demo.tools import TOOLS
+from demo.server import MODEL
+from demo.tools import TOOLS
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "tiny_llm"
+SCRIPTS = Path(__file__).resolve().parents[2] / "demo" / "tiny_llm"
 
 
 def test_the_model_carries_the_template_that_its_training_used() -> None:

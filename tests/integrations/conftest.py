@@ -11,7 +11,7 @@ from pathlib import Path
 import aimock
 import pytest
 
-from streamtools.demo.server import ModelServer, installed
+from demo.server import ModelServer, installed
 
 FOLDER = Path(__file__).parent
 
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def llama() -> Iterator[str]:
-    """The URL of the real llama.cpp server with the model that the demo ships."""
+    """The URL of the real llama.cpp server with the demo's model."""
     if not installed():
         pytest.skip("THE MODEL SERVER IS NOT INSTALLED: nothing was asked of the real model")
     with ModelServer() as server:

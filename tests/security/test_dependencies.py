@@ -37,8 +37,7 @@ def test_an_extra_brings_one_package(extra: str) -> None:
 
 
 def test_every_dependency_says_which_version_it_needs_and_comes_from_the_index() -> None:
-    for_users = [*FOR_USERS, "demo"]
-    extras = [requirement for extra in for_users for requirement in PROJECT["optional-dependencies"][extra]]
+    extras = [requirement for extra in (*FOR_USERS, "demo") for requirement in PROJECT["optional-dependencies"][extra]]
     for requirement in [*PROJECT["dependencies"], *extras]:
         assert re.fullmatch(r"[a-z-]+>=[0-9.]+", requirement), requirement
 

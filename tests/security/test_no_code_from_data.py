@@ -58,7 +58,6 @@ DANGEROUS: dict[str, frozenset[str]] = {
 ALLOWED: dict[tuple[str, str], str] = {
     ("evaluates annotations", "tools/callables.py"): "hints of a function that the program registers, once, then",
     ("imports by name", "cli/loading.py"): "module:function of the command line",
-    ("imports by name", "demo/server.py"): "the demo's optional packages, by constants",
     ("imports by name", "dispatch/executors/reference.py"): "the worker finds the tools that the program registered",
     ("imports by name", "mcp/peer.py"): "the version of mcp that is installed, for an error",
     ("imports by name", "sources/encoding.py"): "the optional decoders of bodies, by constants",
@@ -66,8 +65,6 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("makes objects of bytes", "exports/exporting.py"): "bytes that were made in the same process, of the same export",
     ("writes text as a format", "tools/problems.py"): "templates of its own, filled with what pydantic counts",
     ("starts programs", "dispatch/executors/process.py"): "the workers: this Python, this package, no shell",
-    ("opens connections", "demo/model.py"): "the demo asks its own model server on this machine",
-    ("opens connections", "demo/server.py"): "the demo looks for a free port on this machine",
 }
 """Where such a name may stand, and why that is no way in."""
 

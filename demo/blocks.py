@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any, Protocol
 
-from ..events import Observation
-from ..parts import ToolCall
-from .cells import cells, clip, pad, printable, wrap
+from streamtools import Observation, ToolCall
+from streamtools.cli.cells import cells, pad
+from streamtools.text import printable
+
+from .cells import clip, wrap
 from .terminal import Style, Terminal
 from .timeline import TIMES, TOOK, interval, milliseconds
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .cells import cells, clip, pad
+from streamtools.cli.cells import cells, pad
+
+from .cells import clip
 from .terminal import Style, Terminal
 
 __all__ = ["TIMES", "TOOK", "Timeline", "interval", "milliseconds"]

@@ -7,13 +7,15 @@ loop, as short as it gets with `pipeline`. Where the server cannot be installed,
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from .. import Trajectory, pipeline
-from ..telemetry import Tracing, configure
+from streamtools import Trajectory, pipeline
+from streamtools.telemetry import Tracing, configure
+
 from .errors import DemoError
 from .model import WIRES, Ask, Messages, asking
 from .replay import QUESTION, instead, replaying
@@ -23,7 +25,7 @@ from .terminal import Terminal
 from .tools import TOOLS
 
 if TYPE_CHECKING:
-    from ..telemetry.setup import Telemetry
+    from opentelemetry.trace import TracerProvider
 
 __all__ = ["QUESTION", "TRACE", "WIRES", "DemoError", "Options", "converse", "run"]
 
@@ -40,7 +42,7 @@ class Options:
     question: str = QUESTION
     wire: str = WIRES[0]
     model: Path | None = None
-    """A GGUF file; by default the model that ships with this package."""
+    """A GGUF file; by default the model in this folder."""
     port: int | None = None
     """Where the server listens; by default on any port that is free."""
     replay: bool = False
@@ -83,22 +85,24 @@ def run(options: Options, out: TextIO) -> None:
     with ExitStack() as stack:
         replay = options.replay or not installed()
         model, described = _replayed(options) if replay else _served(options, stack)
-        telemetry = stack.enter_context(_telemetry(options.trace))
+        provider = stack.enter_context(_traced(options.trace))
         show.say("model", described)
         show.say("wire", options.wire)
         show.say("tools", ", ".join(tool.name for tool in TOOLS))
-        asyncio.run(_talk(options, model, show, telemetry))
+        asyncio.run(_talk(options, model, show, provider))
     show.blank()
     show.timeline()
     show.blank()
     show.file("trace", options.trace, "for the Jaeger UI: Search, Upload")
 
 
-async def _talk(options: Options, model: AbstractAsyncContextManager[Ask], show: Show, telemetry: Telemetry) -> None:
+async def _talk(
+    options: Options, model: AbstractAsyncContextManager[Ask], show: Show, provider: TracerProvider
+) -> None:
     show.blank()
     show.say("you", options.question)
-    trajectory = Trajectory(observers=[Tracing(telemetry.provider)])
-    tracer = telemetry.provider.get_tracer("streamtools.demo")
+    trajectory = Trajectory(observers=[Tracing(provider)])
+    tracer = provider.get_tracer("demo")
     # One span around the steps makes them one trace.
     with tracer.start_as_current_span("demo", record_exception=False, set_status_on_exception=False):
         async with model as ask:
@@ -124,9 +128,13 @@ def _replayed(options: Options) -> tuple[AbstractAsyncContextManager[Ask], str]:
     return nullcontext(ask), described
 
 
-def _telemetry(path: Path) -> Telemetry:
+@contextmanager
+def _traced(path: Path) -> Iterator[TracerProvider]:
+    """Spans go into the file while the block runs."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return configure("jaeger-file", service_name="streamtools-demo", path=path, set_global=False)
+        telemetry = configure("jaeger-file", service_name="streamtools-demo", path=path, set_global=False)
     except OSError as error:
         raise DemoError(f"cannot write the trace to {path}: {error.strerror}") from error
+    with telemetry:
+        yield telemetry.provider

@@ -1,6 +1,6 @@
 """The model behind its server, asked over the three wires that llama.cpp speaks.
 
-Needs streamtools with its extra ``demo``.
+Needs this repository, installed with ``pip install -e '.[demo]'``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from template import Params, Turn
 
-from streamtools.demo.server import ModelServer
+from demo.server import ModelServer
 
 __all__ = ["WIRES", "Answer", "Served"]
 

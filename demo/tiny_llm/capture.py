@@ -1,9 +1,10 @@
 """Record what the server sends when the demo asks its question: one file per response, for the demo's replay.
 
-    python tiny_llm/capture.py                       # into streamtools/demo/captures
-    python tiny_llm/capture.py --question "Hello!" --folder somewhere
+    python capture.py                       # into demo/captures
+    python capture.py --question "Hello!" --folder somewhere
 
-Needs streamtools with its extra ``demo``. Ids and dates differ from run to run; what the model says does not.
+Needs this repository, installed with ``pip install -e '.[demo]'``. Ids and dates differ from run to run; what the model
+says does not.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from demo import QUESTION, converse
+from demo.model import WIRES, Ask, Messages, asking
+from demo.replay import CAPTURES
+from demo.server import MODEL, ModelServer
+from demo.show import Show
+from demo.terminal import Terminal
 from streamtools import Trajectory
-from streamtools.demo import QUESTION, converse
-from streamtools.demo.model import WIRES, Ask, Messages, asking
-from streamtools.demo.replay import CAPTURES
-from streamtools.demo.server import MODEL, ModelServer
-from streamtools.demo.show import Show
-from streamtools.demo.terminal import Terminal
 
 
 def recording(ask: Ask, folder: Path, wire: str) -> Ask:

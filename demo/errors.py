@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import StreamToolsError
+from streamtools import StreamToolsError
 
 __all__ = ["DemoError"]
 

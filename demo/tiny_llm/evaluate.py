@@ -1,10 +1,11 @@
 """Measure a tiny tool-calling GGUF on held-out dialogues, through llama.cpp's own server.
 
-    python evaluate.py ../streamtools/demo/tools.gguf --dialogues 400
+    python evaluate.py ../tools.gguf --dialogues 400
 
 Every random word of the wishes and results is one that training never used (see words.py). The tool results that are
 fed back are the generator's. A dialogue is right only when each answer is: the calls (how many, which tools, every
-argument) and the final sentence, character by character. Needs streamtools with its extra ``demo``.
+argument) and the final sentence, character by character. Needs this repository, installed with
+``pip install -e '.[demo]'``.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@ import zlib
 
 import anyio
 
-from .. import tool
-from ..errors import ToolError
+from streamtools import ToolError, tool
 
 __all__ = ["TOOLS"]
 

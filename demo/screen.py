@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..events import (
+from streamtools import (
     Event,
     Observation,
     ReasoningDelta,
@@ -33,8 +33,9 @@ from ..events import (
     ToolStarted,
     Warning,
 )
+from streamtools.text import printable
+
 from .blocks import Block, CallBlock, TextBlock, margin
-from .cells import printable
 from .terminal import Style, Terminal
 from .timeline import Timeline
 

@@ -1,7 +1,7 @@
 """The real llama.cpp server, in this process, with a model from a file.
 
-It speaks OpenAI's and Anthropic's wires on a loopback port, starts within 40 ms with the model that ships with this
-package, and needs nothing but the ``xllamacpp`` wheel.
+It speaks OpenAI's and Anthropic's wires on a loopback port, starts within 40 ms with the model in this folder, and
+needs nothing but the ``xllamacpp`` wheel.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .errors import DemoError
 __all__ = ["INSTALL", "MODEL", "ModelServer", "installed"]
 
 MODEL = Path(__file__).with_name("tools.gguf")
-"""The model that ships with the package; ``tiny_llm/README.md`` says what it can do."""
+"""The model in this folder; ``tiny_llm/README.md`` says what it can do."""
 
-INSTALL = "pip install 'llm-streamtools[demo]'"
-"""How to get the server."""
+INSTALL = "pip install -e '.[demo]'"
+"""How to get the server, from the repository."""
 
 HOST = "127.0.0.1"  # never reachable from another machine
 CONTEXT_TOKENS = 8192  # for all slots together, as llama.cpp counts
