@@ -25,13 +25,13 @@ from streamtools import (
     ReasoningEnd,
     RefusalDelta,
     StreamEnd,
+    StreamWarning,
     TextDelta,
     TextEnd,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     ToolStarted,
-    Warning,
 )
 from streamtools.text import printable
 
@@ -143,7 +143,7 @@ class Screen:
             text.finished = True
         self._texts = {}
 
-    def _warning(self, event: Warning) -> None:
+    def _warning(self, event: StreamWarning) -> None:
         self._whole_text("note", f"{event.code} {event.detail}".rstrip(), "dim")
 
     # -- lines --
@@ -197,6 +197,6 @@ _HANDLERS: dict[type[Event], Callable[[Screen, Any], None]] = {
     ToolCallEnd: Screen._call_end,
     ToolStarted: Screen._tool_started,
     Observation: Screen._observation,
-    Warning: Screen._warning,
+    StreamWarning: Screen._warning,
     StreamEnd: Screen._stream_end,
 }

@@ -15,20 +15,20 @@ from .text import one_line
 
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 
-__all__ = ["Block", "Grammar", "Media", "Opaque", "Result", "Text", "ToolResult"]
+__all__ = ["Block", "Grammar", "Media", "Opaque", "FinalResult", "Text", "ToolResult"]
 
 _MAX_WORD_CHARS = 1024  # of a type or a name in a placeholder: as long as an address may be
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class FinalResult:
     """The result of a tool that is an async generator; what it yields before is progress.
 
         @tool(effect="pure")
-        async def search(words: str) -> AsyncIterator[str | Result]:
+        async def search(words: str) -> AsyncIterator[str | FinalResult]:
             \"""Search the archive.\"""
             yield "opening the index"
-            yield Result(["first", "second"])
+            yield FinalResult(["first", "second"])
 
     The generator is closed after it. A `ToolResult` that is yielded is a result, too.
     """

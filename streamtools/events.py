@@ -3,7 +3,7 @@
     StepStart
       StreamStart
         (TextStart TextDelta* TextEnd | ReasoningStart ReasoningDelta* ReasoningEnd | RefusalDelta | ProviderItem)*
-        ToolCallStart ToolCallDelta* ToolCallEnd [ToolCallReady]          each call; calls may interleave
+        ToolCallStart ToolCallDelta* ToolCallEnd [ToolCallValidated]          each call; calls may interleave
         [ApprovalRequested [ApprovalResolved]]                            before a call that needs one would start
         [ToolStarted ToolProgress* Observation]                           while the stream goes on (`effect="pure"`)
       StreamEnd
@@ -11,8 +11,9 @@
       [ToolStarted ToolProgress* Observation]                             after it; one `Observation` for every call
     StepEnd
 
-`Warning` and `Unknown` may come anywhere, and `Gap` in a branch that drops events. `ToolCallFragment` is what a wire
-saw of a call; the accumulate stage turns it into the `ToolCall...` events, so that a consumer never meets it.
+`StreamWarning` and `UnknownPayload` may come anywhere, and `EventsDropped` in a branch that drops events.
+`ToolCallFragment` is what a wire saw of a call; the accumulate stage turns it into the `ToolCall...` events, so that a
+consumer never meets it.
 
 Every event has a `seq`, gap-free and increasing within its run, and the `step` it belongs to. Every event that is not
 a delta also has `causes` (the `seq` of the events that led to it) and `time` (monotonic seconds; stamped by the
@@ -41,7 +42,7 @@ __all__ = [
     "ApprovalResolved",
     "CausedEvent",
     "Event",
-    "Gap",
+    "EventsDropped",
     "Observation",
     "Preview",
     "ProviderItem",
@@ -59,12 +60,12 @@ __all__ = [
     "ToolCallDelta",
     "ToolCallEnd",
     "ToolCallFragment",
-    "ToolCallReady",
+    "ToolCallValidated",
     "ToolCallStart",
     "ToolProgress",
     "ToolStarted",
-    "Unknown",
-    "Warning",
+    "UnknownPayload",
+    "StreamWarning",
 ]
 
 T = TypeVar("T")
@@ -281,7 +282,7 @@ class ToolCallEnd(CausedEvent):
 
 
 @event
-class ToolCallReady(CausedEvent):
+class ToolCallValidated(CausedEvent):
     """The call's arguments are complete, and valid where the tool is known: it will run if the turn allows it."""
 
     call: ToolCall
@@ -506,7 +507,7 @@ class StepEnd(CausedEvent):
 
 
 @event
-class Warning(CausedEvent):
+class StreamWarning(CausedEvent):
     """A deviation of the peer that was tolerated. The stream goes on."""
 
     code: str
@@ -515,14 +516,14 @@ class Warning(CausedEvent):
 
 
 @event
-class Unknown(CausedEvent):
+class UnknownPayload(CausedEvent):
     """A chunk, block or event that this version does not recognise; never dropped silently."""
 
     raw: Any = field(repr=False)
 
 
 @event
-class Gap(Event):
+class EventsDropped(Event):
     """Events that a branch has dropped, because it was full, stood here (`Pipeline.branch`, ``"drop_oldest"``).
 
     It is of this branch alone: neither observers nor other consumers see it. Its own `seq` is `to_seq`, so that the

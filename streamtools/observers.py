@@ -27,11 +27,11 @@ from .events import (
     StepStart,
     StreamEnd,
     StreamStart,
+    StreamWarning,
     ToolCallEnd,
-    ToolCallReady,
     ToolCallStart,
+    ToolCallValidated,
     ToolStarted,
-    Warning,
 )
 from .parts import Outcome
 
@@ -42,7 +42,7 @@ class Observer(Protocol):
     """Sees the events of a run as they happen. Spans, recordings and sinks are observers.
 
     The calls are synchronous and on the hot path: be quick, and do not block. An observer that raises is dropped for
-    the rest of the step, with a `Warning` event (``observer_failed``); the stream goes on.
+    the rest of the step, with a `StreamWarning` event (``observer_failed``); the stream goes on.
     """
 
     @property
@@ -65,14 +65,14 @@ BOUNDARIES: frozenset[type[Event]] = frozenset(
         StreamStart,
         ToolCallStart,
         ToolCallEnd,
-        ToolCallReady,
+        ToolCallValidated,
         ApprovalRequested,
         ApprovalResolved,
         ToolStarted,
         Observation,
         StreamEnd,
         StepEnd,
-        Warning,
+        StreamWarning,
     }
 )
 """The events that a cursor keeps."""
@@ -203,7 +203,7 @@ def _told(event: Event) -> dict[str, Any]:
     told: dict[str, Any] = {"event": type(event).__name__, "seq": event.seq, "step": event.step}
     if isinstance(event, CausedEvent):
         told |= {"causes": list(event.causes), "time": event.time}
-    if isinstance(event, (ToolCallEnd, ToolCallReady)):
+    if isinstance(event, (ToolCallEnd, ToolCallValidated)):
         told |= {"call_id": event.call_id, "tool_name": event.call.name, "status": event.call.status}
     for name in _TOLD.get(type(event), ()):
         told[name] = getattr(event, name)
@@ -222,6 +222,6 @@ _TOLD: dict[type[Event], tuple[str, ...]] = {
     StreamStart: ("wire", "model"),
     StreamEnd: ("finish", "complete"),
     StepEnd: ("outcome",),
-    Warning: ("code",),
+    StreamWarning: ("code",),
 }  # fmt: skip
 """Of each boundary, what is no content."""

@@ -20,13 +20,13 @@ from .events import (
     RefusalDelta,
     StreamEnd,
     StreamStart,
+    StreamWarning,
     TextDelta,
     TextEnd,
     TextStart,
     ToolCallEnd,
-    ToolCallReady,
     ToolCallStart,
-    Warning,
+    ToolCallValidated,
 )
 from .history.calls import history_form, result_of
 from .history.ids import with_valid_ids
@@ -55,7 +55,7 @@ class Turn:
     usage: Usage | None = None
     error: StreamError | None = None
     """What ended the stream, if that was not its own end; see `raise_for_error`."""
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[StreamWarning, ...] = ()
     """Every tolerance that was used, once per code and detail."""
     observations: tuple[Observation, ...] = ()
     """In call order; empty where nothing was dispatched (`parse`)."""
@@ -130,7 +130,7 @@ class TurnBuilder:
         self._calls: dict[str, ToolCall] = {}
         self.add_text: Callable[[str], None] = self._first_text
         """Take a delta of text: what `add` does with a `TextDelta`, at the price of a list's append."""
-        self._warnings: dict[tuple[str, str], Warning] = {}
+        self._warnings: dict[tuple[str, str], StreamWarning] = {}
         self._observations: dict[str, Observation] = {}
 
     def add(self, event: Event) -> None:
@@ -227,13 +227,13 @@ class TurnBuilder:
     def _call_end(self, event: ToolCallEnd) -> None:
         self._calls[event.call.call_id] = event.call
 
-    def _call_ready(self, event: ToolCallReady) -> None:
+    def _call_ready(self, event: ToolCallValidated) -> None:
         self._calls[event.call.call_id] = event.call
 
     def _observation(self, event: Observation) -> None:
         self._observations[event.call_id] = event
 
-    def _warning(self, event: Warning) -> None:
+    def _warning(self, event: StreamWarning) -> None:
         self._warnings.setdefault((event.code, event.detail), event)
 
     def _stream_end(self, event: StreamEnd) -> None:
@@ -279,8 +279,8 @@ _HANDLERS: dict[type[Event], Any] = {
     ProviderItem: TurnBuilder._provider_item,
     ToolCallStart: TurnBuilder._call_start,
     ToolCallEnd: TurnBuilder._call_end,
-    ToolCallReady: TurnBuilder._call_ready,
+    ToolCallValidated: TurnBuilder._call_ready,
     Observation: TurnBuilder._observation,
-    Warning: TurnBuilder._warning,
+    StreamWarning: TurnBuilder._warning,
     StreamEnd: TurnBuilder._stream_end,
 }

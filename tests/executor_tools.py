@@ -18,8 +18,8 @@ import anyio
 import anyio.lowlevel
 
 from streamtools import ToolContext, tool
-from streamtools.content import Media, Result, ToolResult
-from streamtools.dispatch.executors.channel import RESULT, Frame
+from streamtools.content import FinalResult, Media, ToolResult
+from streamtools.dispatch.executors.channel import RESULT, PipeFrame
 from streamtools.errors import ToolError, ToolNotStarted, ToolOutcomeUnknown
 
 
@@ -149,7 +149,7 @@ async def count(to: int) -> AsyncIterator[Any]:
     """Count, then say that it is done."""
     for number in range(to):
         yield number
-    yield Result("done")
+    yield FinalResult("done")
 
 
 @tool
@@ -239,7 +239,7 @@ def forge(number: int, who: str, path: str = "") -> str:
 
 
 def _forged(pipe: int, number: int, path: str = os.devnull) -> None:
-    os.write(pipe, Frame(RESULT, number, b'{"value":"forged"}').packed())
+    os.write(pipe, PipeFrame(RESULT, number, b'{"value":"forged"}').packed())
     with open(path, "w"):
         pass
 

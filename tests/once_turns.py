@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 from streams import Call, chat, stream
 
-from streamtools import Event, Observation, Pipeline, Trajectory, Warning, pipeline
+from streamtools import Event, Observation, Pipeline, StreamWarning, Trajectory, pipeline
 
 WAIT_S = 60  # for anything: a worker or a program may have to start on a busy machine
 
@@ -37,7 +37,7 @@ class Seen:
 
     @property
     def warnings(self) -> list[str]:
-        return [event.code for event in self.events if isinstance(event, Warning)]
+        return [event.code for event in self.events if isinstance(event, StreamWarning)]
 
 
 async def run(call: Call | Sequence[Call], tools: Any, store: Any, **options: Any) -> Seen:

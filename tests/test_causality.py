@@ -14,16 +14,16 @@ from streamtools import (
     StepStart,
     StreamEnd,
     StreamStart,
+    StreamWarning,
     TextEnd,
     TextStart,
     ToolCall,
     ToolCallEnd,
-    ToolCallReady,
     ToolCallStart,
+    ToolCallValidated,
     ToolProgress,
     ToolStarted,
-    Unknown,
-    Warning,
+    UnknownPayload,
 )
 from streamtools.events import CausedEvent
 from streamtools.pipeline.causality import Causality
@@ -40,7 +40,7 @@ def observation(call_id: str) -> Observation:
 # An event, and the numbers of those that led to it; an event's number is its place in the list.
 STEP: list[tuple[CausedEvent, tuple[int, ...]]] = [
     (StepStart("run"), (70, 71)),
-    (Warning("early"), (0,)),
+    (StreamWarning("early"), (0,)),
     (StreamStart("openai.chat_completions"), (0,)),
     (ReasoningStart(), (2,)),
     (ReasoningEnd(), (3,)),
@@ -49,11 +49,11 @@ STEP: list[tuple[CausedEvent, tuple[int, ...]]] = [
     (TextEnd(), (5,)),
     (ToolCallStart("b", "f"), (2,)),
     (ToolCallEnd(call("a")), (6,)),
-    (ToolCallReady(call("a")), (9,)),
+    (ToolCallValidated(call("a")), (9,)),
     (ToolStarted("a", "f"), (10,)),
     (ToolCallEnd(call("b")), (8,)),
     (ToolProgress("a", "f", 1), (11,)),
-    (Unknown({}), (2,)),
+    (UnknownPayload({}), (2,)),
     (observation("b"), (12,)),
     (StreamEnd(), (2,)),
     (ToolProgress("a", "f", 2), (13,)),
@@ -80,7 +80,7 @@ def test_causes_that_an_event_already_has_come_first_and_none_comes_twice() -> N
     assert started.causes == (7, 1)
 
 
-@pytest.mark.parametrize("event", [StreamEnd(), TextEnd(), StepEnd(), observation("x"), Warning("w")])
+@pytest.mark.parametrize("event", [StreamEnd(), TextEnd(), StepEnd(), observation("x"), StreamWarning("w")])
 def test_an_event_that_comes_too_early_is_caused_by_what_there_is(event: Any) -> None:
     causality = Causality()
     causality.stamp(StepStart("run"), 4, 0, 0.0)

@@ -16,7 +16,7 @@ import pytest
 
 from streamtools.cli import main
 from streamtools.dispatch.claims import recorded_value
-from streamtools.dispatch.executors import Claimed, Recorded, SqliteStore, Unknown
+from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
 from streamtools.dispatch.store import StillRunning
 from streamtools.errors import ToolError
 
@@ -145,7 +145,7 @@ def test_a_mistake_is_one_line_and_settles_nothing(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert says in err
-    assert isinstance(claim("lost"), Unknown)
+    assert isinstance(claim("lost"), EndUnknown)
     assert isinstance(claim("done"), Recorded)
     assert sorted(os.listdir()) == before
 

@@ -18,9 +18,9 @@ NAMES = """
     Trajectory Limits
     Turn ToolCall Usage
     Event StepStart StreamStart TextStart TextDelta TextEnd ReasoningStart ReasoningDelta ReasoningEnd RefusalDelta
-    ProviderItem ToolCallStart ToolCallDelta ToolCallEnd ToolCallReady
+    ProviderItem ToolCallStart ToolCallDelta ToolCallEnd ToolCallValidated
     ApprovalRequested ApprovalResolved ToolStarted ToolProgress Observation
-    StreamEnd StepEnd Warning Unknown Gap
+    StreamEnd StepEnd StreamWarning UnknownPayload EventsDropped
     StreamToolsError StreamError RemoteProtocolError TruncatedStream LimitExceeded ProviderError
     ToolDefinitionError ToolError ModelRetry
 """

@@ -23,8 +23,8 @@ from streamtools import (
     StreamEnd,
     ToolCallDelta,
     ToolCallEnd,
-    ToolCallReady,
     ToolCallStart,
+    ToolCallValidated,
     parse,
     tool,
 )
@@ -76,10 +76,10 @@ def test_a_call_ends_when_the_wire_says_so_never_because_its_json_parses(wire: s
     decoder = StreamDecoder(tools=[search])
     before = [event for item in argument_deltas(wire, [whole, "", "  "]) for event in decoder.feed(item)]
     assert any(isinstance(event, ToolCallStart) for event in before)
-    assert not any(isinstance(event, (ToolCallEnd, ToolCallReady)) for event in before)
+    assert not any(isinstance(event, (ToolCallEnd, ToolCallValidated)) for event in before)
     after = [event for item in ENDS[wire] for event in decoder.feed(item)]
     if wire == CHAT:  # its calls end with the response
-        assert not any(isinstance(event, (ToolCallEnd, ToolCallReady)) for event in after)
+        assert not any(isinstance(event, (ToolCallEnd, ToolCallValidated)) for event in after)
         after = decoder.feed(b"data: [DONE]\n\n") + decoder.finish()
     assert [type(event) for event in after if isinstance(event, ToolCallEnd)] == [ToolCallEnd]
 
@@ -125,7 +125,7 @@ def test_on_no_wire_with_deltas_does_a_call_end_with_its_json(wire: str) -> None
     decoder = StreamDecoder(wire=wire, tools=[search])
     before = [event for payload in payloads[: at + 1] for event in decoder.feed(payload)]
     assert any(isinstance(event, ToolCallDelta) for event in before)
-    assert not any(isinstance(event, (ToolCallEnd, ToolCallReady)) for event in before)
+    assert not any(isinstance(event, (ToolCallEnd, ToolCallValidated)) for event in before)
     after = [event for payload in payloads[at + 1 :] for event in decoder.feed(payload)] + decoder.finish()
     assert [event.call.status for event in after if isinstance(event, ToolCallEnd)] == ["ready"]
 
@@ -481,6 +481,6 @@ def test_arguments_run_as_the_model_wrote_them_not_as_the_schema_would() -> None
         event
         for events in events_of(chat(calls=[("a", "search", '{"query":"x"}')]), tools=[search])
         for event in events
-        if isinstance(event, ToolCallReady)
+        if isinstance(event, ToolCallValidated)
     )
     assert ready.call.arguments == {"query": "x"}

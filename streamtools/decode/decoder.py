@@ -12,7 +12,7 @@ from typing import Any, cast
 import orjson
 
 from ..errors import LimitExceeded, LocalProtocolError, ProviderError, RemoteProtocolError, StreamError, TruncatedStream
-from ..events import Event, StreamEnd, TextDelta, Warning
+from ..events import Event, StreamEnd, StreamWarning, TextDelta
 from ..framing import Frame
 from ..limits import Limits
 from ..stages import DEFAULT, Deferred, StageList
@@ -365,7 +365,7 @@ class StreamDecoder:
     def _warn(self, code: str, out: list[Event]) -> None:
         if code not in self._warned:
             self._warned |= {code}
-            out.append(Warning(code))
+            out.append(StreamWarning(code))
 
     def _unknown_wire(self) -> StreamError:
         if not self._untold:

@@ -1,7 +1,7 @@
 """Calls in, observations out: when a call starts, how it runs, and the one event that says how it ended.
 
 states.TRANSITIONS      the states of a call: what happens, what comes next, with which effects
-calls.Calls             the calls of one turn: events and people's acts, as things that happen to a call
+calls.CallWriter             the calls of one turn: events and people's acts, as things that happen to a call
 moves.Moves             carries the effects out: places, tasks, questions, observations
 attempts.Attempts       one call that runs: its attempts, and `begin`, the one step in which each begins
 executor.Executor       the contract of the places where calls run; `executors/` has ours

@@ -30,7 +30,7 @@ from ..errors import (
     ToolOutcomeUnknown,
     ToolTimeout,
 )
-from ..events import Warning
+from ..events import StreamWarning
 from ..limits import Limits
 from ..parts import OUTCOMES
 from ..telemetry.carrier import current_carrier
@@ -143,13 +143,13 @@ class Attempts:
             await claim.fail(ending.error)
         elif isinstance(await claim.complete(ending.result or as_read(ending)), ToolError):
             text = "its value is no JSON; the model's text of it is kept"
-            self.host.emit(Warning("result_not_kept", f"{call.label}: {text}"))
+            self.host.emit(StreamWarning("result_not_kept", f"{call.label}: {text}"))
 
     def store_failed(self, call: Call, work: Literal["complete", "release", "abandon"], error: Exception) -> None:
         """Tell of a store that could not do its work behind a claim."""
         code, task = _NOT_KEPT[work]
         text = f"the store could not {task} ({type(error).__name__}); the call stays claimed"
-        self.host.emit(Warning(code, f"{call.label}: {text}"))
+        self.host.emit(StreamWarning(code, f"{call.label}: {text}"))
 
 
 class _Attempt:
@@ -316,7 +316,7 @@ class _Attempt:
         if self._executor is not None or not self._tool.is_async:  # none of the tool's code runs in this loop
             return
         text = f"kept the event loop from running for {seconds:.1f} s; await there, or make it a `def`, for a thread"
-        self._with.host.emit(Warning("loop_blocked", f"{self._call.label}: {text}"))
+        self._with.host.emit(StreamWarning("loop_blocked", f"{self._call.label}: {text}"))
 
     # -- how it ends --
 

@@ -14,7 +14,7 @@ import anyio
 
 from ..errors import ApprovalPending, CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
 from ..event_loop import ring
-from ..events import Event, Observation, StreamEnd, StreamStart, ToolCallEnd, ToolCallReady, ToolCallStart
+from ..events import Event, Observation, StreamEnd, StreamStart, ToolCallEnd, ToolCallStart, ToolCallValidated
 from ..limits import Limits
 from ..parts import ToolCall
 from ..tools import Tool, Toolset
@@ -43,7 +43,7 @@ class Calls:
         at: keeps the calls' times, and looks for those that do not stop.
     """
 
-    listens_to = (StreamStart, ToolCallStart, ToolCallEnd, ToolCallReady, StreamEnd)
+    listens_to = (StreamStart, ToolCallStart, ToolCallEnd, ToolCallValidated, StreamEnd)
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Calls:
             self._response_id = event.response_id
         elif isinstance(event, ToolCallEnd):
             self._ended(event)
-        elif isinstance(event, ToolCallReady):
+        elif isinstance(event, ToolCallValidated):
             self._ready(event)
         elif isinstance(event, StreamEnd):
             self._stream_ended(event)
@@ -162,7 +162,7 @@ class Calls:
         else:
             self._moves.move(call, "end")
 
-    def _ready(self, event: ToolCallReady) -> None:
+    def _ready(self, event: ToolCallValidated) -> None:
         call = self._moves.calls.get(event.call.call_id)
         if call is None or call.state != "ended" or call.tool is None:
             return
@@ -301,9 +301,9 @@ class Calls:
         """
         if not self._by_hand:
             raise LocalProtocolError("calls start by themselves; to run them by hand, pass dispatch='manual'")
-        call = self._known(call_id, "the call of a ToolCallReady")
+        call = self._known(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._moves.stopped is None:
-            raise LocalProtocolError("the call is not ready; run it after its ToolCallReady")
+            raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")
         if call.state != "held":
             return False
         if self._accept(call):

@@ -34,7 +34,7 @@ from .executor import Emit, Executor, Invocation
 from .results import decode_error, decode_result, encode_error, encode_result
 from .store import Claimed, IdempotencyStore, Recorded, StillRunning, call_fingerprint
 
-__all__ = ["Answer", "CallClaim", "StoreFailed", "run_once"]
+__all__ = ["CallValue", "CallClaim", "StoreFailed", "run_once"]
 
 StoreFailed: TypeAlias = Callable[[Literal["complete", "release", "abandon"], Exception], object]
 """Takes the store's failure behind a claim: what it could not do, and why. The key stays claimed."""
@@ -44,7 +44,7 @@ _TOO_LARGE = "[the call has run before; its result was larger than the idempoten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CallValue:
     """The value of a call, and where it comes from."""
 
     value: Any = field(repr=False)
@@ -150,7 +150,7 @@ async def run_once(
     *,
     seconds: float = math.inf,
     store_failed: StoreFailed = lambda work, error: None,
-) -> Answer:
+) -> CallValue:
     """Run a call on an executor, unless it has run before.
 
     Args:
@@ -188,7 +188,7 @@ async def run_once(
     except BaseException as error:
         if not begun:
             if found is not None:
-                return Answer(value=recorded_value(call.tool, found), recorded=True)
+                return CallValue(value=recorded_value(call.tool, found), recorded=True)
             if refused is not None and isinstance(error, Exception):
                 raise refused from None
             raise
@@ -200,7 +200,7 @@ async def run_once(
         if told is error:
             raise
         raise told from error
-    return Answer(value=value, not_kept=await claim.complete(value))
+    return CallValue(value=value, not_kept=await claim.complete(value))
 
 
 def _after_begin(error: BaseException) -> BaseException:

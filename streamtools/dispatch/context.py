@@ -9,10 +9,10 @@ from typing import Any
 
 from anyio.lowlevel import checkpoint, current_token
 
-from ..content import Result, ToolResult
+from ..content import FinalResult, ToolResult
 from ..errors import ToolFailed
 from ..event_loop import call_soon
-from ..events import ToolProgress, Warning
+from ..events import StreamWarning, ToolProgress
 from .call import Call, Host
 
 __all__ = ["last_word", "late_warning", "reports_of"]
@@ -45,7 +45,7 @@ def late_warning(call: Call, host: Host) -> Callable[[], None]:
 
     def tell() -> None:
         if not host.ended:
-            host.emit(Warning("late_result", f"{call.label}: ended after it was given up"))
+            host.emit(StreamWarning("late_result", f"{call.label}: ended after it was given up"))
 
     return partial(call_soon, current_token(), tell)
 
@@ -63,7 +63,7 @@ async def last_word(tool: str, values: AsyncGenerator[Any, Any], progress: Calla
     """
     async with aclosing(values):
         async for value in values:
-            if isinstance(value, Result):
+            if isinstance(value, FinalResult):
                 return value.value
             if isinstance(value, ToolResult):
                 return value

@@ -16,7 +16,7 @@ from anyio.lowlevel import EventLoopToken, checkpoint, current_token
 
 from ..errors import ToolFailed
 from ..event_loop import ring
-from ..events import ApprovalRequested, ApprovalResolved, Observation, StreamEnd, ToolStarted, Warning
+from ..events import ApprovalRequested, ApprovalResolved, Observation, StreamEnd, StreamWarning, ToolStarted
 from ..limits import Limits
 from ..parts import OUTCOMES
 from ..tools import Toolset
@@ -235,7 +235,7 @@ class Moves:
             if call.tasks and min(call.due, call.cancelled_at) <= latest and not call.unresponsive:
                 call.unresponsive = True
                 text = f"{call.label}: goes on {self._limits.cancel_grace:g} s after it was to stop"
-                self._host.emit(Warning("tool_unresponsive", text))
+                self._host.emit(StreamWarning("tool_unresponsive", text))
 
     def _begin(self, call: Call) -> None:
         assert call.tool is not None, "only a ready call runs"
@@ -317,7 +317,7 @@ class Moves:
             content += endings.try_again(error, call.call.name, self._host.counts, self._limits)
         if call.progress_dropped:
             text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
-            self._host.emit(Warning("progress_dropped", f"{call.label}: {text}"))
+            self._host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
         causes = (self.end.seq,) if ending.outcome == "skipped" and self.end is not None else ()
         seen: Observation = call.observation(ending, content, causes)
         call.seen = seen

@@ -1,7 +1,7 @@
 """What has become of calls that must not happen twice: claimed before they run, kept with their result afterwards.
 
     claim(key, fingerprint)     Claimed: run it now. Recorded: it has run, here is its result. StillRunning: somebody
-                                runs it now. Unknown: it was begun, and its end is not known
+                                runs it now. EndUnknown: it was begun, and its end is not known
     complete(key, result)       it has run to its end
     release(key)                it is known not to have run: the key is free again
     abandon(key)                nobody runs it any more, and its end is not known
@@ -34,7 +34,7 @@ __all__ = [
     "MemoryStore",
     "Recorded",
     "StillRunning",
-    "Unknown",
+    "EndUnknown",
     "call_fingerprint",
 ]
 
@@ -67,14 +67,14 @@ class StillRunning:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class EndUnknown:
     """The call was begun before, its claim is not alive any more, and its end is not known."""
 
     claimed_at: float
     """When, in seconds since 1970."""
 
 
-Claim: TypeAlias = Claimed | Recorded | StillRunning | Unknown
+Claim: TypeAlias = Claimed | Recorded | StillRunning | EndUnknown
 
 
 class IdempotencyStore(Protocol):
@@ -107,7 +107,7 @@ class IdempotencyStore(Protocol):
 
     async def abandon(self, key: str, /) -> None:
         """Leave a claimed key as it is: nobody runs its call any more, and its end is not known. From now on `claim`
-        answers `Unknown`."""
+        answers `EndUnknown`."""
         ...
 
 
@@ -148,7 +148,7 @@ class MemoryStore:
             if entry.completed:
                 return Recorded(entry.result)
             alive = entry.runs
-            return StillRunning(entry.claimed_at, gethostname(), os.getpid()) if alive else Unknown(entry.claimed_at)
+            return StillRunning(entry.claimed_at, gethostname(), os.getpid()) if alive else EndUnknown(entry.claimed_at)
         if len(self._entries) >= self._max_entries:
             self._forget_one()
         self._entries[key] = _Entry(fingerprint, time.time())

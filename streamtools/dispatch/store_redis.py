@@ -19,9 +19,9 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import LocalProtocolError
-from .store import Claim, Claimed, Recorded, StillRunning, Unknown, checked_bound, checked_fingerprint, not_claimed
+from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning, checked_bound, checked_fingerprint, not_claimed
 from .store_process import Holder, this_process
-from .store_thread import Job, ThreadedStore, checked_seconds
+from .store_thread import StoreJob, ThreadedStore, checked_seconds
 
 try:
     from redis import Redis
@@ -127,7 +127,7 @@ class RedisStore(ThreadedStore):
         except NoAnswer as error:
             raise TimeoutError(self._busy()) from error
 
-    def _claim(self, key: str, fingerprint: str, claim_id: str, job: Job) -> Claim:
+    def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
         if time.monotonic() >= job.until:  # behind others that the server has not answered
             raise TimeoutError(self._busy())
         self._check_server()
@@ -155,15 +155,15 @@ class RedisStore(ThreadedStore):
             raise LocalProtocolError(f"{text}, and their calls would run again; set noeviction or volatile-ttl")
         self._checked = True
 
-    def _complete(self, key: str, claim_id: str | None, result: bytes, job: Job) -> None:
+    def _complete(self, key: str, claim_id: str | None, result: bytes, job: StoreJob) -> None:
         kept = (result,) if len(result) <= self._max_result_bytes else ()
         if not self._run(_COMPLETE, key, self._id(key, claim_id), os.urandom(8).hex(), self._keep, *kept):
             raise not_claimed(key)
 
-    def _release(self, key: str, claim_id: str | None, job: Job) -> None:
+    def _release(self, key: str, claim_id: str | None, job: StoreJob) -> None:
         self._run(_RELEASE, key, self._id(key, claim_id))
 
-    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: Job) -> None:
+    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: StoreJob) -> None:
         for key, claim_id in claims.items():
             self._run(_RENEW, key, self._id(key, claim_id), 0 if lease is None else _ms(lease))
 
@@ -205,7 +205,7 @@ def _found(key: str, fingerprint: str, known: list[Any]) -> Claim:
         return Recorded(result)
     holder, claimed_at = Holder(host.decode(), int(pid), boot.decode(), start.decode()), int(at) / 1000
     if not alive or holder.is_gone():
-        return Unknown(claimed_at)
+        return EndUnknown(claimed_at)
     return StillRunning(claimed_at, holder.host, holder.pid)
 
 

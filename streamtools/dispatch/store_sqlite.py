@@ -24,16 +24,16 @@ from ..errors import LocalProtocolError
 from .store import (
     Claim,
     Claimed,
+    EndUnknown,
     Recorded,
     StillRunning,
-    Unknown,
     checked_bound,
     checked_fingerprint,
     no_room,
     not_claimed,
 )
 from .store_process import Holder, boot_id, machine_clock, this_process
-from .store_thread import Job, ThreadedStore, checked_seconds
+from .store_thread import StoreJob, ThreadedStore, checked_seconds
 
 __all__ = ["SqliteStore", "StoredCall"]
 
@@ -117,7 +117,7 @@ class SqliteStore(ThreadedStore):
         self._connection: sqlite3.Connection | None = None
         super().__init__(checked_seconds("busy_timeout", busy_timeout), lease)
         try:
-            self._transact(lambda connection: None, Job(lambda job: None, busy_timeout))
+            self._transact(lambda connection: None, StoreJob(lambda job: None, busy_timeout))
         except sqlite3.Error as error:
             error.add_note(f"the file is {str(path)!r}")
             raise
@@ -152,7 +152,7 @@ class SqliteStore(ThreadedStore):
 
     # -- the file --
 
-    def _transact(self, work: Callable[[sqlite3.Connection], T], job: Job) -> T:
+    def _transact(self, work: Callable[[sqlite3.Connection], T], job: StoreJob) -> T:
         while True:
             try:
                 with self.gate, self._transaction(job) as connection:
@@ -169,7 +169,7 @@ class SqliteStore(ThreadedStore):
         return f"{str(self._path)!r} was held by others for busy_timeout={self._patience:g} s"
 
     @contextmanager
-    def _transaction(self, job: Job) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, job: StoreJob) -> Iterator[sqlite3.Connection]:
         """The lock on the file is taken at the start, so that no other process comes between reading and writing."""
         connection = self._connected()
         connection.execute("BEGIN IMMEDIATE")
@@ -239,7 +239,7 @@ class SqliteStore(ThreadedStore):
 
     # -- in a transaction --
 
-    def _claim(self, key: str, fingerprint: str, claim_id: str, job: Job) -> Claim:
+    def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
         return self._transact(partial(self._claim_in, key, fingerprint, claim_id), job)
 
     def _claim_in(self, key: str, fingerprint: str, claim_id: str, connection: sqlite3.Connection) -> Claim:
@@ -251,7 +251,7 @@ class SqliteStore(ThreadedStore):
             if state == "completed":
                 return Recorded(result)
             claimed_at, _, _, host, pid, *_ = claim
-            return StillRunning(claimed_at, host, pid) if state == "running" else Unknown(claimed_at)
+            return StillRunning(claimed_at, host, pid) if state == "running" else EndUnknown(claimed_at)
         self._make_room(connection)
         holder, until = self._holder, machine_clock() + self._lease
         insert = f"INSERT INTO calls (key, fingerprint, claim_id, {_CLAIM}) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?)"
@@ -267,19 +267,19 @@ class SqliteStore(ThreadedStore):
         if not connection.execute(f"DELETE FROM calls WHERE number = ({oldest})").rowcount:
             raise no_room(self._max_entries)
 
-    def _complete(self, key: str, claim_id: str | None, result: bytes, job: Job) -> None:
+    def _complete(self, key: str, claim_id: str | None, result: bytes, job: StoreJob) -> None:
         kept = result if len(result) <= self._max_result_bytes else None
         if not self._change("UPDATE calls SET completed = 1, result = ?", [(kept, key, claim_id)], job):
             raise not_claimed(key)
 
-    def _release(self, key: str, claim_id: str | None, job: Job) -> None:
+    def _release(self, key: str, claim_id: str | None, job: StoreJob) -> None:
         self._change("DELETE FROM calls", [(key, claim_id)], job)
 
-    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: Job) -> None:
+    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: StoreJob) -> None:
         until = None if lease is None else machine_clock() + lease
         self._change("UPDATE calls SET lease_until = ?", [(until, *claim) for claim in claims.items()], job)
 
-    def _change(self, what: str, claims: list[tuple[Any, ...]], job: Job) -> int:
+    def _change(self, what: str, claims: list[tuple[Any, ...]], job: StoreJob) -> int:
         """Change open claims, each by its key and, if it is of this store, by its id; returns how many there were."""
         change = f"{what} WHERE key = ? AND claim_id IS coalesce(?, claim_id) AND NOT completed"
         return self._transact(lambda connection: connection.executemany(change, claims).rowcount, job)

@@ -31,7 +31,7 @@ from ..errors import LocalProtocolError, ToolNotStarted
 from ..event_loop import call_soon
 from .store import Claim, Claimed, checked_key
 
-__all__ = ["Job", "ThreadedStore", "checked_seconds"]
+__all__ = ["StoreJob", "ThreadedStore", "checked_seconds"]
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Left(Exception):
     """Nobody waits for the claim any more."""
 
 
-class Job:
+class StoreJob:
     """One operation on its way through the thread.
 
     Args:
@@ -55,9 +55,9 @@ class Job:
 
     def __init__(
         self,
-        work: Callable[[Job], object],
+        work: Callable[[StoreJob], object],
         patience: float,
-        undo: Callable[[Job], object] | None = None,
+        undo: Callable[[StoreJob], object] | None = None,
         tell: Callable[[], None] = lambda: None,
     ) -> None:
         self.until = time.monotonic() + patience
@@ -96,10 +96,10 @@ class Job:
             self._left = True
             return self._over
 
-    def taken_back(self) -> Job:
+    def taken_back(self) -> StoreJob:
         """Returns the operation that undoes this one, or does nothing if it has claimed nothing."""
         undo = self._undo if isinstance(self._value, Claimed) else None
-        return Job(undo or (lambda job: None), self._patience)
+        return StoreJob(undo or (lambda job: None), self._patience)
 
     def answer(self) -> Any:
         """Returns or raises what `work` did."""
@@ -130,7 +130,7 @@ class ThreadedStore(ABC):
         self._lock = threading.Lock()
         self.gate = threading.RLock()
         """Held while a connection is in use. A fork waits for it."""
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[StoreJob | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._open: dict[str, str] = {}  # keys and ids of this store's claims that have not ended: for its thread alone
         self._renew_at = 0.0
@@ -187,9 +187,9 @@ class ThreadedStore(ABC):
     ) -> None:
         self.close()
 
-    async def _ask(self, work: Callable[[Job], T], undo: Callable[[Job], object] | None = None) -> T:
+    async def _ask(self, work: Callable[[StoreJob], T], undo: Callable[[StoreJob], object] | None = None) -> T:
         ended = anyio.Event()
-        job = Job(work, self._patience, undo, partial(call_soon, current_token(), ended.set))
+        job = StoreJob(work, self._patience, undo, partial(call_soon, current_token(), ended.set))
         self._submit(job)
         try:
             with anyio.move_on_after(self._patience + GRACE_S) as bound:
@@ -203,7 +203,7 @@ class ThreadedStore(ABC):
         value: T = job.answer()
         return value
 
-    def _submit(self, job: Job) -> None:
+    def _submit(self, job: StoreJob) -> None:
         if self._pid != os.getpid():
             text = "the process was forked by other means than Python's, behind the opening of the store"
             raise LocalProtocolError(f"{text}: open a {type(self).__name__} of its own in it")
@@ -216,7 +216,7 @@ class ThreadedStore(ABC):
                 self._thread = thread
             self._jobs.put(job)
 
-    def _leave(self, job: Job) -> None:
+    def _leave(self, job: StoreJob) -> None:
         if job.leave():
             self._jobs.put(job.taken_back())
 
@@ -238,7 +238,7 @@ class ThreadedStore(ABC):
             if self._open and time.monotonic() >= self._renew_at:
                 self._renew_open()
         if self._open:
-            Job(partial(self._renew, self._open, None), self._patience).run()
+            StoreJob(partial(self._renew, self._open, None), self._patience).run()
         self._disconnect()
 
     def _spare_s(self) -> float:
@@ -255,9 +255,9 @@ class ThreadedStore(ABC):
     def _renew_open(self) -> None:
         """Try once, since operations wait behind this; if it fails, there is time for another try."""
         self._renew_at = time.monotonic() + self._lease / 3
-        Job(partial(self._renew, self._open, self._lease), 0.0).run()
+        StoreJob(partial(self._renew, self._open, self._lease), 0.0).run()
 
-    def _claimed(self, key: str, fingerprint: str, claim_id: str, job: Job) -> Claim:
+    def _claimed(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
         job.check()
         claim = self._claim(key, fingerprint, claim_id, job)
         if isinstance(claim, Claimed):
@@ -266,35 +266,35 @@ class ThreadedStore(ABC):
             self._open[key] = claim_id
         return claim
 
-    def _taken_back(self, key: str, claim_id: str, job: Job) -> None:
+    def _taken_back(self, key: str, claim_id: str, job: StoreJob) -> None:
         if self._open.get(key) == claim_id:  # pragma: no branch - it was released and claimed again meanwhile
             del self._open[key]
         self._release(key, claim_id, job)
 
     # A claim that ends is not renewed any more, even if the store now fails.
 
-    def _completed(self, key: str, result: bytes, job: Job) -> None:
+    def _completed(self, key: str, result: bytes, job: StoreJob) -> None:
         self._complete(key, self._open.pop(key, None), result, job)
 
-    def _released(self, key: str, job: Job) -> None:
+    def _released(self, key: str, job: StoreJob) -> None:
         self._release(key, self._open.pop(key, None), job)
 
-    def _abandoned(self, key: str, job: Job) -> None:
+    def _abandoned(self, key: str, job: StoreJob) -> None:
         self._renew({key: self._open.pop(key, None)}, None, job)
 
     # -- what a kind of store adds, for its thread. A claim's id is None if another store has made it --
 
     @abstractmethod
-    def _claim(self, key: str, fingerprint: str, claim_id: str, job: Job) -> Claim: ...
+    def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim: ...
 
     @abstractmethod
-    def _complete(self, key: str, claim_id: str | None, result: bytes, job: Job) -> None: ...
+    def _complete(self, key: str, claim_id: str | None, result: bytes, job: StoreJob) -> None: ...
 
     @abstractmethod
-    def _release(self, key: str, claim_id: str | None, job: Job) -> None: ...
+    def _release(self, key: str, claim_id: str | None, job: StoreJob) -> None: ...
 
     @abstractmethod
-    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: Job) -> None:
+    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: StoreJob) -> None:
         """Renew the leases of these claims, or end them."""
 
     @abstractmethod

@@ -16,7 +16,7 @@ from ..content import Media
 from ..wires import Wire
 from ..wires.transcript import Entry, Prompt, Returned
 from .native import Messages, plain_of, role_of
-from .settling import Outcome, Settled, Step
+from .settling import Settled, SettledResult, Step
 
 __all__ = ["assembled", "joined", "written"]
 
@@ -88,7 +88,7 @@ def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
         yield _Piece(run[0].source if is_kept else None, partial(_results, step, run, wire))
 
 
-def _runs(outcomes: tuple[Outcome, ...]) -> Iterator[tuple[bool, tuple[Outcome, ...]]]:
+def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[SettledResult, ...]]]:
     """The outcomes in runs, and whether a run is all that stands in one message, just as it stands there."""
     at = begin = 0
     while at < len(outcomes):
@@ -108,7 +108,7 @@ def _size(source: Returned | None) -> int:
     return len(source.results) if source is not None else 0
 
 
-def _is_whole(run: Sequence[Outcome]) -> bool:
+def _is_whole(run: Sequence[SettledResult]) -> bool:
     """Whether these are all results of one message, in its order, and none of them has to be written."""
     source = run[0].source if run else None
     if source is None or len(run) < len(source.results):
@@ -117,12 +117,12 @@ def _is_whole(run: Sequence[Outcome]) -> bool:
     return all(outcome.source is source and outcome.given is result for outcome, result in pairs)
 
 
-def _results(step: Settled, outcomes: Sequence[Outcome], wire: Wire) -> list[dict[str, Any]]:
+def _results(step: Settled, outcomes: Sequence[SettledResult], wire: Wire) -> list[dict[str, Any]]:
     """The messages of these results alone."""
     alone = wire.render(step.answer)
     results = tuple(outcome.result for outcome in outcomes)
     return wire.render(replace(step.answer, results=results))[len(alone) :]
 
 
-def _has_media(outcome: Outcome) -> bool:
+def _has_media(outcome: SettledResult) -> bool:
     return any(isinstance(block, Media) for block in outcome.result.blocks)

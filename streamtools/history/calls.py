@@ -10,7 +10,7 @@ from ..events import Observation
 from ..limits import Limits
 from ..parts import ToolCall
 from ..stages.finalize import arguments_of
-from ..wires.answer import Result
+from ..wires.answer import CallResult
 
 __all__ = ["history_form", "object_of", "result_of"]
 
@@ -25,10 +25,10 @@ _NOT_RUN = {
 _WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
 
 
-def result_of(call: ToolCall, seen: Observation | None, wire: str) -> Result:
+def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult:
     """What the model will read of a call on a wire, as its observation has it; of one without, that it did not run."""
     given = seen.result if seen else None
-    return Result(
+    return CallResult(
         call_id=call.call_id,
         content=seen.model_content if seen else _NOT_RUN[call.status],
         is_error=seen is None or seen.outcome != "ok",

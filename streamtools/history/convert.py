@@ -8,14 +8,14 @@ from typing import Any
 
 from ..content import Block, Media, Opaque, Text
 from ..wires import Wire
-from ..wires.answer import Result
+from ..wires.answer import CallResult
 from ..wires.media import encoded, text_of
 from ..wires.transcript import Entry, Prompt, Said
 from .assembly import written
 from .native import Messages, refuse_another_wires, wire_named
 from .pairing import pair
 from .repair import repair
-from .settling import BadArguments, Settling
+from .settling import BadArguments, HistorySettling
 
 __all__ = ["Converted", "convert"]
 
@@ -75,7 +75,7 @@ def convert(
     moving = _Moving(reader, writer)
     moving.unread(read.unread)
     entries = moving.without_system([*told, *moving.entries(read.entries)])
-    steps = Settling(writer, last=last, bad_arguments=bad_arguments).settle(pair(entries, reader.rules).steps)
+    steps = HistorySettling(writer, last=last, bad_arguments=bad_arguments).settle(pair(entries, reader.rules).steps)
     out = [message for step in steps for message in written(step, writer)]
     # What was written for one rule (a picture behind its results) may concern another.
     out = repair(out, target, model=model, last=last)
@@ -151,7 +151,7 @@ class _Moving:
             if call.kind == "server":
                 self._lose(place, f"a call that the provider ran itself ({call.name!r})")
 
-    def _result(self, result: Result, place: int) -> Result:
+    def _result(self, result: CallResult, place: int) -> CallResult:
         """A result by its text and blocks. A flag that says that it failed becomes a word: not every wire has one."""
         text, blocks = result.content, self._blocks(result.blocks, place)
         if result.is_error and not text.lower().startswith("error"):

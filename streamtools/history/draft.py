@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..wires.answer import Result
+from ..wires.answer import CallResult
 from ..wires.transcript import Returned
 from .assembly import joined
 from .native import Messages
@@ -60,7 +60,7 @@ class Draft:
             self._sites |= {id(result): Site(place, number) for number, result in enumerate(results)}
             self._counts[place] = len(results)
 
-    def site(self, result: Result) -> Site:
+    def site(self, result: CallResult) -> Site:
         """Where a result of this history stands."""
         return self._sites[id(result)]
 

@@ -13,7 +13,7 @@ from ..content import Media
 from ..events import Observation
 from ..parts import Part, ToolCall
 from ..wires import Answer, Wire
-from ..wires.answer import Result
+from ..wires.answer import CallResult
 from ..wires.saying import id_as_read
 from .calls import result_of
 from .native import role_of
@@ -52,7 +52,7 @@ class ResultWriter:
         lines = {_line(_held(shape[-1])[0]): call_id for call_id, shape in reversed(shapes)}  # of one id: the first's
         return Behind(front=front, message=message, lines=lines)
 
-    def _messages(self, call: ToolCall, *results: Result) -> list[Message]:
+    def _messages(self, call: ToolCall, *results: CallResult) -> list[Message]:
         """The messages of results of one call. In the answer that they are written for it is alone, with the id that
         stands in the history, so that nothing depends on how calls of one id are told apart."""
         own = id_as_read(call.call_id)
@@ -118,9 +118,9 @@ class Behind:
         return {**(message or self.message), _list_field(self.message): content}
 
 
-def _seen(call: ToolCall, *blocks: Media) -> Result:
+def _seen(call: ToolCall, *blocks: Media) -> CallResult:
     """Some result."""
-    return Result(call_id=call.call_id, content=".", name=call.name, blocks=blocks)
+    return CallResult(call_id=call.call_id, content=".", name=call.name, blocks=blocks)
 
 
 def _list_field(message: Message) -> str:

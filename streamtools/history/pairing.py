@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..parts import ToolCall
-from ..wires.answer import Result
+from ..wires.answer import CallResult
 from ..wires.rules import HistoryRules
 from ..wires.saying import id_as_read
 from ..wires.transcript import Entry, Prompt, Returned, Said
@@ -27,7 +27,7 @@ __all__ = ["Exchange", "Given", "Paired", "Stray", "pair"]
 class Given:
     """A result, and where it stands."""
 
-    result: Result
+    result: CallResult
     source: Returned
 
 
@@ -56,7 +56,7 @@ class Exchange:
 class Stray:
     """A result that answers nothing."""
 
-    result: Result
+    result: CallResult
     source: Returned
     is_duplicate: bool
     """A call with its id has an answer already."""
@@ -113,7 +113,7 @@ class _Pairing:
             for key in (*(known if own else unknown), ("any", "", ""), ("any", "", call.name)):
                 self._open[key].append(call.call_id)
 
-    def give(self, result: Result, source: Returned) -> None:
+    def give(self, result: CallResult, source: Returned) -> None:
         found = self._call_of(result)
         if found is None:
             is_duplicate = bool(result.call_id) and result.call_id in self._answered
@@ -123,7 +123,7 @@ class _Pairing:
         exchange.given[call_id] = Given(result, source)
         self._answered.add(id_as_read(call_id))
 
-    def _call_of(self, result: Result) -> tuple[Exchange, str] | None:
+    def _call_of(self, result: CallResult) -> tuple[Exchange, str] | None:
         name = result.name or ""
         if not result.call_id:
             return self._next("no id", "", name) or self._next("any", "", name) if name or self._ids_optional else None

@@ -7,7 +7,7 @@ from typing import Any
 from .assembly import assembled, joined
 from .native import Messages, mended, refuse_another_wires, wire_named
 from .pairing import pair
-from .settling import BadArguments, Settling
+from .settling import BadArguments, HistorySettling
 
 __all__ = ["repair"]
 
@@ -45,7 +45,7 @@ def repair(
         TypeError: it is no list of messages.
     """
     wire = wire_named(target, model)
-    settling = Settling(wire, last=last, bad_arguments=bad_arguments)
+    settling = HistorySettling(wire, last=last, bad_arguments=bad_arguments)
     read = Messages(messages, wire)
     refuse_another_wires(read)
     for _ in range(_MAX_ROUNDS):  # pragma: no branch - two do
@@ -56,7 +56,7 @@ def repair(
     return messages
 
 
-def _once(messages: list[Any], read: Messages, settling: Settling) -> list[Any]:
+def _once(messages: list[Any], read: Messages, settling: HistorySettling) -> list[Any]:
     wire = read.wire
     after = joined(assembled(settling.settle(pair(read.entries, wire.rules).steps), read), wire)
     if wire.rules.mend is not None:

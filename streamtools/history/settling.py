@@ -16,7 +16,7 @@ from ..content import Text
 from ..parts import Part, ToolCall
 from ..text import well_formed
 from ..wires import Answer, Wire
-from ..wires.answer import Result
+from ..wires.answer import CallResult
 from ..wires.saying import id_as_read
 from ..wires.transcript import Prompt, Returned, Said
 from .calls import object_of
@@ -24,7 +24,7 @@ from .ids import renamed, valid_ids
 from .pairing import Exchange
 from .system import as_one, is_system, takes_system
 
-__all__ = ["BadArguments", "Outcome", "Settled", "Settling", "Step"]
+__all__ = ["BadArguments", "SettledResult", "Settled", "HistorySettling", "Step"]
 
 BadArguments: TypeAlias = Literal["empty", "wrap_raw"]
 
@@ -34,13 +34,13 @@ _FILLER = "."
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class SettledResult:
     """A call's result, as it will stand there."""
 
-    result: Result
+    result: CallResult
     source: Returned | None = None
     """Where it stands as it is; None if it has to be written."""
-    given: Result | None = None
+    given: CallResult | None = None
     """The result as it stands there."""
 
 
@@ -52,7 +52,7 @@ class Settled:
     """Its `results` are empty."""
     source: Said | None
     """Where it stands as it is; None if it has to be written."""
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[SettledResult, ...] = ()
     """In call order."""
 
     @property
@@ -64,7 +64,7 @@ class Settled:
 Step: TypeAlias = Prompt | Settled
 
 
-class Settling:
+class HistorySettling:
     """Settles the steps of one history for one wire."""
 
     def __init__(self, wire: Wire, *, last: bool, bad_arguments: BadArguments) -> None:
@@ -98,20 +98,20 @@ class Settling:
         is_kept = answer is said.answer and not said.flaws and all(map(self._is_named, step.calls))
         return Settled(answer, said if is_kept else None, tuple(self._outcomes(step, ids)))
 
-    def _outcomes(self, step: Exchange, ids: Mapping[str, str]) -> Iterator[Outcome]:
+    def _outcomes(self, step: Exchange, ids: Mapping[str, str]) -> Iterator[SettledResult]:
         for call in step.calls:
             given, id_ = step.given.get(call.call_id), ids[call.call_id]
             if given is None:
                 if self._last or not step.live:
-                    result = Result(call_id=id_, content=_INTERRUPTED, is_error=True, name=call.name)
-                    yield Outcome(result)
+                    result = CallResult(call_id=id_, content=_INTERRUPTED, is_error=True, name=call.name)
+                    yield SettledResult(result)
                 continue
             result = given.result
             stays = id_ == call.call_id and not given.source.flaws and self._is_named(call)
             own = id_as_read(id_)
             stays = stays and (result.call_id == own or (self._rules.call_ids_optional and not result.call_id))
             stays = stays and not (self._rules.result_names and result.name not in (None, call.name))
-            yield Outcome(replace(result, call_id=id_, name=call.name), given.source if stays else None, result)
+            yield SettledResult(replace(result, call_id=id_, name=call.name), given.source if stays else None, result)
 
     def _is_named(self, call: ToolCall) -> bool:
         return self._rules.takes_name(call.name)

@@ -17,7 +17,7 @@ from ..events import (
     ApprovalRequested,
     ApprovalResolved,
     Event,
-    Gap,
+    EventsDropped,
     Observation,
     RefusalDelta,
     StepEnd,
@@ -45,7 +45,7 @@ _TOLD: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
     ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved")),
     ToolStarted: ("tool_started", ("call_id", "tool_name")),
     Observation: ("observation", ("call_id", "tool_name", "outcome")),
-    Gap: ("gap", ("from_seq", "to_seq")),
+    EventsDropped: ("gap", ("from_seq", "to_seq")),
     StreamEnd: ("stream_end", ("finish", "complete")),
     StepEnd: ("step_end", ("outcome",)),
 }

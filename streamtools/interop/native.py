@@ -15,7 +15,7 @@ from ..errors import ExportError
 from ..history.ids import with_valid_ids
 from ..parts import Part, ToolCall
 from ..wires import WIRES, Answer, Wire, find
-from ..wires.answer import Result
+from ..wires.answer import CallResult
 from ..wires.media import text_of
 from ..wires.saying import id_as_read
 from ..wires.transcript import Entry, Prompt, Said
@@ -153,7 +153,7 @@ class _Writer:
     def _empty(self, call: InspectedCall) -> dict[str, Any]:
         return {"input": ""} if self._is_custom(call) else {}
 
-    def _result(self, result: InspectedResult, call_id: str) -> Result:
+    def _result(self, result: InspectedResult, call_id: str) -> CallResult:
         content = self._registry.result_content(result, self._wire.name)
         return result_for(result, call_id, content, self.stand_ins, self._name_of)
 
@@ -259,7 +259,7 @@ class _Reader:
         self._names[call_id] = stored[stored["type"]]["name"]
         return stored
 
-    def _returned(self, result: Result) -> dict[str, Any]:
+    def _returned(self, result: CallResult) -> dict[str, Any]:
         call_id = id_as_read(result.call_id) or self._oldest_open(result.name)
         told = self._metadata.get(call_id, {})
         blocks = self.stand_ins.uncovered(result.blocks) or (Text(result.content),)

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import ExportError
 from ..parts import Part, ToolCall
 from ..wires import WIRES, Answer, render
-from ..wires.answer import Result
+from ..wires.answer import CallResult
 from .meanings import InspectedResult
 from .stand_ins import StandIns
 
@@ -71,9 +71,9 @@ def as_messages(written: list[dict[str, Any]], wire: str) -> list[dict[str, Any]
 
 def result_for(
     result: InspectedResult, call_id: str, native: Any, stand_ins: StandIns, name_of: Callable[[str], str]
-) -> Result:
+) -> CallResult:
     """A result as a wire's `render` takes it, with stand-ins for its attachments."""
-    return Result(
+    return CallResult(
         call_id=call_id,
         content=result.text,
         is_error=result.is_error,

@@ -10,7 +10,7 @@ the ``mcp`` package (``pip install llm-streamtools[mcp]``) before an object of i
 from __future__ import annotations
 
 from .cache import SchemaCache
-from .definition import RefusedTool, ToolDefinition
+from .definition import RefusedTool, ServerTool
 from .fetch import FetchedTools, fetch_tools
 from .pins import Pins, ToolChange
 from .results import tool_result
@@ -22,7 +22,7 @@ __all__ = [
     "RefusedTool",
     "SchemaCache",
     "ToolChange",
-    "ToolDefinition",
+    "ServerTool",
     "fetch_tools",
     "result_for_mcp",
     "tool_result",

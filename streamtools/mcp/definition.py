@@ -15,7 +15,7 @@ from ..limits import Limits
 from .names import name_problem
 from .reading import excerpt, peek, plain, weighed
 
-__all__ = ["RefusedTool", "ToolDefinition", "Unacceptable", "Weight", "read_definition", "refused", "said"]
+__all__ = ["RefusedTool", "ServerTool", "Unacceptable", "Weight", "read_definition", "refused", "said"]
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TITLE_CHARS = 256
@@ -24,7 +24,7 @@ _REASON_CHARS = 2048  # of which a place in a schema takes up to half
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolDefinition:
+class ServerTool:
     """A tool of an MCP server, as the server describes it. All of it is the server's word."""
 
     name: str
@@ -71,12 +71,12 @@ class Weight:
     """JSON values in schemas."""
 
 
-def said(definition: ToolDefinition) -> dict[str, Any]:
+def said(definition: ServerTool) -> dict[str, Any]:
     """All that a definition says, by name, in plain JSON. Nothing is copied, so do not change what it holds."""
     return {each.name: getattr(definition, each.name) for each in fields(definition)}
 
 
-def read_definition(raw: Any, limits: Limits, weight: Weight) -> ToolDefinition:
+def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
     """Read an entry of ``tools/list``.
 
     Args:
@@ -97,7 +97,7 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ToolDefinition:
         raise Unacceptable("it has no inputSchema")
     if schema.setdefault("type", "object") != "object":  # MCP wants it there, providers refuse requests without it
         raise Unacceptable("inputSchema: its type must be 'object'")
-    return ToolDefinition(
+    return ServerTool(
         name=name,
         title=_title(raw),
         description=_description(peek(raw, "description"), limits, weight),

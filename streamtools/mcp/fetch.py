@@ -20,7 +20,7 @@ from ..tools import Effect, NeedsApproval, TakesLong, Tool
 from ..tools.enforce import QUICK_STEPS
 from .cache import Credentials, SchemaCache
 from .calls import caller
-from .definition import RefusedTool, ToolDefinition, refused
+from .definition import RefusedTool, ServerTool, refused
 from .listing import Listing, list_all
 from .names import checked_prefix, namespaced
 from .peer import Peer
@@ -28,10 +28,10 @@ from .pins import Pins
 
 __all__ = ["ApprovalOf", "EffectOf", "FetchedTools", "fetch_tools"]
 
-EffectOf: TypeAlias = Effect | Callable[[ToolDefinition], Effect]
+EffectOf: TypeAlias = Effect | Callable[[ServerTool], Effect]
 """One effect for all tools of a server, or what tells it of each."""
 
-ApprovalOf: TypeAlias = bool | Callable[[ToolDefinition], NeedsApproval]
+ApprovalOf: TypeAlias = bool | Callable[[ServerTool], NeedsApproval]
 """Which tools of a server wait for an approval: all, none, or what tells it of each."""
 
 
@@ -45,7 +45,7 @@ class FetchedTools(Sequence[Tool[..., Any]]):
         tools: Iterable[Tool[..., Any]],
         *,
         server: str,
-        definitions: Mapping[str, ToolDefinition],
+        definitions: Mapping[str, ServerTool],
         refused: tuple[RefusedTool, ...],
         unenforced: Mapping[str, tuple[str, ...]],
         complete: bool,
@@ -165,7 +165,7 @@ class _Plan(NamedTuple):
     """A tool that is to be made, and what the caller says about it."""
 
     name: str
-    definition: ToolDefinition
+    definition: ServerTool
     effect: Effect
     needs_approval: NeedsApproval
 
@@ -174,7 +174,7 @@ class _Made(NamedTuple):
     """A tool that was made, and what of its schemas cannot be enforced."""
 
     name: str
-    definition: ToolDefinition
+    definition: ServerTool
     tool: Tool[..., Any]
     unenforced: tuple[str, ...]
 
@@ -192,7 +192,7 @@ class _Maker:
     call_timeout: float | None
     limits: Limits
     tools: dict[str, Tool[..., Any]] = field(default_factory=dict)
-    definitions: dict[str, ToolDefinition] = field(default_factory=dict)
+    definitions: dict[str, ServerTool] = field(default_factory=dict)
     unenforced: dict[str, tuple[str, ...]] = field(default_factory=dict)
     refused: list[RefusedTool] = field(default_factory=list)
 
@@ -203,7 +203,7 @@ class _Maker:
         version = self.peer.server_version if version is None else version
         return await cache.resolve(self.server, ask, credentials=credentials, version=version, limits=self.limits)
 
-    async def make(self, definitions: Iterable[ToolDefinition], pins: Pins | None) -> list[_Made]:
+    async def make(self, definitions: Iterable[ServerTool], pins: Pins | None) -> list[_Made]:
         """The tools of these definitions; what cannot be made is noted. Code of the user's is asked here, in the event
         loop; the rest is done aside."""
         plans = list[_Plan]()
@@ -242,7 +242,7 @@ class _Maker:
         if unenforced:
             self.unenforced[name] = unenforced
 
-    def _refuse(self, definition: ToolDefinition, why: str) -> None:
+    def _refuse(self, definition: ServerTool, why: str) -> None:
         self.refused.append(refused(definition, why))
 
     def _tool(self, plan: _Plan) -> _Made:
@@ -268,14 +268,14 @@ class _Maker:
         )
         return _Made(name, definition, tool, (*tool.check(), *(returned.unenforced if returned else ())))
 
-    def _effect(self, definition: ToolDefinition) -> Effect:
+    def _effect(self, definition: ServerTool) -> Effect:
         if self.trust_hints and definition.annotations.get("readOnlyHint"):
             return "pure"
         if self.trust_hints and definition.annotations.get("idempotentHint"):
             return "idempotent"
         return self.effect(definition) if callable(self.effect) else self.effect
 
-    def _needs_approval(self, definition: ToolDefinition) -> NeedsApproval:
+    def _needs_approval(self, definition: ServerTool) -> NeedsApproval:
         return self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ..event_loop import Aside
 from ..limits import Limits
-from .definition import RefusedTool, ToolDefinition, Unacceptable, Weight, read_definition, refused
+from .definition import RefusedTool, ServerTool, Unacceptable, Weight, read_definition, refused
 from .peer import Peer
 from .reading import peek
 
@@ -24,7 +24,7 @@ MAX_CURSOR_CHARS = 16_384
 class Listing:
     """A server's tools, as they were listed. It belongs to no session."""
 
-    definitions: tuple[ToolDefinition, ...]
+    definitions: tuple[ServerTool, ...]
     """Those that can be taken, sorted by the server's names."""
     refused: tuple[RefusedTool, ...]
     complete: bool
@@ -39,7 +39,7 @@ class Listing:
 class _Found:
     """What the pages so far have brought."""
 
-    by_name: dict[str, ToolDefinition] = field(default_factory=dict)
+    by_name: dict[str, ServerTool] = field(default_factory=dict)
     refused: list[RefusedTool] = field(default_factory=list)
     ambiguous: set[str] = field(default_factory=set)
     seen: int = 0
@@ -132,7 +132,7 @@ def _too_much(weight: Weight, limits: Limits) -> str | None:
     return None
 
 
-def _read(raw: Any, limits: Limits, found: _Found) -> ToolDefinition | None:
+def _read(raw: Any, limits: Limits, found: _Found) -> ServerTool | None:
     try:
         return read_definition(raw, limits, found.weight)
     except Unacceptable as reason:
@@ -140,7 +140,7 @@ def _read(raw: Any, limits: Limits, found: _Found) -> ToolDefinition | None:
         return None
 
 
-def _take(definition: ToolDefinition, raw: Any, found: _Found) -> None:
+def _take(definition: ServerTool, raw: Any, found: _Found) -> None:
     known = found.by_name.get(definition.name)
     if definition.name in found.ambiguous or (known is not None and known.fingerprint != definition.fingerprint):
         # Which of the two would run is anybody's guess. The same one again is what a list that moved between two pages

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from anyio import to_thread
 
 from ..exports.diff import diff
-from .definition import ToolDefinition, said
+from .definition import ServerTool, said
 from .reading import excerpt
 
 __all__ = ["Approve", "Pins", "ToolChange"]
@@ -34,9 +34,9 @@ class ToolChange:
     server: str
     name: str
     """The server's own name for it."""
-    old: ToolDefinition | None = field(repr=False)
+    old: ServerTool | None = field(repr=False)
     """What was approved; None if nothing was."""
-    new: ToolDefinition = field(repr=False)
+    new: ServerTool = field(repr=False)
     """What the server says now."""
 
     @property
@@ -72,7 +72,7 @@ class Pins:
 
     def __init__(
         self,
-        approved: Mapping[str, Mapping[str, ToolDefinition]] | None = None,
+        approved: Mapping[str, Mapping[str, ServerTool]] | None = None,
         *,
         trust_on_first_use: bool = True,
         on_change: Approve | None = None,
@@ -91,7 +91,7 @@ class Pins:
         try:
             servers: dict[str, dict[str, Any]] = json.loads(text)["pins"]
             approved = {
-                server: {name: ToolDefinition(**{**told, "name": name}) for name, told in tools.items()}
+                server: {name: ServerTool(**{**told, "name": name}) for name, told in tools.items()}
                 for server, tools in servers.items()
             }
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -108,21 +108,21 @@ class Pins:
         return json.dumps({"pins": servers}, indent=1, sort_keys=True) + "\n"
 
     @property
-    def approved(self) -> dict[str, dict[str, ToolDefinition]]:
+    def approved(self) -> dict[str, dict[str, ServerTool]]:
         """What is approved, by server and by the server's names; a copy."""
         return {server: dict(tools) for server, tools in self._approved.items()}
 
-    def approve(self, server: str, definition: ToolDefinition) -> None:
+    def approve(self, server: str, definition: ServerTool) -> None:
         """Approve a tool as it is defined now."""
         self._approved.setdefault(server, {})[definition.name] = definition
 
-    def prepare(self, server: str, definition: ToolDefinition) -> None:
+    def prepare(self, server: str, definition: ServerTool) -> None:
         """Take what `check` compares, which takes its time with large schemas. It may run in any thread."""
         old = self._approved.get(server, {}).get(definition.name)
         for each in (definition, old):
             _ = each and each.fingerprint
 
-    async def check(self, server: str, definition: ToolDefinition) -> str | None:
+    async def check(self, server: str, definition: ServerTool) -> str | None:
         """Why a tool must not be offered; None if it may, which is remembered."""
         old = self._approved.get(server, {}).get(definition.name)
         if old is not None and old.fingerprint == definition.fingerprint:

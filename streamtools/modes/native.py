@@ -16,7 +16,7 @@ from ..turn import Turn
 from .checking import ToolCallValidation, check
 from .history import result_text
 from .payloads import Payload, payload_of_call
-from .responses import Call, said_in
+from .responses import ResponseCall, said_in
 
 __all__ = ["NativeToolAdapter"]
 
@@ -125,10 +125,10 @@ def _made(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
 def _of_turn(call: ToolCall) -> Payload:
     if call.arguments is not None:
         return {"tool": call.name, "arguments": call.arguments}
-    return payload_of_call(Call(call_id=call.call_id, name=call.name, text=call.arguments_text))
+    return payload_of_call(ResponseCall(call_id=call.call_id, name=call.name, text=call.arguments_text))
 
 
-def _chat_call(call: Call) -> dict[str, Any]:
+def _chat_call(call: ResponseCall) -> dict[str, Any]:
     if call.is_custom:
         return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": call.text}}
     found = arguments_of(call.text, _DEFAULT_LIMITS)

@@ -13,7 +13,7 @@ from ..parts import ToolCall
 from ..stages.finalize import arguments_of
 from ..turn import Turn
 from .reading import PayloadReader
-from .responses import Call
+from .responses import ResponseCall
 
 __all__ = ["NO_PAYLOAD", "Payload", "arguments_of_call", "find_payload", "parse_json_response", "payload_json"]
 __all__ += ["payload_of_call", "payload_of_turn", "scratchpad_of"]
@@ -128,7 +128,7 @@ def arguments_of_call(call: ToolCall) -> dict[str, Any] | None:
     return None if isinstance(found, str) else found[0]
 
 
-def payload_of_call(call: Call) -> Payload:
+def payload_of_call(call: ResponseCall) -> Payload:
     """A native call as a payload. Arguments that are no JSON object stay the text that they are: validation says so."""
     if call.is_custom:
         return {"tool": call.name, "arguments": {"input": call.text}}

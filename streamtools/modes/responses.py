@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic_core import to_json
 
-__all__ = ["Call", "Said", "said_in"]
+__all__ = ["ResponseCall", "ResponseContent", "said_in"]
 
 _THINK, _THINK_END = "<think>", "</think>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ResponseCall:
     """A native call as it stands in a response."""
 
     call_id: str
@@ -25,31 +25,31 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class ResponseContent:
     """What one response says."""
 
     text: str
     """All of its text, without a block of ``<think>`` that opens it, as the stream has it."""
     verbatim: str
     """All of its text."""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ResponseCall, ...] = ()
 
 
-def said_in(response: Any) -> Said:
+def said_in(response: Any) -> ResponseContent:
     """Read a whole response: a chat completion, an Anthropic message, a message of either, or a text.
 
     Raises:
         TypeError: it is none of these.
     """
     if isinstance(response, str):
-        return Said(text=_thought_out(response), verbatim=response)
+        return ResponseContent(text=_thought_out(response), verbatim=response)
     message = _message(response)
     content = _get(message, "content")
     blocks: list[Any] = content if isinstance(content, list) else []
     text = content if isinstance(content, str) else "".join(_text(block) for block in blocks)
     calls = [_chat_call(call) for call in _get(message, "tool_calls") or ()]
     calls += [_block_call(block) for block in blocks if _get(block, "type") == "tool_use"]
-    return Said(text=_thought_out(text), verbatim=text, calls=tuple(calls))
+    return ResponseContent(text=_thought_out(text), verbatim=text, calls=tuple(calls))
 
 
 def _message(response: Any) -> Any:
@@ -86,11 +86,11 @@ def _thought_out(text: str) -> str:
     return bare.partition(_THINK_END)[2] if bare.startswith(_THINK) else text
 
 
-def _chat_call(call: Any) -> Call:
+def _chat_call(call: Any) -> ResponseCall:
     custom = _get(call, "custom")
     inner = custom if custom is not None else _get(call, "function")
     given = _get(inner, "input" if custom is not None else "arguments")
-    return Call(
+    return ResponseCall(
         call_id=_get(call, "id") or "",
         name=_get(inner, "name") or "",
         text=_as_text(given),
@@ -98,8 +98,10 @@ def _chat_call(call: Any) -> Call:
     )
 
 
-def _block_call(block: Any) -> Call:
-    return Call(call_id=_get(block, "id") or "", name=_get(block, "name") or "", text=_as_text(_get(block, "input")))
+def _block_call(block: Any) -> ResponseCall:
+    return ResponseCall(
+        call_id=_get(block, "id") or "", name=_get(block, "name") or "", text=_as_text(_get(block, "input"))
+    )
 
 
 def _as_text(given: Any) -> str:

@@ -18,9 +18,9 @@ from ..events import (
     ReasoningEnd,
     ReasoningStart,
     StreamEnd,
+    StreamWarning,
     TextStart,
     ToolCallFragment,
-    Warning,
 )
 from ..limits import Limits
 from ..stages import DEFAULT, StageList
@@ -56,7 +56,7 @@ class PayloadStage(TextStage):
 
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
         if self._text_came and not self._reader.whole:
-            self._out.append(Warning("no_payload", "the text holds no whole payload"))
+            self._out.append(StreamWarning("no_payload", "the text holds no whole payload"))
         return replace(end, finish="tool_calls") if end.finish == "stop" and self._told.calls else end
 
     # -- for what is told --

@@ -30,7 +30,7 @@ from ..dispatch import Suspended, Verdict
 from ..dispatch.call import Mention
 from ..dispatch.suspended import Asked
 from ..errors import DeadlineExceeded, LocalProtocolError
-from ..events import Event, Observation, ToolCallReady
+from ..events import Event, Observation, ToolCallValidated
 from ..exports import Exports, export_all
 from ..history import with_results
 from ..limits import Limits
@@ -208,7 +208,7 @@ class TrajectoryRun:
         """Stop one call of the step that goes on, and no other; see `Pipeline.cancel`."""
         return self._step().cancel(call, reason)
 
-    async def run_call(self, call: ToolCall | ToolCallReady | str) -> Observation:
+    async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
         """Run a ready call, with ``dispatch="manual"``; see `Pipeline.run`. Then iterate on."""
         return await self._step().run(call)
 

@@ -29,7 +29,7 @@ from ..dispatch.suspended import Asked, Suspended, SuspendedCall
 from ..dispatch.timers import Timer, Timers
 from ..errors import LocalProtocolError
 from ..event_loop import is_cancelled, is_running, is_told, ring, settle_at_exit
-from ..events import ApprovalRequested, Event, Observation, StreamEnd, ToolCallReady, Warning
+from ..events import ApprovalRequested, Event, Observation, StreamEnd, StreamWarning, ToolCallValidated
 from ..limits import Limits
 from ..parts import ToolCall
 from ..sources import Source
@@ -38,7 +38,7 @@ from ..turn import Turn
 from .deadlines import Deadlines
 from .hosted import Hosted, OpenPipeline, open_in
 from .joining import is_looked_at, join
-from .pump import Decoder, Pump, Transform, unwrapped
+from .pump import ItemDecoder, Pump, Transform, unwrapped
 from .queues import Branch, Outbox, WhenFull
 from .settling import Settling
 from .step import Step
@@ -57,7 +57,7 @@ class Pipeline:
     def __init__(
         self,
         source: Source,
-        decoder: Decoder,
+        decoder: ItemDecoder,
         *,
         tools: Toolset,
         transforms: tuple[Transform, ...],
@@ -125,7 +125,7 @@ class Pipeline:
             raise error
         raise StopAsyncIteration
 
-    async def run(self, call: ToolCall | ToolCallReady | str) -> Observation:
+    async def run(self, call: ToolCall | ToolCallValidated | str) -> Observation:
         """Run a ready call now, with ``dispatch="manual"``, and return its observation; a second time, the same one.
 
         A loop over the pipeline ends when nothing runs any more; after a run there may be more, so loop again. Run
@@ -227,8 +227,8 @@ class Pipeline:
 
         Args:
             size: how many events may wait for its reader; by default ``Limits(event_buffer=...)``.
-            when_full: ``"wait"``: the source is not read on. ``"drop_oldest"``: deltas and the like go, with a `Gap` in
-                their place. ``"disconnect"``: the branch ends with `ConsumerTooSlow`.
+            when_full: ``"wait"``: the source is not read on. ``"drop_oldest"``: deltas and the like go, with an
+                `EventsDropped` in their place. ``"disconnect"``: the branch ends with `ConsumerTooSlow`.
 
         Raises:
             LocalProtocolError: the block was left.
@@ -346,7 +346,7 @@ class Pipeline:
                     raise anyio.get_cancelled_exc_class()("the event loop was interrupted") from None
                 raise unwrapped(fatal) from None
             # The consumer has left: what a source made of its cancellation is told, not raised into other code.
-            self._step.emit(Warning("source_close_failed", type(unwrapped(raised)).__name__))
+            self._step.emit(StreamWarning("source_close_failed", type(unwrapped(raised)).__name__))
 
     def _check_new(self) -> None:
         if self._state != "new":
@@ -406,7 +406,7 @@ class Pipeline:
                 if not self._outbox.closed:
                     self._error = ending.failure
         except Exception as error:  # a group of what was raised on the way out of a cancellation, after `aclose`
-            self._step.emit(Warning("source_close_failed", type(error).__name__))
+            self._step.emit(StreamWarning("source_close_failed", type(error).__name__))
         finally:
             self._pump_done = True  # before what a Ctrl-C may interrupt: somebody may wait for it
             try:

@@ -3,11 +3,12 @@
 `seq` numbers the events of a run; `causes` names the events that led to one. Both are given at one place, here, when
 an event is emitted, so that effects are attributed by identity and not by when they happened to be seen.
 
-    StepStart ← the observations of the step before          ToolCallEnd   ← ToolCallStart
-    StreamStart, StreamEnd ← StepStart, StreamStart          ToolCallReady ← ToolCallEnd
-    TextStart, ToolCallStart, … ← StreamStart                ToolStarted   ← ToolCallReady (and what released it)
-    TextEnd ← TextStart                                      ToolProgress, Observation ← the call's event before it
-    StepEnd ← StreamEnd and the step's observations          Warning, Unknown ← StreamStart, or StepStart before it
+    StepStart ← the observations of the step before        StreamStart, StreamEnd ← StepStart, StreamStart
+    TextStart, ToolCallStart, … ← StreamStart              TextEnd ← TextStart
+    ToolCallEnd ← ToolCallStart                            ToolCallValidated ← ToolCallEnd
+    ToolStarted ← ToolCallValidated, and what released it  ToolProgress, Observation ← the call's event before it
+    StreamWarning, UnknownPayload ← StreamStart, or StepStart before it
+    StepEnd ← StreamEnd and the step's observations
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from ..events import (
     TextEnd,
     TextStart,
     ToolCallEnd,
-    ToolCallReady,
     ToolCallStart,
+    ToolCallValidated,
     ToolProgress,
     ToolStarted,
 )
@@ -37,7 +38,7 @@ __all__ = ["Causality"]
 _CallEvent = (
     ToolCallStart,
     ToolCallEnd,
-    ToolCallReady,
+    ToolCallValidated,
     ApprovalRequested,
     ApprovalResolved,
     ToolStarted,

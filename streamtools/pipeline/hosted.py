@@ -19,7 +19,7 @@ from ..dispatch.call import Mention
 from ..dispatch.suspended import Asked, Suspended
 from ..errors import LocalProtocolError
 from ..event_loop import call_soon
-from ..events import Event, Observation, StepEnd, ToolCallReady
+from ..events import Event, Observation, StepEnd, ToolCallValidated
 from ..parts import ToolCall
 from ..turn import Turn
 from .queues import Branch, WhenFull
@@ -35,7 +35,7 @@ _ROUNDS = 2
 """Of the event loop, after which a host has begun that was started in this one; trio runs a round in any order."""
 
 
-class Block(Protocol):
+class HostedBlock(Protocol):
     """The pipeline behind a handle: the methods that the handle passes on, as `Pipeline` describes them."""
 
     @property
@@ -47,7 +47,7 @@ class Block(Protocol):
     @property
     def suspended(self) -> Suspended | None: ...
     async def __anext__(self) -> Event: ...
-    async def run(self, call: ToolCall | ToolCallReady | str) -> Observation: ...
+    async def run(self, call: ToolCall | ToolCallValidated | str) -> Observation: ...
     def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool: ...
     def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool: ...
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool: ...
@@ -80,7 +80,7 @@ class OpenPipeline:
     so, `aclose` does so. One that is dropped is closed as well, with a ResourceWarning.
     """
 
-    def __init__(self, pipeline: Block, hosted: Hosted) -> None:
+    def __init__(self, pipeline: HostedBlock, hosted: Hosted) -> None:
         self._pipeline = pipeline
         self._hosted = hosted
         self._closed = False
@@ -136,7 +136,7 @@ class OpenPipeline:
             self._ended = True
         return event
 
-    async def run(self, call: ToolCall | ToolCallReady | str) -> Observation:
+    async def run(self, call: ToolCall | ToolCallValidated | str) -> Observation:
         """Run a ready call, with ``dispatch="manual"``; see `Pipeline.run`. The end of a loop then closes nothing."""
         await self._hosted.begun.wait()
         return await self._pipeline.run(call)
@@ -183,7 +183,7 @@ class OpenPipeline:
         )
 
 
-def open_in(group: Any, pipeline: Block, host: Callable[[Hosted], Coroutine[Any, Any, None]]) -> OpenPipeline:
+def open_in(group: Any, pipeline: HostedBlock, host: Callable[[Hosted], Coroutine[Any, Any, None]]) -> OpenPipeline:
     """Start the host of a pipeline in a task group.
 
     Raises:

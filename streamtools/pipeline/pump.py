@@ -14,21 +14,21 @@ from anyio.lowlevel import checkpoint
 from ..decode.body import SLICE_BYTES, slices
 from ..errors import StreamError, TruncatedStream
 from ..event_loop import is_cancelled, refuse_deferred, settle_next
-from ..events import Event, StreamEnd, Warning
+from ..events import Event, StreamEnd, StreamWarning
 from ..limits import Limits
 from ..sources import Source
 from ..stages import Deferred
 from .queues import Outbox
 from .step import Step
 
-__all__ = ["Decoder", "Pump", "Transform", "unwrapped"]
+__all__ = ["ItemDecoder", "Pump", "Transform", "unwrapped"]
 
 
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 
 
-class Decoder(Protocol):
+class ItemDecoder(Protocol):
     """What makes events of a source's items; `streamtools.decode.StreamDecoder` is one."""
 
     @property
@@ -79,7 +79,7 @@ class Pump:
     def __init__(
         self,
         source: Source,
-        decoder: Decoder,
+        decoder: ItemDecoder,
         step: Step,
         outbox: Outbox,
         transforms: tuple[Transform, ...],
@@ -226,7 +226,7 @@ class Pump:
                     break
         except Exception as error:
             if is_cancelled():  # what came of the source's being cancelled is no error of the stream
-                step.emit(Warning("source_close_failed", type(error).__name__))
+                step.emit(StreamWarning("source_close_failed", type(error).__name__))
                 await checkpoint()
             self.raised = error
         last = self._last_events()
@@ -271,12 +271,12 @@ class Pump:
             if error is not None and not isinstance(error, Exception) and not is_cancelled():
                 self.raised = self.raised or raised  # the source's own time is up: its manager says so
             elif raised is not error:
-                self._step.emit(Warning("source_close_failed", type(raised).__name__))
+                self._step.emit(StreamWarning("source_close_failed", type(raised).__name__))
         except anyio.get_cancelled_exc_class() as raised:
             if closing.cancel_called:
-                self._step.emit(Warning("source_unresponsive", f"closing took over {self._cancel_grace_s:g} s"))
+                self._step.emit(StreamWarning("source_unresponsive", f"closing took over {self._cancel_grace_s:g} s"))
             stray(raised)
-            self._step.emit(Warning("source_close_failed", type(raised).__name__))
+            self._step.emit(StreamWarning("source_close_failed", type(raised).__name__))
 
 
 def stray(error: BaseException) -> TruncatedStream:

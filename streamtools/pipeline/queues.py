@@ -30,28 +30,28 @@ from ..errors import ConsumerTooSlow
 from ..event_loop import call_soon, ring
 from ..events import (
     Event,
-    Gap,
+    EventsDropped,
     ProviderItem,
     ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
     RefusalDelta,
     StepEnd,
+    StreamWarning,
     TextDelta,
     TextEnd,
     TextStart,
     ToolCallDelta,
     ToolCallFragment,
     ToolProgress,
-    Unknown,
-    Warning,
+    UnknownPayload,
 )
 
 __all__ = ["Branch", "BranchQueue", "Outbox", "WhenFull"]
 
 WhenFull: TypeAlias = Literal["wait", "drop_oldest", "disconnect"]
-"""What happens when a branch is full: the source is not read on; the oldest events go, and a `Gap` says so; or the
-branch ends, with `ConsumerTooSlow`."""
+"""What happens when a branch is full: the source is not read on; the oldest events go, and an `EventsDropped` says so;
+or the branch ends, with `ConsumerTooSlow`."""
 
 _MAY_GO = frozenset(
     {
@@ -66,8 +66,8 @@ _MAY_GO = frozenset(
         ToolCallDelta,
         ToolCallFragment,
         ToolProgress,
-        Unknown,
-        Warning,
+        UnknownPayload,
+        StreamWarning,
     }
 )
 """What ``"drop_oldest"`` drops. Of the rest there is a bounded number in a step (`Limits.max_tool_calls`), and the turn
@@ -198,7 +198,7 @@ class Branch:
 
     @property
     def dropped(self) -> int:
-        """Events that were dropped because the branch was full; each stands in a `Gap`."""
+        """Events that were dropped because the branch was full; each stands in an `EventsDropped`."""
         return self._queue.dropped
 
     def __aiter__(self) -> Branch:
@@ -333,11 +333,11 @@ class BranchQueue:
             return
         self.dropped += 1
         last = self._settled[-1] if self._settled else None
-        if type(last) is Gap:
+        if type(last) is EventsDropped:
             # Also where the numbers between are another pipeline's of the same run: else each would begin a new gap.
             last.to_seq = last.seq = event.seq  # type: ignore[misc]  # nobody has seen it yet
         else:
-            self._settled.append(Gap(event.seq, event.seq, seq=event.seq, step=event.step))
+            self._settled.append(EventsDropped(event.seq, event.seq, seq=event.seq, step=event.step))
 
     def _disconnect(self, event: Event) -> None:
         """End here, before this event."""

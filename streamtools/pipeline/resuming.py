@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dispatch.suspended import Suspended, SuspendedCall
 from ..errors import StreamError
-from ..events import Event, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallReady, ToolCallStart
+from ..events import Event, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallStart, ToolCallValidated
 from ..limits import Limits
 from ..stages import Deferred, StageList
 from ..tools import Toolset
@@ -70,7 +70,7 @@ class SuspendedDecoder:
         """The event of a call in the place that it had in its turn."""
         if isinstance(event, ToolCallStart):
             return replace(event, index=self._indexes.get(event.call_id, event.index))
-        if isinstance(event, (ToolCallEnd, ToolCallReady)):
+        if isinstance(event, (ToolCallEnd, ToolCallValidated)):
             call = event.call
             return replace(event, call=replace(call, index=self._indexes.get(call.call_id, call.index)))
         return event

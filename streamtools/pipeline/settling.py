@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..dispatch import Calls
 from ..errors import DeadlineExceeded, TruncatedStream
 from ..event_loop import refuse_deferred
-from ..events import Event, StreamEnd, Warning
+from ..events import Event, StreamEnd, StreamWarning
 from ..parts import StepOutcome
-from .pump import Decoder, Pump
+from .pump import ItemDecoder, Pump
 from .step import Step
 
 __all__ = ["Settling"]
@@ -25,7 +25,7 @@ class Settling:
         calls: are observed, each.
     """
 
-    def __init__(self, step: Step, decoder: Decoder, pump: Pump, calls: Calls) -> None:
+    def __init__(self, step: Step, decoder: ItemDecoder, pump: Pump, calls: Calls) -> None:
         self.end: StreamEnd | None = None
         """The one that was emitted."""
         self.expired: DeadlineExceeded | None = None
@@ -101,6 +101,6 @@ class Settling:
                 self._step.emit_all(self._decoder.finish(error, abandoned=error is None))
                 self._step.emit_all(refuse_deferred(self._decoder))
             except Exception as raised:  # a stage of the user's
-                self._step.emit(Warning("stage_failed", type(raised).__name__))
+                self._step.emit(StreamWarning("stage_failed", type(raised).__name__))
         if self.end is None:
             self._step.emit(StreamEnd(error=error))

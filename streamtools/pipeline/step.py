@@ -19,13 +19,13 @@ from ..events import (
     StepEnd,
     StepStart,
     StreamEnd,
+    StreamWarning,
     TextDelta,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallFragment,
-    ToolCallReady,
     ToolCallStart,
-    Warning,
+    ToolCallValidated,
 )
 from ..observers import Observer
 from ..turn import Turn, TurnBuilder
@@ -35,7 +35,7 @@ from .trajectory import Trajectory
 
 __all__ = ["Step"]
 
-_LASTING = frozenset({ToolCallStart, ToolCallEnd, ToolCallReady, Observation, StreamEnd, StepEnd})
+_LASTING = frozenset({ToolCallStart, ToolCallEnd, ToolCallValidated, Observation, StreamEnd, StepEnd})
 _DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta, ToolCallFragment})
 
 Callback = Callable[[Event], None]
@@ -224,7 +224,9 @@ class Step:
                 self._observers = [known for known in self._observers if known is not observer]
                 self._reroute()
                 if not self.ended:
-                    self.emit(Warning("observer_failed", f"{type(observer).__name__} raised {type(error).__name__}"))
+                    self.emit(
+                        StreamWarning("observer_failed", f"{type(observer).__name__} raised {type(error).__name__}")
+                    )
 
 
 def _guarded(observer: Observer, failures: list[tuple[Observer, Exception]]) -> Callback:

@@ -22,7 +22,16 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 
 from ..errors import InvalidArguments, LimitExceeded, ToolError
-from ..events import Event, StreamEnd, StreamStart, ToolCallDelta, ToolCallEnd, ToolCallFragment, ToolCallStart, Warning
+from ..events import (
+    Event,
+    StreamEnd,
+    StreamStart,
+    StreamWarning,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallFragment,
+    ToolCallStart,
+)
 from ..limits import Limits
 from ..parts import CallKind, ToolCall
 from ..text import SurrogateJoiner
@@ -327,7 +336,7 @@ class Accumulate:
     def _warn(self, code: str) -> None:
         if code not in self._warned:
             self._warned |= {code}
-            self._out.append(Warning(code))
+            self._out.append(StreamWarning(code))
 
 
 class _Slot:

@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from pydantic_core import from_json, to_json
 
 from ..errors import CallTruncated, InvalidArguments, ToolError
-from ..events import Event, ToolCallEnd, Warning
+from ..events import Event, StreamWarning, ToolCallEnd
 from ..limits import Limits
 from ..parts import ToolCall
 from ..tools import LARGE_CHARS
@@ -88,7 +88,7 @@ class Finalize:
         if isinstance(found, str):
             return (_refused(event, found, self._limits),)
         value, steps = found
-        warnings = [Warning(step) for step in steps if step != "empty_arguments"]
+        warnings = [StreamWarning(step) for step in steps if step != "empty_arguments"]
         call = replace(call, arguments=value, normalizations=steps)
         return (*warnings, ToolCallEnd(call, event.error, causes=event.causes))  # a fifth of what `replace` takes
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from ..errors import InvalidArguments
-from ..events import Event, ToolCallEnd, ToolCallReady
+from ..events import Event, ToolCallEnd, ToolCallValidated
 from ..limits import Limits
 from ..tools import TakesLong, Tool, Toolset
 from .deferred import Deferred
@@ -19,7 +19,7 @@ __all__ = ["Validate"]
 
 
 class Validate:
-    """Follows the `ToolCallEnd` of a good call with `ToolCallReady`; marks a bad one ``invalid``."""
+    """Follows the `ToolCallEnd` of a good call with `ToolCallValidated`; marks a bad one ``invalid``."""
 
     handles = frozenset({ToolCallEnd})
 
@@ -60,4 +60,4 @@ class Validate:
         except InvalidArguments as error:
             refused = replace(call, status="invalid", problem="invalid_arguments", arguments=None)
             return (replace(event, call=refused, error=error),)
-        return (event, ToolCallReady(call, bound))
+        return (event, ToolCallValidated(call, bound))

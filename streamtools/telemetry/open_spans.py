@@ -13,7 +13,7 @@ from ..errors import StreamError
 from ..events import StepStart, StreamEnd, StreamStart, ToolCallStart
 from ..parts import ToolCall
 
-__all__ = ["OpenCall", "OpenStep"]
+__all__ = ["OpenToolSpan", "OpenStep"]
 
 
 def _epoch_offset_ns() -> int:
@@ -33,7 +33,7 @@ class OpenStep:
     """`chat`, until it has ended."""
     stream: StreamStart | None = None
     end: StreamEnd | None = None
-    calls: dict[str, OpenCall] = field(default_factory=dict)
+    calls: dict[str, OpenToolSpan] = field(default_factory=dict)
     server_calls: int = 0
     observed: dict[int, SpanContext] = field(default_factory=dict)
     text: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class OpenStep:
 
 
 @dataclass(slots=True)
-class OpenCall:
+class OpenToolSpan:
     """What is known of one call of the step."""
 
     start: ToolCallStart

@@ -49,8 +49,8 @@ from ..events import (
     StreamStart,
     TextDelta,
     ToolCallEnd,
-    ToolCallReady,
     ToolCallStart,
+    ToolCallValidated,
     ToolStarted,
 )
 from ..observers import Observer
@@ -58,7 +58,7 @@ from ..parts import StepOutcome
 from .attributes import FAILED, AttributeWriter, stream_outcome
 from .log import log_call
 from .names import PROFILES, Names
-from .open_spans import OpenCall, OpenStep
+from .open_spans import OpenStep, OpenToolSpan
 from .tracer import tracer_of
 
 __all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing", "default_observers"]
@@ -210,9 +210,9 @@ class Tracing:
         if event.kind == "server":
             step.server_calls += 1
         else:
-            step.calls[event.call_id] = OpenCall(event)
+            step.calls[event.call_id] = OpenToolSpan(event)
 
-    def _call_known(self, step: OpenStep, event: ToolCallEnd | ToolCallReady) -> None:
+    def _call_known(self, step: OpenStep, event: ToolCallEnd | ToolCallValidated) -> None:
         known = step.calls.get(event.call_id)
         if known is not None:
             known.call, known.ready_at = event.call, event.time
@@ -233,7 +233,7 @@ class Tracing:
         known = step.calls.get(event.call_id)
         self._end_approval(step, known, "approved" if event.approved else "denied", event)
 
-    def _end_approval(self, step: OpenStep, known: OpenCall | None, verdict: str, last: CausedEvent) -> None:
+    def _end_approval(self, step: OpenStep, known: OpenToolSpan | None, verdict: str, last: CausedEvent) -> None:
         if known is not None and known.approval is not None:
             span, known.approval = known.approval, None
             span.set_attributes({self._names.approval_verdict: verdict, self._names.seq_last: last.seq})
@@ -267,14 +267,14 @@ class Tracing:
             span.set_attributes(found)
         span.end(step.ns(event.time))
 
-    def _ending(self, step: OpenStep, known: OpenCall | None) -> Span | None:
+    def _ending(self, step: OpenStep, known: OpenToolSpan | None) -> Span | None:
         """The call's span, to be ended now and never again; opened here if its tool never ran."""
         if known is None or known.ended:
             return None
         known.ended = True
         return known.span or self._open_tool(step, known, known.ready_at or known.start.time)
 
-    def _open_tool(self, step: OpenStep, known: OpenCall, at: float) -> Span | None:
+    def _open_tool(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
         if not self._wanted["execute_tool"]:
             return None
         chat = self._chat(step)
@@ -346,7 +346,7 @@ class Tracing:
             span.end(step.ns(event.time))
         self._observed, self._step = step.observed, None
 
-    def _end_lost(self, step: OpenStep, known: OpenCall, event: StepEnd) -> None:
+    def _end_lost(self, step: OpenStep, known: OpenToolSpan, event: StepEnd) -> None:
         self._end_approval(step, known, "none", event)
         # Every call has its observation by now. Should one have none, its span ends all the same.
         span = self._ending(step, known)
@@ -381,7 +381,7 @@ _HANDLERS: dict[type[Event], Callable[[Tracing, OpenStep, Any], None]] = {
     TextDelta: Tracing._text,
     ToolCallStart: Tracing._call_start,
     ToolCallEnd: Tracing._call_known,
-    ToolCallReady: Tracing._call_known,
+    ToolCallValidated: Tracing._call_known,
     ToolStarted: Tracing._tool_started,
     Observation: Tracing._observation,
     StreamEnd: Tracing._stream_end,

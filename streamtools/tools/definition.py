@@ -23,7 +23,7 @@ from .placement import NO_VALUES
 if TYPE_CHECKING:
     from .foreign import Check, Takes
 
-__all__ = ["Bound", "Call", "Tool", "validate_tool_call"]
+__all__ = ["Bound", "NamedCall", "Tool", "validate_tool_call"]
 
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
@@ -98,7 +98,7 @@ class Tool(RunOptions, Generic[P, R]):
         return fingerprint(self.name, self.description, self._binder.schema, self.output_schema, self.grammar)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself: nothing is validated, injected or recorded."""
+        """NamedCall the function itself: nothing is validated, injected or recorded."""
         return self.fn(*args, **kwargs)
 
     if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class Tool(RunOptions, Generic[P, R]):
         return payload_of(self, target, strict=strict)
 
 
-class Call(Protocol):
+class NamedCall(Protocol):
     """A call as far as validation looks at it: `ToolCall` is one."""
 
     @property
@@ -278,7 +278,7 @@ class Call(Protocol):
         ...
 
 
-def validate_tool_call(call: Call, tool: Tool) -> bool:
+def validate_tool_call(call: NamedCall, tool: Tool) -> bool:
     """Whether the call is one of this tool's and its arguments fit."""
     if call.name != tool.name or call.arguments is None:
         return False

@@ -34,7 +34,7 @@ class Problem(Protocol):
     def message(self) -> str: ...
 
 
-class Compiled(Protocol):
+class SchemaJudge(Protocol):
     """What `streamtools.schema.validation.compile` returns."""
 
     @property
@@ -62,7 +62,7 @@ class Enforced:
 
         self._budget, self._exhausted = Budget, Exhausted
         self._steps = limits.max_validation_steps
-        self._compiled: Compiled = compile(schema, limits=limits, engine="auto")
+        self._compiled: SchemaJudge = compile(schema, limits=limits, engine="auto")
         self.name = self._compiled.name
         """``jsonschema``, or ``jsonschema-rs`` where that is installed and says the same."""
         self.unenforced = self._compiled.unenforced

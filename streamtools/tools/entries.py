@@ -13,14 +13,14 @@ from ..errors import ExportError
 from ..schema.bounds import schema_problem
 from ..schema.dialects import DIALECTS
 from ..schema.keywords import Column
-from ..schema.translation.document import Document, reference_of
+from ..schema.translation.document import SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
 from ..schema.translation.said import DEFINITIONS
 from ..schema.translation.translate import Made, make
 from .shapes import ToolEntry
 from .targets import Target, find
 
-__all__ = ["Constraints", "EntryOptions", "Translated", "payload_of", "translated"]
+__all__ = ["Constraints", "EntryOptions", "TranslatedTool", "payload_of", "translated"]
 
 Constraints = Literal["keep", "description"]
 """What becomes of bounds (``minimum``, ``pattern``): they stay, or the description tells them instead."""
@@ -60,7 +60,7 @@ class EntryOptions(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Translated:
+class TranslatedTool:
     """A tool for one target. It does not hold the tool, so that the cache keeps no tool alive."""
 
     name: str
@@ -78,10 +78,10 @@ class Translated:
         return copied
 
 
-_CACHE: WeakKeyDictionary[Described, dict[tuple[str, EntryOptions], Translated]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Described, dict[tuple[str, EntryOptions], TranslatedTool]] = WeakKeyDictionary()
 
 
-def translated(tool: Described, target: Target, options: EntryOptions) -> Translated:
+def translated(tool: Described, target: Target, options: EntryOptions) -> TranslatedTool:
     """Returns the tool for a target, computed once for each.
 
     Raises:
@@ -121,7 +121,7 @@ def _pass_exported(target: str, strict: bool) -> str:
     return f"use exported = export_all({arguments}), send exported.payloads, and pass pipeline(tools=exported)"
 
 
-def _made(tool: Described, target: Target, options: EntryOptions) -> Translated:
+def _made(tool: Described, target: Target, options: EntryOptions) -> TranslatedTool:
     column = target.strict if options.strict and target.strict is not None else target.column
     name = options.name or (tool.name if target.names is None else target.names.fitted(tool.name))
     freeform = tool.kind == "custom" and target.custom is not None
@@ -149,7 +149,7 @@ def _made(tool: Described, target: Target, options: EntryOptions) -> Translated:
         grammar=tool.grammar,
     )
     needs_decoding = made.plan is not None and not freeform
-    return Translated(
+    return TranslatedTool(
         name=name,
         pickled=pickle.dumps(shape(entry)),
         decode=Inverse(tool.name, made.plan, made.definitions) if needs_decoding else dict,
@@ -192,5 +192,5 @@ def _output(tool: Described, options: EntryOptions) -> Made | None:
 
 def _takes_objects(schema: Mapping[str, Any], tool: str) -> bool:
     reference = reference_of(schema)
-    node = schema if reference is None else Document(schema, tool).target(reference, "#")[1]
+    node = schema if reference is None else SchemaDocument(schema, tool).target(reference, "#")[1]
     return isinstance(node, dict) and node.get("type") == "object"

@@ -17,7 +17,7 @@ from .binder import Coerce
 from .callables import parameters_of, refuse
 from .docstrings import Docstring, parse_docstring
 from .placement import NO_VALUES, Placement
-from .schema import Compiled, JsonSchema, at_once, leaves_a_choice, one_line
+from .schema import CompiledParameters, JsonSchema, at_once, leaves_a_choice, one_line
 from .typed import TypedArguments
 from .weight import Weigher
 
@@ -112,7 +112,7 @@ def docstring_of(model: Any) -> Docstring:
     return parse_docstring("" if text.startswith(f"{model.__name__}(") else text)
 
 
-def _compiled(model: Any, tool: str) -> Compiled:
+def _compiled(model: Any, tool: str) -> CompiledParameters:
     """Validator and JSON Schema, the root an object with its properties in place."""
     try:
         adapter = TypeAdapter(model)
@@ -132,4 +132,4 @@ def _compiled(model: Any, tool: str) -> Compiled:
             root["properties"][name] = {"description": text, **root["properties"][name]}
     if definitions:
         root["$defs"] = definitions
-    return Compiled(SchemaValidator(core, _FINITE), root, leaves_a_choice(core), Weigher(core))
+    return CompiledParameters(SchemaValidator(core, _FINITE), root, leaves_a_choice(core), Weigher(core))

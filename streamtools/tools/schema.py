@@ -31,12 +31,12 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", PydanticExperimentalWarning)
     from pydantic.experimental.arguments_schema import generate_arguments_schema
 
-__all__ = ["Compiled", "JsonSchema", "at_once", "compile_parameters", "leaves_a_choice", "one_line"]
+__all__ = ["CompiledParameters", "JsonSchema", "at_once", "compile_parameters", "leaves_a_choice", "one_line"]
 
 _ROOT_KEYS = ("type", "properties", "required", "additionalProperties", "$defs")
 
 
-class Compiled(NamedTuple):
+class CompiledParameters(NamedTuple):
     """What is made of types, once."""
 
     validator: SchemaValidator
@@ -47,7 +47,9 @@ class Compiled(NamedTuple):
     weigher: Weigher
 
 
-def compile_parameters(parameters: Sequence[Parameter], tool: str, descriptions: Mapping[str, str]) -> Compiled:
+def compile_parameters(
+    parameters: Sequence[Parameter], tool: str, descriptions: Mapping[str, str]
+) -> CompiledParameters:
     """Validator and JSON Schema of a tool's arguments.
 
     Args:
@@ -72,7 +74,7 @@ def compile_parameters(parameters: Sequence[Parameter], tool: str, descriptions:
         if _unpacked(parameter) and _has_required(schema, wire_names[parameter.name]):
             schema.setdefault("required", []).append(wire_names[parameter.name])
     root = {key: schema[key] for key in _ROOT_KEYS if key in schema}
-    return Compiled(validator, root, leaves_a_choice(core), Weigher(core))
+    return CompiledParameters(validator, root, leaves_a_choice(core), Weigher(core))
 
 
 class JsonSchema(GenerateJsonSchema):

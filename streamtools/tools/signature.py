@@ -19,7 +19,7 @@ from .binder import Coerce
 from .callables import parameters_of, refuse
 from .placement import NO_VALUES, Placement
 from .problems import refusal
-from .schema import Compiled, compile_parameters
+from .schema import CompiledParameters, compile_parameters
 from .typed import TypedArguments
 
 __all__ = ["Signature"]
@@ -120,7 +120,7 @@ class Signature:
         return [f"{name}: is described in the docstring, and no parameter of the function" for name in self.stray]
 
 
-def _freeform(placement: Placement, tool: str, descriptions: Mapping[str, str]) -> tuple[Compiled, str]:
+def _freeform(placement: Placement, tool: str, descriptions: Mapping[str, str]) -> tuple[CompiledParameters, str]:
     """What is made of the one parameter, as an argument ``input``, and the parameter's name."""
     if len(placement.open) != 1 or len(placement.named) != 1:
         names = ", ".join(p.name for p in placement.open) or "none"

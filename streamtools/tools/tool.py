@@ -49,7 +49,7 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
 
     Args:
         fn: a sync or async function, bound method, `functools.partial` or object with ``__call__``; or an async
-            generator function, whose values are progress up to its `streamtools.content.Result`.
+            generator function, whose values are progress up to its `streamtools.content.FinalResult`.
         name: the tool's name; by default the function's.
         effect: what a second run of the same call does: ``pure``, ``idempotent`` or ``once``.
         needs_approval: True, and no call runs before somebody has approved it (`Pipeline.approve`); or a plain function

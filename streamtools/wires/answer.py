@@ -10,11 +10,11 @@ from ..content import Block
 from ..parts import Finish, Part, ToolCall
 from .reading import valid_name
 
-__all__ = ["Answer", "Result"]
+__all__ = ["Answer", "CallResult"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class CallResult:
     """What the model will read as the outcome of one call."""
 
     call_id: str
@@ -41,7 +41,7 @@ class Answer:
     """The calls by id, in call order."""
     arguments: Mapping[str, tuple[str, Mapping[str, Any]]] = field(repr=False)
     """Each call's history form: a JSON object as text and as value."""
-    results: tuple[Result, ...]
+    results: tuple[CallResult, ...]
     """In call order."""
     finish: Finish | None = None
     own_wire: bool = True

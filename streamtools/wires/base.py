@@ -17,11 +17,11 @@ from ..events import (
     RefusalDelta,
     StreamEnd,
     StreamStart,
+    StreamWarning,
     TextDelta,
     TextEnd,
     TextStart,
-    Unknown,
-    Warning,
+    UnknownPayload,
 )
 from ..limits import Limits
 from ..parts import Finish, Usage
@@ -142,7 +142,7 @@ class WireDecoder(ABC):
         """Report a tolerated deviation, once; and no more than so many different ones."""
         if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned |= {(code, detail)}
-            self._out.append(Warning(code, one_line(detail)))
+            self._out.append(StreamWarning(code, one_line(detail)))
 
     # -- for the wires --
 
@@ -187,7 +187,7 @@ class WireDecoder(ABC):
         self._plain_text_max = 0
 
     def _unknown(self, raw: object) -> None:
-        self._out.append(Unknown(raw))
+        self._out.append(UnknownPayload(raw))
 
     def _count(self, **counts: object) -> None:
         """Keep the token counts that the wire gives; a later one replaces an earlier."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ..content import Block
-from .answer import Answer, Result
+from .answer import Answer, CallResult
 from .rules import Violation
 
 __all__ = ["Entry", "Prompt", "Returned", "Said"]
@@ -49,7 +49,7 @@ class Said:
 class Returned:
     """Results that stand together, in their order. Ids as they stand there: they may answer nothing."""
 
-    results: tuple[Result, ...]
+    results: tuple[CallResult, ...]
     origin: tuple[int, int] | None = None
     flaws: tuple[Violation, ...] = ()
 

@@ -28,7 +28,7 @@ class Tolerance:
     case: str
     """Id of the case that shows it, in ``tests/data/quirks``."""
     warning: str | None = None
-    """Code of the `Warning` that says so; None where nothing was meant otherwise."""
+    """Code of the `StreamWarning` that says so; None where nothing was meant otherwise."""
     servers: str = ""
     """Who was seen doing it."""
     source: str = ""

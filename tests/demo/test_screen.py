@@ -21,6 +21,7 @@ from streamtools.events import (
     RefusalDelta,
     StepStart,
     StreamEnd,
+    StreamWarning,
     TextDelta,
     TextEnd,
     TextStart,
@@ -28,8 +29,7 @@ from streamtools.events import (
     ToolCallEnd,
     ToolCallStart,
     ToolStarted,
-    Unknown,
-    Warning,
+    UnknownPayload,
 )
 from streamtools.parts import ToolCall
 
@@ -237,8 +237,8 @@ def test_reasoning_refusals_and_warnings_are_told_apart() -> None:
         ReasoningEnd(),
         TextStart(),
         TextEnd(),
-        Warning("inline_think", "seen"),
-        Unknown({"type": "new"}),
+        StreamWarning("inline_think", "seen"),
+        UnknownPayload({"type": "new"}),
         RefusalDelta("I will not."),
         *end(1.0),
     ]
@@ -267,7 +267,7 @@ def test_a_model_cannot_move_the_cursor(terminal: Terminal) -> None:
     output = screen.say("you", attack) + screen.ask(0.0)
     output += shown(screen, call("a", attack, arguments, begun=0.1, whole=0.2))
     output += shown(screen, ran("a", started=0.2, ended=0.3, content=attack))
-    output += screen.ask(0.4) + shown(screen, said(attack, until=0.5)) + screen.feed(Warning(attack, attack))
+    output += screen.ask(0.4) + shown(screen, said(attack, until=0.5)) + screen.feed(StreamWarning(attack, attack))
     for forbidden in ("\x1b[2J", "\r", "\x07", "\u202e", "\x9b"):
         assert forbidden not in output
     assert "\\x1b[2Jgone" in output

@@ -21,7 +21,7 @@ from streamtools import (
     Pipeline,
     StepEnd,
     StreamEnd,
-    ToolCallReady,
+    ToolCallValidated,
     ToolDefinitionError,
     ToolStarted,
     pipeline,
@@ -56,7 +56,7 @@ async def test_a_call_runs_once_it_is_approved_and_is_told_of_from_request_to_ob
                     assert events.approve(event)
     names = [type(event).__name__ for event in told if not type(event).__name__.startswith("ToolCallD")]
     assert names == [
-        "ToolCallStart", "ToolCallEnd", "ToolCallReady", "ApprovalRequested", "ApprovalResolved", "ToolStarted",
+        "ToolCallStart", "ToolCallEnd", "ToolCallValidated", "ApprovalRequested", "ApprovalResolved", "ToolStarted",
         "Observation",
     ]  # fmt: skip
     for cause, event in zip(told[-4:], told[-3:], strict=False):
@@ -153,7 +153,7 @@ async def test_what_was_approved_has_to_be_what_would_run() -> None:
 async def test_a_word_about_a_call_that_nobody_was_asked_about_is_a_mistake() -> None:
     async with pipeline(hanging(anthropic(calls=[LOOK, PAY_A], stop=None)), tools=[pay, look]) as events:
         async for event in events:
-            if isinstance(event, ToolCallReady) and event.call_id == "a":
+            if isinstance(event, ToolCallValidated) and event.call_id == "a":
                 break
         for call_id in ("a", "l"):  # one waits for the turn's end, one needs none
             with pytest.raises(LocalProtocolError, match="nobody was asked about this call; decide after"):

@@ -28,7 +28,7 @@ from streamtools import (
     resume,
     tool,
 )
-from streamtools.content import Result
+from streamtools.content import FinalResult
 from streamtools.dispatch import Dispatcher, MemoryStore
 from streamtools.events import StepEnd, ToolStarted
 from streamtools.exports import export_all
@@ -338,7 +338,7 @@ async def progress() -> Any:
     while True:
         yield "on it"
         await anyio.sleep_forever()
-    yield Result("never")
+    yield FinalResult("never")
 
 
 @tool(effect="pure", exclusive=True)

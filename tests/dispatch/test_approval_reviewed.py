@@ -25,7 +25,7 @@ from streamtools import (
     Pipeline,
     StepStart,
     Suspended,
-    ToolCallReady,
+    ToolCallValidated,
     ToolContext,
     ToolStarted,
     Trajectory,
@@ -563,7 +563,7 @@ async def test_ids_that_are_made_up_differ_in_all_steps_of_a_run_also_behind_a_r
         assert run.suspended is not None
         kept = Suspended.from_json(run.suspended.to_json(KEY), KEY)
         async with trajectory(model, run.messages, suspended=kept, approve=lambda _: True, **options) as later:
-            seen = [event async for event in later if isinstance(event, ToolCallReady)]
+            seen = [event async for event in later if isinstance(event, ToolCallValidated)]
     assert (later.outcome, ran) == ("answered", ["pay x 1", "pay x 1"])
     assert len({event.call_id for event in seen}) == 2
 

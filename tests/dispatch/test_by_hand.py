@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Event, Observation, Pipeline, StepEnd, ToolCallReady, ToolStarted, pipeline, tool
+from streamtools import Event, Observation, Pipeline, StepEnd, ToolCallValidated, ToolStarted, pipeline, tool
 from streamtools.errors import LocalProtocolError
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +56,7 @@ async def test_a_call_that_is_run_in_the_loop_is_observed_there_and_the_step_end
         async with manual(stream(chat(calls=CALLS))) as events:
             async for event in events:
                 seen.append(event)
-                if isinstance(event, ToolCallReady):
+                if isinstance(event, ToolCallValidated):
                     observation = await events.run(event)
                     assert (observation.outcome, observation.call_id) == ("ok", event.call_id)
     assert (ran, outcomes(events)) == ([0, 1, 2], ["ok"] * 3)
@@ -87,7 +87,7 @@ async def test_calls_may_be_run_by_another_task_while_one_iterates() -> None:
 
             async for event in events:
                 seen.append(event)
-                if isinstance(event, ToolCallReady):
+                if isinstance(event, ToolCallValidated):
                     group.start_soon(run_it, event.call_id)
                 if sum(isinstance(one, Observation) for one in seen) == 3:
                     break
@@ -197,6 +197,6 @@ async def test_misuse_says_what_to_do() -> None:
     async with manual(hanging(anthropic(calls=CALLS[:1], stop=None)[:2])) as events:
         async for event in events:
             if type(event).__name__ == "ToolCallStart":
-                with pytest.raises(LocalProtocolError, match="run it after its ToolCallReady"):
+                with pytest.raises(LocalProtocolError, match="run it after its ToolCallValidated"):
                     await events.run("c0")
                 break

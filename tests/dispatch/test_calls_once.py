@@ -26,13 +26,13 @@ from streamtools import (
     Limits,
     ModelRetry,
     Observation,
-    ToolCallReady,
+    StreamWarning,
+    ToolCallValidated,
     ToolContext,
     ToolError,
     ToolProgress,
     ToolStarted,
     Trajectory,
-    Warning,
     pipeline,
     tool,
 )
@@ -339,7 +339,7 @@ async def test_calls_that_start_by_hand_or_early_are_kept_too(store: Idempotency
                 run_ = Trajectory(run_id="r")
                 async with pipeline(body, tools=[pay], store=store, trajectory=run_, **options) as events:  # type: ignore[arg-type]
                     async for event in events:
-                        if isinstance(event, ToolCallReady) and options["dispatch"] == "manual":
+                        if isinstance(event, ToolCallValidated) and options["dispatch"] == "manual":
                             await events.run(event)
             seen += events.turn.observations
         assert [one.recorded for one in seen] == [False, True]
@@ -596,7 +596,7 @@ async def test_a_result_that_the_store_cannot_keep_is_told_and_not_lost(effects:
     seen = await run(said("pay"), effects.tool(ends), store)
     assert seen.only.outcome == ("ok" if ends == "done" else "failed")
     assert (seen.only.recorded, seen.warnings) == (False, ["result_not_kept"])
-    (warning,) = [event for event in seen.events if isinstance(event, Warning)]
+    (warning,) = [event for event in seen.events if isinstance(event, StreamWarning)]
     assert warning.detail == "pay, call a: the store could not keep its result (OSError); the call stays claimed"
     again = await run(said("pay"), effects.tool(ends), store)
     assert (again.only.outcome, len(effects)) == ("unknown", 1)
@@ -684,7 +684,7 @@ async def test_a_call_that_was_left_is_cancelled_also_if_its_claim_is_not_taken_
         await anyio.wait_all_tasks_blocked()  # the block is being left
         store.open.set()
 
-    watcher = Watcher(Warning, lambda event: warnings.append(f"{event.code}: {event.detail}"))
+    watcher = Watcher(StreamWarning, lambda event: warnings.append(f"{event.code}: {event.detail}"))
     with anyio.fail_after(WAIT_S):
         async with anyio.create_task_group() as group:
             group.start_soon(answer)
@@ -872,7 +872,7 @@ async def test_a_call_that_nothing_lets_start_is_not_claimed(store: IdempotencyS
         body, run_ = hanging(anthropic(calls=[said("pay")], stop=None)), Trajectory(run_id="r")
         async with pipeline(body, tools=[effects.tool()], store=store, trajectory=run_) as events:
             async for event in events:
-                if isinstance(event, ToolCallReady):
+                if isinstance(event, ToolCallValidated):
                     break
     assert [seen.outcome for seen in events.turn.observations] == ["skipped"]
     assert (await run(said("pay"), effects.tool(), store)).only.recorded is False

@@ -19,8 +19,8 @@ from streamtools import (
     Limits,
     Observation,
     Tool,
-    ToolCallReady,
     ToolCallStart,
+    ToolCallValidated,
     ToolContext,
     ToolStarted,
     Trajectory,
@@ -28,7 +28,7 @@ from streamtools import (
     tool,
 )
 from streamtools.dispatch import MemoryStore
-from streamtools.dispatch.store import Unknown, call_fingerprint
+from streamtools.dispatch.store import EndUnknown, call_fingerprint
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import LocalProtocolError
 from streamtools.history import lint
@@ -129,19 +129,19 @@ Case = tuple[Callable[[World], Tool[..., Any]], type[Event] | None, dict[str, An
 # The call's tool; the event at which it is where it should be, if any; options; what runs; what the model reads.
 CASES: dict[str, Case] = {
     "announced": (lambda w: plain(w), ToolCallStart, {}, ["busy"], CUT_SHORT),
-    "held": (lambda w: plain(w, effect="once"), ToolCallReady, {}, ["busy"], CUT_SHORT),
-    "held by hand": (lambda w: plain(w), ToolCallReady, {"dispatch": "manual"}, [], CUT_SHORT),
+    "held": (lambda w: plain(w, effect="once"), ToolCallValidated, {}, ["busy"], CUT_SHORT),
+    "held by hand": (lambda w: plain(w), ToolCallValidated, {"dispatch": "manual"}, [], CUT_SHORT),
     "asked": (lambda w: plain(w, effect="pure", needs_approval=True), ApprovalRequested, {}, ["busy"], CUT_SHORT),
     "behind a limit": (
         lambda w: plain(w, effect="pure"),
-        ToolCallReady,
+        ToolCallValidated,
         {"limits": Limits(max_concurrency=1)},
         ["busy"],
         CUT_SHORT,
     ),
     "behind a key": (
         lambda w: plain(w, effect="idempotent", conflict_key=lambda arguments: "x"),
-        ToolCallReady,
+        ToolCallValidated,
         {},
         ["busy"],
         CUT_SHORT,
@@ -238,7 +238,7 @@ async def test_a_call_that_is_cancelled_between_two_attempts_leaves_a_claim_that
             assert events.cancel("t")
             seen = [event async for event in events if isinstance(event, Observation)]
     claim = await store.claim(seen[0].idempotency_key, call_fingerprint("target", {"n": 2}))
-    assert (seen[0].outcome, type(claim)) == ("cancelled", Unknown)
+    assert (seen[0].outcome, type(claim)) == ("cancelled", EndUnknown)
 
 
 async def test_a_call_that_was_claimed_in_vain_may_run_when_it_is_made_again() -> None:
@@ -332,7 +332,7 @@ async def test_another_thread_is_refused_and_told_how_to_cancel() -> None:
     refused = list[LocalProtocolError]()
     async with pipeline(hanging(anthropic(calls=[("a", "double", '{"n": 1}')], stop=None)), tools=[double]) as events:
         async for event in events:
-            if isinstance(event, ToolCallReady):
+            if isinstance(event, ToolCallValidated):
                 break
 
         def cancel() -> None:

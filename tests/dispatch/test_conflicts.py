@@ -11,7 +11,17 @@ import pytest
 from pydantic import BaseModel
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Limits, Observation, Tool, ToolCallReady, ToolDefinitionError, ToolStarted, Turn, pipeline, tool
+from streamtools import (
+    Limits,
+    Observation,
+    Tool,
+    ToolCallValidated,
+    ToolDefinitionError,
+    ToolStarted,
+    Turn,
+    pipeline,
+    tool,
+)
 from streamtools.dispatch import Dispatcher
 from streamtools.errors import LocalProtocolError
 
@@ -252,7 +262,7 @@ async def test_a_pipeline_that_is_left_gives_its_places_in_a_shared_dispatcher_t
     with anyio.fail_after(5):
         async with pipeline(hanging(anthropic(calls=calls, stop=None)), tools=[stay, brief], dispatcher=shared) as left:
             async for event in left:
-                if isinstance(event, ToolCallReady) and event.call_id == "c":
+                if isinstance(event, ToolCallValidated) and event.call_id == "c":
                     break
             await inside.wait()
             assert (shared.running, shared.waiting) == (1, 2)
@@ -378,7 +388,7 @@ async def test_a_once_call_that_is_held_on_an_open_stream_holds_up_no_other_user
     async def first() -> None:
         async with pipeline(pings_on(), tools=[change], dispatcher=shared) as events:
             async for event in events:
-                if isinstance(event, ToolCallReady):
+                if isinstance(event, ToolCallValidated):
                     ready.set()
 
     with anyio.fail_after(10):

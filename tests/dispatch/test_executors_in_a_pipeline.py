@@ -26,7 +26,7 @@ from streamtools import (
     Limits,
     Observation,
     Tool,
-    ToolCallReady,
+    ToolCallValidated,
     ToolProgress,
     ToolStarted,
     Trajectory,
@@ -569,7 +569,7 @@ async def test_calls_by_hand_run_elsewhere_when_they_are_told_to() -> None:
         body = chat(calls=[said("a", "pay"), said("b", "pay")])
         async with pipeline(stream(body), tools=[pay], executor=scripted, dispatch="manual") as events:
             async for event in events:
-                if isinstance(event, ToolCallReady) and event.call.call_id == "b":
+                if isinstance(event, ToolCallValidated) and event.call.call_id == "b":
                     assert (await events.run(event)).value == "done"
     assert {seen.call_id: seen.outcome for seen in events.turn.observations} == {"a": "skipped", "b": "ok"}
     assert [call.call_id for call in scripted.calls] == ["b"]

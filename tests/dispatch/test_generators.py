@@ -10,7 +10,7 @@ import pytest
 from streams import anthropic, chat, hanging, stream
 
 from streamtools import Event, Observation, Pipeline, ToolContext, ToolProgress, ToolStarted, pipeline, tool
-from streamtools.content import Result, Text, ToolResult
+from streamtools.content import FinalResult, Text, ToolResult
 from streamtools.errors import ToolNotStarted, ToolOutcomeUnknown
 
 pytestmark = pytest.mark.anyio
@@ -28,12 +28,12 @@ async def test_what_is_yielded_is_progress_at_once_and_the_result_is_the_result(
     after: list[str] = []
 
     @tool(effect="pure")
-    async def count(ctx: ToolContext) -> AsyncIterator[int | Result]:
+    async def count(ctx: ToolContext) -> AsyncIterator[int | FinalResult]:
         """Count."""
         yield 1
         await shown.wait()
         yield 2
-        yield Result([1, 2])
+        yield FinalResult([1, 2])
         after.append("ran on")
 
     seen: list[Event] = []
@@ -79,7 +79,7 @@ class Counter:
     async def __call__(self) -> AsyncIterator[Any]:
         """Count."""
         yield 1
-        yield Result(2)
+        yield FinalResult(2)
 
 
 def behind_a_wrapper() -> Any:
@@ -107,7 +107,7 @@ async def test_a_generator_is_closed_on_every_path_in_the_tools_own_task(how: st
             if how == "raises":
                 raise KeyError
             if how == "result":
-                yield Result("done")
+                yield FinalResult("done")
             while how == "left between":
                 yield "more"
             await anyio.sleep_forever()

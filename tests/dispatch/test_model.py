@@ -16,7 +16,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamtools import Event, Limits, Observation, TextDelta, Tool, ToolCallReady, ToolStarted, Trajectory, pipeline
+from streamtools import (
+    Event,
+    Limits,
+    Observation,
+    TextDelta,
+    Tool,
+    ToolCallValidated,
+    ToolStarted,
+    Trajectory,
+    pipeline,
+)
 from streamtools import tool as tool_of
 from streamtools.dispatch import MemoryStore
 from streamtools.dispatch.executors import Invocation
@@ -254,15 +264,15 @@ class Script:
 
 
 class HoldBack:
-    """A stage behind all others that keeps each `ToolCallReady` until a text names its call."""
+    """A stage behind all others that keeps each `ToolCallValidated` until a text names its call."""
 
-    handles = frozenset({ToolCallReady, TextDelta})
+    handles = frozenset({ToolCallValidated, TextDelta})
 
     def __init__(self) -> None:
         self.kept: dict[str, Event] = {}
 
     def feed(self, event: Event) -> Iterable[Event]:
-        if isinstance(event, ToolCallReady):
+        if isinstance(event, ToolCallValidated):
             self.kept[event.call.call_id] = event
             return ()
         if isinstance(event, TextDelta):

@@ -29,7 +29,7 @@ from processes import (
     wait_until_gone,
 )
 
-from streamtools.dispatch.executors import ProcessExecutor, SqliteStore, Unknown, call_fingerprint, run_once
+from streamtools.dispatch.executors import EndUnknown, ProcessExecutor, SqliteStore, call_fingerprint, run_once
 from streamtools.dispatch.executors.family import kill_family, new_mark
 from streamtools.errors import ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from streamtools.testing.executor_tools import TOOLS
@@ -380,5 +380,5 @@ async def test_killing_the_whole_program_ends_its_workers_and_their_children_and
     store = SqliteStore(calls)
     claim = await store.claim("order:7", call_fingerprint("hold_order", {"path": str(effects)}))
     store.close()
-    assert isinstance(claim, Unknown)
+    assert isinstance(claim, EndUnknown)
     assert len(effects.read_text().splitlines()) == 1

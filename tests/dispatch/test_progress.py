@@ -11,8 +11,8 @@ import anyio.to_thread
 import pytest
 from streams import anthropic, stream
 
-from streamtools import Limits, Observation, ToolContext, ToolProgress, ToolStarted, Warning, pipeline, tool
-from streamtools.content import Result
+from streamtools import Limits, Observation, StreamWarning, ToolContext, ToolProgress, ToolStarted, pipeline, tool
+from streamtools.content import FinalResult
 
 pytestmark = pytest.mark.anyio
 
@@ -36,11 +36,11 @@ def reports_from_a_thread(ctx: ToolContext) -> str:
 
 
 @tool(effect="pure")
-async def yields() -> AsyncIterator[int | Result]:
+async def yields() -> AsyncIterator[int | FinalResult]:
     """Yield much."""
     for n in range(MANY):
         yield n
-    yield Result("done")
+    yield FinalResult("done")
 
 
 @pytest.mark.parametrize("chosen", [reports, reports_from_a_thread, yields], ids=lambda chosen: chosen.name)
@@ -52,7 +52,7 @@ async def test_a_consumer_that_takes_nothing_neither_blocks_a_tool_nor_lets_its_
                 await anyio.lowlevel.checkpoint()
             seen = [event async for event in events]
     kept = [event.value for event in seen if isinstance(event, ToolProgress)]
-    (warning,) = [event for event in seen if isinstance(event, Warning)]
+    (warning,) = [event for event in seen if isinstance(event, StreamWarning)]
     assert kept == list(range(len(kept)))  # the first ones
     assert 0 < len(kept) <= ROOM
     assert warning.code == "progress_dropped"
@@ -63,11 +63,11 @@ async def test_a_consumer_that_takes_nothing_neither_blocks_a_tool_nor_lets_its_
 
 async def test_a_consumer_that_keeps_up_gets_every_report() -> None:
     @tool(effect="pure")
-    async def patient() -> AsyncIterator[int | Result]:
+    async def patient() -> AsyncIterator[int | FinalResult]:
         """Let the consumer have a look now and then."""
         for n in range(400):
             yield n
-        yield Result("done")
+        yield FinalResult("done")
 
     with anyio.fail_after(10):
         body = anthropic(calls=[("a", "patient", "{}")])

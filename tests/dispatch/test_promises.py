@@ -544,7 +544,7 @@ async def test_tools_see_the_context_in_which_the_block_was_entered_and_what_the
             await both[1 - n].wait()
             return f"{before}, {variable.get()}"
     else:
-        from streamtools.content import Result
+        from streamtools.content import FinalResult
 
         @tool(effect="pure")
         async def look(n: int) -> AsyncIterator[Any]:
@@ -553,7 +553,7 @@ async def test_tools_see_the_context_in_which_the_block_was_entered_and_what_the
             both[n].set()
             await both[1 - n].wait()
             yield "between"
-            yield Result(f"{before}, {variable.get()}")
+            yield FinalResult(f"{before}, {variable.get()}")
 
     async def source() -> AsyncIterator[bytes]:
         variable.set("the source's own")

@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 from stores import RedisServer, redis_server
 
 from streamtools.content import Media, ToolResult
-from streamtools.dispatch.executors import Claimed, MemoryStore, Recorded, SqliteStore, Unknown, call_fingerprint
+from streamtools.dispatch.executors import Claimed, EndUnknown, MemoryStore, Recorded, SqliteStore, call_fingerprint
 from streamtools.dispatch.results import decode_error, decode_result, encode_error, encode_result
 from streamtools.dispatch.store import StillRunning
 from streamtools.errors import LocalProtocolError, ToolError, ToolFailed, ToolNotStarted, ToolTimeout
@@ -72,7 +72,7 @@ async def test_an_abandoned_key_is_not_free_and_its_end_not_known(make: Make) ->
     await store.claim("key", "print")
     await store.abandon("key")
     await store.abandon("another")
-    assert isinstance(await store.claim("key", "print"), Unknown)
+    assert isinstance(await store.claim("key", "print"), EndUnknown)
     await store.complete("key", b"1")
     await store.abandon("key")
     assert await store.claim("key", "print") == Recorded(b"1")
@@ -113,7 +113,7 @@ async def test_what_is_asked_in_a_cancelled_scope_is_done(make: Make, how: str) 
     with anyio.CancelScope() as scope:
         scope.cancel()
         await getattr(store, how)("key", *([b"1"] if how == "complete" else []))
-    expected = {"complete": Recorded, "release": Claimed, "abandon": Unknown}[how]
+    expected = {"complete": Recorded, "release": Claimed, "abandon": EndUnknown}[how]
     assert isinstance(await store.claim("key", "print"), expected)
 
 

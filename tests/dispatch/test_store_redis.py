@@ -17,7 +17,7 @@ import pytest
 from processes import PATIENCE_S
 from stores import RedisServer, Runs, redis_server
 
-from streamtools.dispatch.executors import Claimed, Invocation, Recorded, Unknown, run_once
+from streamtools.dispatch.executors import Claimed, EndUnknown, Invocation, Recorded, run_once
 from streamtools.dispatch.store import StillRunning
 from streamtools.errors import LocalProtocolError, ToolNotStarted
 
@@ -170,7 +170,7 @@ async def test_a_claim_of_a_process_that_was_killed_is_unknown_and_never_free(
         assert claim.pid == claimer.pid
         claimer.kill()
         await anyio.to_thread.run_sync(claimer.wait)
-        seen = await eventually(store, Unknown)
+        seen = await eventually(store, EndUnknown)
         assert set(seen[:-1]) <= {StillRunning}
         assert elsewhere or len(seen) == 1
         assert client.ttl("streamtools:key") == -1
@@ -224,7 +224,7 @@ store.close()
 async def test_a_store_may_be_used_on_both_sides_of_a_fork(server: RedisServer) -> None:
     with program(FORK, server.url) as running:
         told = await anyio.to_thread.run_sync(lambda: running.communicate(timeout=PATIENCE_S)[0].split())
-    assert told == ["Claimed", "StillRunning", "Claimed", "Unknown", "Claimed"]
+    assert told == ["Claimed", "StillRunning", "Claimed", "EndUnknown", "Claimed"]
 
 
 # -- what is forgotten ---------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ async def test_a_claim_that_can_not_even_be_given_back_is_unknown_in_the_end(
         proxy.does = cut
         with pytest.raises(redis.RedisError):
             await store.claim("key", "print")
-        assert set((await eventually(another, Unknown))[:-1]) <= {StillRunning}
+        assert set((await eventually(another, EndUnknown))[:-1]) <= {StillRunning}
 
 
 async def test_a_result_whose_answer_is_lost_is_on_record(server: RedisServer, client: Any, proxy: Proxy) -> None:

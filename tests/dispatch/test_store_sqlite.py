@@ -21,7 +21,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from processes import PATIENCE_S
 
-from streamtools.dispatch.executors import Claimed, Recorded, SqliteStore, Unknown
+from streamtools.dispatch.executors import Claimed, EndUnknown, Recorded, SqliteStore
 from streamtools.dispatch.store import StillRunning
 from streamtools.errors import LocalProtocolError, ToolNotStarted
 
@@ -70,7 +70,7 @@ async def test_what_a_file_holds_outlives_its_store(path: Path) -> None:
             await before.claim(key, "print")
         await before.complete("done", b"1")
     with SqliteStore(path) as after:
-        assert isinstance(await after.claim("open", "print"), Unknown)
+        assert isinstance(await after.claim("open", "print"), EndUnknown)
         assert await after.claim("done", "print") == Recorded(b"1")
 
 
@@ -135,7 +135,7 @@ async def test_a_file_of_the_first_version_is_read_and_goes_on(path: Path) -> No
         connection.executescript(VERSION_1)
     for _ in range(2):
         with SqliteStore(path, max_entries=3) as store:
-            assert await store.claim("open", "print") == Unknown(1700000001.5)
+            assert await store.claim("open", "print") == EndUnknown(1700000001.5)
             assert isinstance(await store.claim("done", "print"), Recorded)
     with SqliteStore(path, max_entries=3) as store:
         assert [(call.key, call.state, call.host, call.pid) for call in await store.calls()] == [
@@ -362,7 +362,7 @@ async def test_a_store_that_was_never_closed_keeps_no_program_alive_and_loses_no
         assert await anyio.to_thread.run_sync(running.wait, PATIENCE_S) == 0
     with SqliteStore(path) as store:
         assert await store.claim("done", "print") == Recorded(b"1")
-        assert isinstance(await store.claim("open", "print"), Unknown)
+        assert isinstance(await store.claim("open", "print"), EndUnknown)
 
 
 async def test_a_store_with_nothing_to_do_has_no_thread_and_no_open_file(path: Path) -> None:
@@ -433,13 +433,13 @@ async def test_a_store_that_was_made_before_a_fork_is_one_store_with_everybody_e
         told = await anyio.to_thread.run_sync(lambda: running.communicate(timeout=PATIENCE_S)[0].splitlines())
     assert told[:3] == ["Claimed"] * 3
     assert [line.partition("(")[0] for line in told[3:]] == [
-        "Unknown" if how == "closes" else "Recorded",
+        "EndUnknown" if how == "closes" else "Recorded",
         "StillRunning",
         "Recorded",
     ]
     with SqliteStore(path) as store:
         assert await store.claim("order 2", "print") == Recorded(b"2")
-        assert isinstance(await store.claim("order 1", "print"), Unknown)
+        assert isinstance(await store.claim("order 1", "print"), EndUnknown)
 
 
 @posix
@@ -454,7 +454,7 @@ async def test_a_store_goes_on_in_a_process_that_forks_all_the_time(path: Path) 
                 if (child := os.fork()) == 0:
                     os._exit(0)
                 os.waitpid(child, 0)  # noqa: ASYNC222 - it has ended
-            assert isinstance(await store.claim(f"key {number}", "print"), (StillRunning, Unknown))
+            assert isinstance(await store.claim(f"key {number}", "print"), (StillRunning, EndUnknown))
 
 
 BEHIND = """
@@ -536,7 +536,7 @@ async def test_a_claim_is_unknown_as_soon_as_its_process_is_killed(path: Path) -
         assert claim.pid == running.pid
         running.kill()
         await anyio.to_thread.run_sync(running.wait)
-        assert await store.claim("key", "print") == Unknown(claim.claimed_at)
+        assert await store.claim("key", "print") == EndUnknown(claim.claimed_at)
 
 
 async def eventually(store: SqliteStore, expected: type) -> None:
@@ -550,7 +550,7 @@ async def test_a_claim_of_a_process_that_stands_still_is_unknown_until_it_goes_o
     with SqliteStore(path) as store, program(CLAIMS, path, "0.3") as running:
         assert await says(running) == "Claimed"
         running.send_signal(signal.SIGSTOP)
-        await eventually(store, Unknown)
+        await eventually(store, EndUnknown)
         running.send_signal(signal.SIGCONT)
         await eventually(store, StillRunning)
         running.kill()
@@ -572,10 +572,10 @@ async def test_a_claim_stays_alive_while_its_store_does_other_things(path: Path)
 
 
 ANOTHERS = [
-    ("start = start || '0'", Unknown),  # its number was given to another process
+    ("start = start || '0'", EndUnknown),  # its number was given to another process
     ("pid = 4194304, start = 'x ' || start", StillRunning),  # of another container: its lease alone tells
-    ("boot = 'x'", Unknown),  # before the machine was started again
-    ("lease_until = 0", Unknown),
+    ("boot = 'x'", EndUnknown),  # before the machine was started again
+    ("lease_until = 0", EndUnknown),
 ]
 
 
@@ -600,7 +600,7 @@ async def test_a_clock_that_is_set_changes_no_answer(path: Path, step: int, monk
         now = time.time
         monkeypatch.setattr(time, "time", lambda: now() + step)
         answers = [type(await store.claim(key, "print")) for key in ("runs", "abandoned", "done")]
-        assert answers == [StillRunning, Unknown, Recorded]
+        assert answers == [StillRunning, EndUnknown, Recorded]
 
 
 async def test_a_call_that_ends_behind_the_release_of_its_claim_is_not_put_on_record(path: Path) -> None:

@@ -12,7 +12,7 @@ from processes import PATIENCE_S
 
 from streamtools.dispatch.executors import Claimed
 from streamtools.dispatch.store import Claim
-from streamtools.dispatch.store_thread import Job, ThreadedStore
+from streamtools.dispatch.store_thread import StoreJob, ThreadedStore
 from streamtools.errors import ToolNotStarted
 
 pytestmark = pytest.mark.anyio
@@ -26,19 +26,19 @@ class SlowStore(ThreadedStore):
         self.done: list[str] = []
         self.asked, self.answers, self.renewed = threading.Event(), threading.Event(), threading.Event()
 
-    def _claim(self, key: str, fingerprint: str, claim_id: str, job: Job) -> Claim:
+    def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
         self.done.append(f"claim {key}")
         self.asked.set()
         assert self.answers.wait(PATIENCE_S)
         return Claimed()
 
-    def _complete(self, key: str, claim_id: str | None, result: bytes, job: Job) -> None:
+    def _complete(self, key: str, claim_id: str | None, result: bytes, job: StoreJob) -> None:
         self.done.append(f"complete {key}")
 
-    def _release(self, key: str, claim_id: str | None, job: Job) -> None:
+    def _release(self, key: str, claim_id: str | None, job: StoreJob) -> None:
         self.done.append(f"release {key}")
 
-    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: Job) -> None:
+    def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: StoreJob) -> None:
         self.done.append(f"{'abandon' if lease is None else 'renew'} {' '.join(claims)}")
         self.renewed.set()
 

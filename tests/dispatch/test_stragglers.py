@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import ApprovalRequested, Event, Limits, Observation, ToolStarted, Warning, pipeline, tool
+from streamtools import ApprovalRequested, Event, Limits, Observation, StreamWarning, ToolStarted, pipeline, tool
 from streamtools.dispatch.threads import abandoned_threads
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ def stubborn(told: anyio.Event, timeout: float | None = None) -> Any:
 class Tells:
     """An observer that sets an event at a warning."""
 
-    event_types = frozenset({Warning})
+    event_types = frozenset({StreamWarning})
 
     def __init__(self, event: anyio.Event) -> None:
         self.event = event
@@ -116,9 +116,9 @@ async def test_what_a_thread_returns_after_it_was_given_up_is_a_warning_and_no_r
                 seen.append(event)
                 if isinstance(event, Observation):
                     release.set()
-                if isinstance(event, Warning):
+                if isinstance(event, StreamWarning):
                     break
-    assert [event.detail for event in seen if isinstance(event, Warning)] == [
+    assert [event.detail for event in seen if isinstance(event, StreamWarning)] == [
         "stay, call a: ended after it was given up"
     ]
     assert [(o.outcome, o.value) for o in events.turn.observations] == [("timed_out", None)]

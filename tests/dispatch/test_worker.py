@@ -14,7 +14,18 @@ from executor_tools import worker_id
 from processes import wait_for
 
 from streamtools import Tool, tool
-from streamtools.dispatch.executors.channel import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, Frame
+from streamtools.dispatch.executors.channel import (
+    CALL,
+    DROP,
+    FAILED,
+    GO,
+    HEADER,
+    READY,
+    REFUSED,
+    REPORT,
+    RESULT,
+    PipeFrame,
+)
 from streamtools.dispatch.executors.worker import Server
 
 
@@ -43,7 +54,7 @@ class Pipes:
         self.tell(CALL, json.dumps(request).encode())
 
     def tell(self, kind: bytes, data: bytes = b"", number: int | None = None) -> None:
-        self.to_worker.write(Frame(kind, number or self._number, data).packed())
+        self.to_worker.write(PipeFrame(kind, number or self._number, data).packed())
 
     def run(self, name: str, backend: str = "asyncio", seconds: float | None = None, /, **arguments: Any) -> None:
         made = tool(getattr(executor_tools, name))

@@ -41,7 +41,16 @@ with atheris.instrument_imports(include=["streamtools"]) if atheris else nullcon
     from mutations import cut, random_json, shuffled, spoiled
     from sansio import QUIRKS, body_of, check_turn, snapshot
 
-    from streamtools import Limits, StreamDecoder, ToolCallDelta, ToolCallEnd, ToolCallReady, ToolCallStart, Turn, parse
+    from streamtools import (
+        Limits,
+        StreamDecoder,
+        ToolCallDelta,
+        ToolCallEnd,
+        ToolCallStart,
+        ToolCallValidated,
+        Turn,
+        parse,
+    )
     from streamtools.stages import DEFAULT, DIALECTS, split_think, text_calls
     from streamtools.turn import TurnBuilder
     from streamtools.wires import WIRES
@@ -125,7 +134,7 @@ def check(data: bytes) -> Turn:
 
 def check_calls(turn: Turn, events: list[Any]) -> None:
     """Each call begins once and ends once, its deltas are its text, and what is ready stays what it is."""
-    told: dict[type, Counter[str]] = {kind: Counter() for kind in (ToolCallStart, ToolCallEnd, ToolCallReady)}
+    told: dict[type, Counter[str]] = {kind: Counter() for kind in (ToolCallStart, ToolCallEnd, ToolCallValidated)}
     deltas: dict[str, list[str]] = {}
     for event in events:
         if type(event) in told:
@@ -137,9 +146,9 @@ def check_calls(turn: Turn, events: list[Any]) -> None:
     for call in calls.values():
         text = "".join(deltas.get(call.call_id, ()))
         assert text.endswith(call.arguments_text) or call.problem == "argument_too_large"
-    assert not told[ToolCallReady] or max(told[ToolCallReady].values()) == 1
+    assert not told[ToolCallValidated] or max(told[ToolCallValidated].values()) == 1
     for event in events:
-        if isinstance(event, ToolCallReady):
+        if isinstance(event, ToolCallValidated):
             call = calls[event.call_id]
             assert (call.status, call.arguments_text) == ("ready", event.call.arguments_text)
             assert call.arguments == event.call.arguments

@@ -11,7 +11,7 @@ import pytest
 from mcp_session import CITY, NO_ARGUMENTS, FakeSession, fetched, listed, observed, text
 
 from streamtools import Limits, ToolDefinitionError, Toolset, tool
-from streamtools.mcp import ToolDefinition, fetch_tools
+from streamtools.mcp import ServerTool, fetch_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -225,7 +225,7 @@ async def test_hints_count_only_from_a_server_that_is_trusted(hints: Any, untrus
 
 
 async def test_the_caller_says_the_effect_for_all_or_for_each() -> None:
-    def judge(definition: ToolDefinition) -> Any:
+    def judge(definition: ServerTool) -> Any:
         return "pure" if definition.name.startswith("get") else "once"
 
     assert [made.effect for made in await fetched(listed("a"), listed("b"), effect="pure")] == ["pure", "pure"]
@@ -394,7 +394,7 @@ async def test_the_size_of_a_schema_is_that_of_its_json() -> None:
 
 async def test_what_the_server_says_is_not_in_a_repr() -> None:
     tools = await fetched(listed("f", description="secret", inputSchema={"title": "secret"}, outputSchema={}))
-    assert repr(tools.definitions["f"]) == "ToolDefinition(name='f', title=None)"
+    assert repr(tools.definitions["f"]) == "ServerTool(name='f', title=None)"
 
 
 async def test_limits_are_exact() -> None:

@@ -18,8 +18,8 @@ from streamtools import (
     TextDelta,
     ToolCallDelta,
     ToolCallEnd,
-    ToolCallReady,
     ToolCallStart,
+    ToolCallValidated,
     Turn,
     parse,
     tool,
@@ -135,13 +135,13 @@ def test_a_call_is_one_like_a_native_one() -> None:
     kinds = [type(event).__name__ for event in events if not isinstance(event, (TextDelta, ToolCallDelta))]
     assert kinds == [
         *("StreamStart", "TextStart", "TextEnd"),
-        *("ToolCallStart", "ToolCallEnd", "ToolCallReady", "StreamEnd"),
+        *("ToolCallStart", "ToolCallEnd", "ToolCallValidated", "StreamEnd"),
     ]
-    (ready,) = [event for event in events if isinstance(event, ToolCallReady)]
+    (ready,) = [event for event in events if isinstance(event, ToolCallValidated)]
     assert ready.call.arguments == {"city": "Paris", "days": 2}
     assert ready.call.call_id_synthesized
     native = decode(chat(calls=[("c", "get_weather", '{"city": "Paris", "days": 2}')]))
-    (same,) = [event for event in native if isinstance(event, ToolCallReady)]
+    (same,) = [event for event in native if isinstance(event, ToolCallValidated)]
     assert same.invocation == ready.invocation
 
 
@@ -313,9 +313,9 @@ def test_native_mode_leaves_text_alone() -> None:
 def test_parsed_mode_lets_pass_what_validation_refuses() -> None:
     written = '{"tool": "get_weather", "arguments": {"city": 5}}'
     body = chat([written], finish="stop")
-    (ready,) = [e for e in decode(body, ParsedAdapter().stages()) if isinstance(e, ToolCallReady)]
+    (ready,) = [e for e in decode(body, ParsedAdapter().stages()) if isinstance(e, ToolCallValidated)]
     assert (ready.invocation.kwargs, ready.invocation.validated) == ({"city": 5}, False)
-    assert not [e for e in decode(body) if isinstance(e, ToolCallReady)]
+    assert not [e for e in decode(body) if isinstance(e, ToolCallValidated)]
 
 
 def test_bare_names_are_not_validated_in_any_mode() -> None:
@@ -395,5 +395,5 @@ def test_time_is_linear_in_the_text() -> None:
     for at in range(0, len(written), 3):
         decoder.feed({"choices": [{"index": 0, "delta": {"content": written[at : at + 3]}}]})
     decoder.feed(chat_chunk({}, "stop"))
-    (ready,) = [event for event in decoder.finish() if isinstance(event, ToolCallReady)]
+    (ready,) = [event for event in decoder.finish() if isinstance(event, ToolCallValidated)]
     assert ready.call.arguments == {"city": "x" * 300_000}

@@ -26,7 +26,7 @@ from streamtools import (
     StepEnd,
     StreamEnd,
     TextDelta,
-    ToolCallReady,
+    ToolCallValidated,
     ToolContext,
     ToolError,
     ToolProgress,
@@ -765,7 +765,7 @@ async def test_a_stage_that_fails_when_the_stream_is_left_hides_neither_observat
             hanging(body), tools=[spend], stages=DEFAULT.insert_after("finalize", FailsAt), observers=[watcher]
         ) as events:
             async for event in events:
-                if isinstance(event, ToolCallReady):
+                if isinstance(event, ToolCallValidated):
                     break
             if leave == "aclose":
                 await events.aclose()
@@ -794,7 +794,7 @@ async def test_a_once_call_whose_events_a_transform_repeats_runs_once(spend: Any
 
 
 @pytest.mark.parametrize("again", ["a copy", "the same object"])
-@pytest.mark.parametrize("kind", [ToolCallStart, ToolCallEnd, ToolCallReady, StreamEnd])
+@pytest.mark.parametrize("kind", [ToolCallStart, ToolCallEnd, ToolCallValidated, StreamEnd])
 async def test_a_transform_that_says_something_twice_breaks_neither_turn_nor_calls(
     kind: type[Event], again: str, spend: Any, spent: list[int]
 ) -> None:
@@ -837,7 +837,7 @@ async def test_a_transform_that_stops_early_leaves_a_turn_that_is_not_complete_a
     async def first(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
         async for event in events:
             yield event
-            if isinstance(event, ToolCallReady):
+            if isinstance(event, ToolCallValidated):
                 return
 
     events, seen = await read(
@@ -851,7 +851,7 @@ async def test_a_transform_that_stops_early_leaves_a_turn_that_is_not_complete_a
 async def test_a_call_that_a_transform_vetoes_is_skipped_and_not_called_cut(spend: Any, spent: list[int]) -> None:
     async def veto(events: AsyncIterator[Event]) -> AsyncIterator[Event]:
         async for event in events:
-            if not isinstance(event, ToolCallReady):
+            if not isinstance(event, ToolCallValidated):
                 yield event
 
     events, _ = await read(stream(anthropic(["x"], [("a", "spend", "{}")])), tools=[spend], transforms=[veto])

@@ -19,7 +19,7 @@ from streamtools import (
     StepEnd,
     StreamEnd,
     TextDelta,
-    ToolCallReady,
+    ToolCallValidated,
     ToolStarted,
     Trajectory,
     Turn,
@@ -232,7 +232,7 @@ async def test_at_9_a_tool_that_finishes_while_the_outbox_is_full_does_not_deadl
             seen = []
             async for event in events:
                 seen.append(event)
-                if isinstance(event, ToolCallReady):
+                if isinstance(event, ToolCallValidated):
                     await finished.wait()  # the consumer takes nothing while the tool finishes
     assert sum(isinstance(event, Observation) for event in seen) == 1
     assert sum(isinstance(event, TextDelta) for event in seen) == 50
@@ -499,7 +499,7 @@ async def test_every_event_has_a_gap_free_seq_and_causes_before_it_across_the_st
     observations = [event.seq for event in used(seen, Observation) if event.step == 0]
     assert list(second.causes) == observations
     assert len(observations) == 2
-    ready = used(seen, ToolCallReady)
+    ready = used(seen, ToolCallValidated)
     assert {event.call_id for event in ready} == {"a"}
 
 

@@ -19,7 +19,7 @@ from test_examples import programs, run_program
 from streamtools import (
     ApprovalRequested,
     Event,
-    Gap,
+    EventsDropped,
     Limits,
     Observation,
     Pipeline,
@@ -27,7 +27,7 @@ from streamtools import (
     StepStart,
     StreamEnd,
     TextDelta,
-    ToolCallReady,
+    ToolCallValidated,
     ToolContext,
     ToolProgress,
     ToolStarted,
@@ -88,7 +88,7 @@ def numbers(events: Iterable[Event]) -> list[int]:
     return [
         seq
         for event in events
-        for seq in (range(event.from_seq, event.to_seq + 1) if isinstance(event, Gap) else [event.seq])
+        for seq in (range(event.from_seq, event.to_seq + 1) if isinstance(event, EventsDropped) else [event.seq])
     ]
 
 
@@ -373,7 +373,7 @@ async def test_a_reader_that_is_behind_finds_a_gap_and_what_is_new() -> None:
             there = await exhaust(branch)
     start, gap, *newest = there
     assert same([start, *newest], [here[1], *here[-3:]])
-    assert gap == Gap(2, here[-4].seq, seq=here[-4].seq)
+    assert gap == EventsDropped(2, here[-4].seq, seq=here[-4].seq)
     assert branch.dropped == here[-4].seq - 1
     assert [type(event) for event in newest][-2:] == [StreamEnd, StepEnd]
 
@@ -385,8 +385,8 @@ async def test_what_concerns_a_call_and_the_ends_is_never_dropped() -> None:
             here = await exhaust(events)
             there = await exhaust(branch)
     kept = [event for event in here[1:] if type(event).__name__ not in DROPPED]
-    assert same([event for event in there[:-1] if not isinstance(event, Gap)], kept[:-1])
-    assert {type(event) for event in kept} >= {ToolCallReady, ToolStarted, Observation, StreamEnd, StepEnd}
+    assert same([event for event in there[:-1] if not isinstance(event, EventsDropped)], kept[:-1])
+    assert {type(event) for event in kept} >= {ToolCallValidated, ToolStarted, Observation, StreamEnd, StepEnd}
     assert numbers(there) == list(range(1, len(here)))
 
 
@@ -426,7 +426,7 @@ async def test_a_reader_that_got_much_at_once_and_then_stops_holds_no_more_than_
             gates[1].set()
             await anyio.wait_all_tasks_blocked()
             first, *newest = await exhaust(branch)
-    assert isinstance(first, Gap)
+    assert isinstance(first, EventsDropped)
     assert len(newest) == 4
     assert branch.dropped == first.to_seq - first.from_seq + 1 >= 300
     assert isinstance(newest[-1], StepEnd)
@@ -468,12 +468,14 @@ async def test_steps_that_share_a_run_make_one_gap_of_the_numbers_that_each_has_
                 tasks.start_soon(step_by_step, two, here[1])
             there = [await exhaust(branch) for branch in branches]
     for step in (0, 1):
-        gaps = [event for event in there[step] if isinstance(event, Gap)]
+        gaps = [event for event in there[step] if isinstance(event, EventsDropped)]
         assert [gap.step for gap in gaps] == [step]
         lost = [event for event in here[step] if gaps[0].from_seq <= event.seq <= gaps[0].to_seq]
         assert len(lost) == branches[step].dropped
         assert len(lost) + len(there[step]) - 1 == len(here[step]) - 1  # a gap for what is lost; no StepStart
-    assert any(gap.to_seq - gap.from_seq + 1 > branches[0].dropped for gap in there[0] if isinstance(gap, Gap))
+    assert any(
+        gap.to_seq - gap.from_seq + 1 > branches[0].dropped for gap in there[0] if isinstance(gap, EventsDropped)
+    )
 
 
 Moves = st.lists(
@@ -489,16 +491,16 @@ def test_events_and_gaps_together_account_for_every_number_once(
 ) -> None:
     there, here, dropped = anyio.run(interleaved, moves, size, backend=backend)
     assert numbers(there) == list(range(1, len(here)))
-    gaps = [event for event in there if isinstance(event, Gap)]
+    gaps = [event for event in there if isinstance(event, EventsDropped)]
     assert all(gap.from_seq <= gap.to_seq == gap.seq for gap in gaps)
     assert sum(gap.to_seq - gap.from_seq + 1 for gap in gaps) == dropped
-    seen = [event for event in there if not isinstance(event, Gap)]
+    seen = [event for event in there if not isinstance(event, EventsDropped)]
     by_seq = {event.seq: event for event in here}
     assert same(seen, [by_seq[event.seq] for event in seen])
     assert all(type(event).__name__ in DROPPED for event in here if event.seq in missing(gaps))
 
 
-def missing(gaps: list[Gap]) -> set[int]:
+def missing(gaps: list[EventsDropped]) -> set[int]:
     return {seq for gap in gaps for seq in range(gap.from_seq, gap.to_seq + 1)}
 
 
@@ -864,7 +866,7 @@ async def test_a_branch_waits_on_while_a_pipeline_by_hand_rests() -> None:
         events = pipeline(stream(chat(calls=CALLS)), tools=[double], dispatch="manual")
         async with events, anyio.create_task_group() as tasks:
             tasks.start_soon(read, events.branch(), there)
-            ready = [event async for event in events if isinstance(event, ToolCallReady)]
+            ready = [event async for event in events if isinstance(event, ToolCallValidated)]
             assert events.resting
             for call in ready:
                 await anyio.wait_all_tasks_blocked()
@@ -944,4 +946,4 @@ async def test_a_consumer_that_leaves_early_ends_the_readers_of_a_group_around_t
 
 
 def test_a_browser_is_told_of_a_gap() -> None:
-    assert encode_event(Gap(3, 7, seq=7)) == ("gap", {"from_seq": 3, "to_seq": 7})
+    assert encode_event(EventsDropped(3, 7, seq=7)) == ("gap", {"from_seq": 3, "to_seq": 7})

@@ -174,8 +174,8 @@ async def test_transforms_see_the_same_events_in_the_same_order() -> None:
 
     _, seen = await run(chat(calls=[("a", "take", LARGE), ("b", "take", SMALL)]), [take], transforms=[note])
     assert [one.outcome for one in seen] == ["ok", "ok"]
-    assert [name for name in passed if name in ("ToolCallEnd", "ToolCallReady", "StreamEnd")] == [
-        *["ToolCallEnd", "ToolCallReady"] * 2,
+    assert [name for name in passed if name in ("ToolCallEnd", "ToolCallValidated", "StreamEnd")] == [
+        *["ToolCallEnd", "ToolCallValidated"] * 2,
         "StreamEnd",
     ]
 

@@ -17,7 +17,7 @@ import trio.testing
 from every_wire import framed, said
 from streams import chat, chat_chunk, sse, stream
 
-from streamtools import LimitExceeded, Limits, StreamEnd, StreamError, TextDelta, Warning, pipeline, tool
+from streamtools import LimitExceeded, Limits, StreamEnd, StreamError, StreamWarning, TextDelta, pipeline, tool
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import RemoteProtocolError, TruncatedStream
 
@@ -325,7 +325,10 @@ async def test_closing_a_source_that_takes_longer_is_given_up() -> None:
                 if isinstance(event, TextDelta):
                     break
         assert source.closed is not given_up
-        assert any(isinstance(w, Warning) and w.code == "source_unresponsive" for w in events.turn.warnings) is given_up
+        assert (
+            any(isinstance(w, StreamWarning) and w.code == "source_unresponsive" for w in events.turn.warnings)
+            is given_up
+        )
 
 
 # -- the hop to the consumer -----------------------------------------------------------------------------------------

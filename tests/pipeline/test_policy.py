@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from streams import chat, stream
 
-from streamtools import Event, ToolCallEnd, ToolCallReady, ToolError, pipeline, tool
+from streamtools import Event, ToolCallEnd, ToolCallValidated, ToolError, pipeline, tool
 from streamtools.stages import DEFAULT
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 class NotAbroad:
     """Refuses calls whose country is not ours, before they are ready."""
 
-    handles = frozenset({ToolCallEnd, ToolCallReady})
+    handles = frozenset({ToolCallEnd, ToolCallValidated})
 
     def __init__(self) -> None:
         self._denied: set[str] = set()
@@ -27,7 +27,7 @@ class NotAbroad:
             self._denied.add(event.call_id)
             refused = replace(event.call, status="invalid", problem="policy", arguments=None)
             return (replace(event, call=refused, error=ToolError("orders from abroad are not taken")),)
-        if isinstance(event, ToolCallReady) and event.call_id in self._denied:
+        if isinstance(event, ToolCallValidated) and event.call_id in self._denied:
             return ()
         return (event,)
 

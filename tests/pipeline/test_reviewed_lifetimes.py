@@ -20,7 +20,7 @@ from streamtools import (
     Observation,
     StepEnd,
     TextDelta,
-    ToolCallReady,
+    ToolCallValidated,
     ToolContext,
     ToolProgress,
     Turn,
@@ -209,14 +209,14 @@ class CancelAll:
     """Cancels every task but the one that it was made in, as an event loop does that ends: by itself, without a scope,
     and right after a call was ready, so that the call's task has not begun."""
 
-    event_types = frozenset({ToolCallReady})
+    event_types = frozenset({ToolCallValidated})
 
     def __init__(self, call_id: str) -> None:
         self.call_id = call_id
         self.spared = asyncio.current_task()
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, ToolCallReady) and event.call.call_id == self.call_id:
+        if isinstance(event, ToolCallValidated) and event.call.call_id == self.call_id:
             asyncio.get_running_loop().call_soon(self.cancel)
 
     def cancel(self) -> None:

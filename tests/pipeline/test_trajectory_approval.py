@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, chat, stream
 
-from streamtools import ApprovalRequested, Event, Observation, StepStart, Suspended, ToolCallReady, Trajectory, tool
+from streamtools import ApprovalRequested, Event, Observation, StepStart, Suspended, ToolCallValidated, Trajectory, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.history import lint
 from streamtools.pipeline.agent_loop import TrajectoryRun, trajectory
@@ -186,7 +186,7 @@ async def test_calls_are_run_by_hand_in_a_run_as_well() -> None:
     model = Model(chat(calls=[PAY[1]]), chat(["Done."], finish="stop"))
     with anyio.fail_after(5):
         async with run_of(model, dispatch="manual") as run:
-            ready = [event async for event in run if isinstance(event, ToolCallReady)]
+            ready = [event async for event in run if isinstance(event, ToolCallValidated)]
             assert (await run.run_call(ready[0])).value == "seen z"
             seen = [event async for event in run]
     assert run.outcome == "answered"

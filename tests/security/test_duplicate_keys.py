@@ -8,7 +8,7 @@ import pytest
 from every_wire import IN_DELTAS, framed, said
 from streams import chat, stream
 
-from streamtools import Observation, ToolCallDelta, ToolCallReady, parse, pipeline, tool
+from streamtools import Observation, ToolCallDelta, ToolCallValidated, parse, pipeline, tool
 from streamtools.tools import Tool
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ async def test_preview_record_and_tool_have_the_same_value_the_last_one(case: st
             match event:
                 case ToolCallDelta():
                     last = event.preview
-                case ToolCallReady(call=call):
+                case ToolCallValidated(call=call):
                     ready = call
                 case Observation():
                     observation = event

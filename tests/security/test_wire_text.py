@@ -20,7 +20,7 @@ from streams import anthropic, chat, chat_chunk, hanging, sse, stream
 from streamtools import Limits, Observation, StreamDecoder, pipeline, tool
 from streamtools.cli import main
 from streamtools.errors import ProviderError, StreamError
-from streamtools.events import Event, StreamEnd, ToolCallEnd, Warning
+from streamtools.events import Event, StreamEnd, StreamWarning, ToolCallEnd
 from streamtools.telemetry import Tracing
 from streamtools.telemetry.jaeger import to_jaeger
 from streamtools.telemetry.log import FIELDS
@@ -40,7 +40,7 @@ def messages(events: list[Event]) -> list[str]:
     """Every sentence of ours that these events hold."""
     found = []
     for event in events:
-        if isinstance(event, Warning):
+        if isinstance(event, StreamWarning):
             found += [event.code, event.detail]
         elif isinstance(event, (StreamEnd, ToolCallEnd)) and event.error is not None:
             found += [str(event.error), "".join(traceback.format_exception_only(event.error)).removesuffix("\n")]
@@ -231,7 +231,7 @@ async def test_a_warning_about_a_call_names_it_in_printable_words() -> None:
     with anyio.fail_after(10):
         async with pipeline(hanging(body), tools=[stay], limits=Limits(cancel_grace=0.02)) as events:
             async for event in events:
-                if isinstance(event, Warning):
+                if isinstance(event, StreamWarning):
                     told.set()
                     break
     (warning,) = events.turn.warnings

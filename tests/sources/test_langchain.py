@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from streams import stream
 
-from streamtools import TruncatedStream, Turn, Unknown, Usage, pipeline, tool
+from streamtools import TruncatedStream, Turn, UnknownPayload, Usage, pipeline, tool
 from streamtools.sources import as_item
 
 pytestmark = pytest.mark.anyio
@@ -143,7 +143,7 @@ async def test_usage_is_the_sum_of_what_the_chunks_tell() -> None:
 async def test_reasoning_is_found_in_every_block_that_integrations_put_it_into(block: dict[str, Any]) -> None:
     turn, seen = await run(chunk([block]), chunk([{"type": "text", "text": "Hi"}, "!"]), finished())
     assert (turn.reasoning, turn.text) == ("Hm.", "Hi!")
-    assert not [event for event in seen if isinstance(event, Unknown)]
+    assert not [event for event in seen if isinstance(event, UnknownPayload)]
 
 
 async def test_reasoning_and_refusal_may_stand_beside_the_content() -> None:
@@ -176,7 +176,7 @@ async def test_reasoning_and_refusal_may_stand_beside_the_content() -> None:
 async def test_what_a_chat_payload_cannot_hold_is_an_event_and_does_not_go_unseen(block: Any, unknown: Any) -> None:
     turn, seen = await run(chunk([{"type": "text", "text": "Hi"}, block]), chunk([block]), finished())
     assert turn.text == "Hi"
-    assert [event.raw for event in seen if isinstance(event, Unknown)] == [unknown, unknown]
+    assert [event.raw for event in seen if isinstance(event, UnknownPayload)] == [unknown, unknown]
 
 
 async def test_a_call_is_not_counted_twice_where_the_content_tells_of_it_too() -> None:

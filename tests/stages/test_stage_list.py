@@ -10,7 +10,7 @@ import pytest
 from sansio import check_turn
 from streams import chat
 
-from streamtools import Event, RemoteProtocolError, StreamEnd, TextDelta, ToolCallEnd, Warning, parse
+from streamtools import Event, RemoteProtocolError, StreamEnd, StreamWarning, TextDelta, ToolCallEnd, parse
 from streamtools.stages import DEFAULT, Chain, StageList
 
 BODY = chat(["Hel", "lo"], [("a", "f", '{"a":1}')])
@@ -131,7 +131,7 @@ def test_a_stage_may_give_several_events_for_one() -> None:
 
         def feed(self, event: Event) -> Iterable[Event]:
             yield event
-            yield Warning("remarked")
+            yield StreamWarning("remarked")
 
         def finish(self) -> Iterable[Event]:
             return ()

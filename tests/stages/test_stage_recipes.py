@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from streams import chat
 
-from streamtools import Event, Limits, StreamEnd, Warning, parse
+from streamtools import Event, Limits, StreamEnd, StreamWarning, parse
 from streamtools.stages import DEFAULT, Stage, StageList, split_think, text_calls
 from streamtools.tools import Toolset
 
@@ -21,7 +21,7 @@ class Remark:
         self.what = what
 
     def feed(self, event: Event) -> Iterable[Event]:
-        return (Warning("remarked", self.what), event)
+        return (StreamWarning("remarked", self.what), event)
 
     def finish(self) -> Iterable[Event]:
         return ()

@@ -8,7 +8,7 @@ import pytest
 from sansio import BUILT
 from streams import anthropic, chat
 
-from streamtools import Event, StreamDecoder, ToolCall, ToolCallEnd, ToolCallReady, tool
+from streamtools import Event, StreamDecoder, ToolCall, ToolCallEnd, ToolCallValidated, tool
 from streamtools.errors import InvalidArguments
 from streamtools.stages import DEFAULT
 from streamtools.tools import Exported
@@ -32,14 +32,14 @@ def end_of(events: list[Event]) -> ToolCallEnd:
 
 
 def ready_of(events: list[Event]) -> ToolCall | None:
-    return next((event.call for event in events if isinstance(event, ToolCallReady)), None)
+    return next((event.call for event in events if isinstance(event, ToolCallValidated)), None)
 
 
 @pytest.mark.parametrize("wire", BUILT)
 def test_a_call_that_fits_is_ready_right_after_its_end(wire: str) -> None:
     events = events_of('{"city": "Oslo", "nights": 2}', wire)
     kinds = [type(event) for event in events]
-    assert kinds.index(ToolCallReady) == kinds.index(ToolCallEnd) + 1
+    assert kinds.index(ToolCallValidated) == kinds.index(ToolCallEnd) + 1
     call = ready_of(events)
     assert call is not None
     assert call.arguments == {"city": "Oslo", "nights": 2}
@@ -117,7 +117,7 @@ def test_a_stage_between_finalize_and_validate_has_the_last_word_about_the_argum
     decoder = StreamDecoder(tools=[book], stages=stages)
     body = chat(calls=[("a", "book", '{"city": "Oslo"}')])
     events = [event for item in body for event in decoder.feed(item)] + decoder.finish()
-    (ready,) = (event for event in events if isinstance(event, ToolCallReady))
+    (ready,) = (event for event in events if isinstance(event, ToolCallValidated))
     assert ready.invocation.by_name["city"] == "***"
 
 
@@ -131,7 +131,7 @@ def test_a_stage_between_finalize_and_validate_has_the_last_word_about_the_argum
     ],
 )
 def test_verbatim_and_normalised_arguments_are_validated_alike(text: str) -> None:
-    (ready,) = (event for event in events_of(text) if isinstance(event, ToolCallReady))
+    (ready,) = (event for event in events_of(text) if isinstance(event, ToolCallValidated))
     assert ready.invocation.by_name == {"city": "Oslo", "nights": 1, "tags": None}
 
 
@@ -147,5 +147,5 @@ def test_a_call_through_an_exported_tool_is_validated_as_it_was_decoded() -> Non
     decoder = StreamDecoder(tools=[shouting])
     body = chat(calls=[("a", "book_it", '{"town": "Oslo"}')])
     events = [event for item in body for event in decoder.feed(item)] + decoder.finish()
-    (ready,) = (event for event in events if isinstance(event, ToolCallReady))
+    (ready,) = (event for event in events if isinstance(event, ToolCallValidated))
     assert ready.invocation.by_name["city"] == "Oslo"

@@ -26,8 +26,8 @@ from streamtools.events import (
     TextDelta,
     ToolCallDelta,
     ToolCallEnd,
-    ToolCallReady,
     ToolCallStart,
+    ToolCallValidated,
     ToolStarted,
 )
 from streamtools.observers import Observer
@@ -101,7 +101,7 @@ class Script:
         )
         end = self.emit(ToolCallEnd, call, causes=(start,))
         if ready:
-            self.emit(ToolCallReady, call, causes=(end,))
+            self.emit(ToolCallValidated, call, causes=(end,))
         return start
 
     def run(self, call_id: str, name: str = "lookup") -> None:

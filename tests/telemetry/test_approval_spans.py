@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from streams import anthropic, stream
 
-from streamtools import ApprovalRequested, Pipeline, ToolError, Warning, pipeline, resume, tool
+from streamtools import ApprovalRequested, Pipeline, StreamWarning, ToolError, pipeline, resume, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.telemetry import Tracing
 
@@ -122,7 +122,7 @@ async def test_a_redaction_that_fails_shows_nothing_and_breaks_nothing(redact: A
         stream(anthropic(["a secret"], CALLS)), tools=[pay], observers=[tracing], approve=lambda request: True
     ) as events:
         seen = [event async for event in events]
-    assert [event.code for event in seen if isinstance(event, Warning)] == ["observer_failed"]
+    assert [event.code for event in seen if isinstance(event, StreamWarning)] == ["observer_failed"]
     assert [o.outcome for o in events.turn.observations] == ["ok", "ok", "failed"]
     assert "secret" not in trace.text()
     assert "paid" not in trace.text()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import anthropic, chat, hanging, sse, stream
 
-from streamtools import Event, Limits, TextDelta, ToolCallReady, ToolError, Turn, pipeline, tool
+from streamtools import Event, Limits, TextDelta, ToolCallValidated, ToolError, Turn, pipeline, tool
 from streamtools.errors import LocalProtocolError
 from streamtools.framing import SSEDecoder
 from streamtools.integrations import EventStreamResponse, encode_event
@@ -129,7 +129,7 @@ async def test_each_event_has_its_seq_as_id() -> None:
 @pytest.mark.anyio
 async def test_your_own_encoding_may_add_to_the_default() -> None:
     def encode(event: Event) -> tuple[str, Any] | None:
-        if isinstance(event, ToolCallReady):
+        if isinstance(event, ToolCallValidated):
             return "arguments", event.call.arguments
         return ("text", event.text) if isinstance(event, TextDelta) else None
 

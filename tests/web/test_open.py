@@ -23,7 +23,7 @@ from streamtools import (
     StepStart,
     StreamEnd,
     TextDelta,
-    ToolCallReady,
+    ToolCallValidated,
     ToolStarted,
     TruncatedStream,
     pipeline,
@@ -320,7 +320,7 @@ async def test_calls_of_yours_to_run_are_run_by_the_handle_which_reads_on_and_st
     body = chat(calls=[("a", "double", '{"n": 1}'), ("b", "double", '{"n": 2}')])
     async with anyio.create_task_group() as tasks:
         events = pipeline(stream(body), tools=[double], dispatch="manual").open(tasks)
-        ready = [event async for event in events if isinstance(event, ToolCallReady)]
+        ready = [event async for event in events if isinstance(event, ToolCallValidated)]
         assert [event.call.call_id for event in ready] == ["a", "b"]
         assert (await events.run(ready[1])).value == 4
         assert [event.call_id async for event in events if isinstance(event, Observation)] == ["b"]

@@ -28,7 +28,7 @@ from streamtools import (
     ToolCallEnd,
     ToolCallStart,
     Turn,
-    Unknown,
+    UnknownPayload,
     Usage,
     parse,
 )
@@ -165,7 +165,7 @@ def test_what_has_no_place_in_a_turn_is_still_told() -> None:
         {"messageStop": {"stopReason": "end_turn", "additionalModelResponseFields": {"x": 1}}},
         {"metadata": {"usage": {"inputTokens": 1}, "trace": {"guardrail": {"actionReason": "blocked"}}}},
     ]
-    unknown = [event.raw for event in told(payloads) if isinstance(event, Unknown)]
+    unknown = [event.raw for event in told(payloads) if isinstance(event, UnknownPayload)]
     assert unknown == [
         {"additionalModelResponseFields": {"x": 1}},
         {"trace": {"guardrail": {"actionReason": "blocked"}}},
@@ -448,7 +448,7 @@ def test_redacted_reasoning_goes_back_in_the_form_that_it_came_in(pieces: list[A
 @pytest.mark.parametrize("odd", [["?", "QQ=="], [b"A", "?"], ["é", "QQ=="], [7], [["QQ=="]]])
 def test_redacted_reasoning_that_cannot_be_joined_is_told_as_unknown(odd: list[Any]) -> None:
     payloads = [START, *(reasoning(0, redactedContent=piece) for piece in odd), stop(0), end("end_turn"), USAGE]
-    assert any(isinstance(event, Unknown) for event in told(payloads))
+    assert any(isinstance(event, UnknownPayload) for event in told(payloads))
     assert parse(payloads).messages(BEDROCK) == []
 
 
@@ -474,7 +474,7 @@ def test_citations_go_back_with_the_text_of_their_block() -> None:
 
 def test_a_citation_of_no_text_is_told_as_unknown() -> None:
     payloads = [START, delta(0, citation=CITATION), stop(0), end("end_turn"), USAGE]
-    assert [event.raw for event in told(payloads) if isinstance(event, Unknown)] == [{"citations": [CITATION]}]
+    assert [event.raw for event in told(payloads) if isinstance(event, UnknownPayload)] == [{"citations": [CITATION]}]
 
 
 SERVER = [
@@ -536,7 +536,7 @@ def test_an_image_without_a_source_is_told_as_unknown(deltas: list[Any]) -> None
         stop(0),
         end("end_turn"),
     ]
-    assert any(isinstance(event, Unknown) for event in told(payloads))
+    assert any(isinstance(event, UnknownPayload) for event in told(payloads))
     assert parse(payloads).messages(BEDROCK) == []
 
 

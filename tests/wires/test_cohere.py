@@ -43,7 +43,7 @@ from streamtools import (
     ToolCallEnd,
     ToolCallStart,
     Turn,
-    Unknown,
+    UnknownPayload,
     Usage,
     parse,
 )
@@ -160,7 +160,7 @@ def test_a_block_that_another_outlasts_ends_without_ending_it() -> None:
 def test_content_that_is_neither_text_nor_thinking_is_told(content: Any) -> None:
     strange = event("content-delta", 0, content=content)
     told = events(START, strange, *block(1, "a"), end())
-    assert [e.raw for e in told if isinstance(e, Unknown)] == [strange]
+    assert [e.raw for e in told if isinstance(e, UnknownPayload)] == [strange]
     assert codes(read(cohere(strange, *block(1, "a")))) == ["delta_without_block", "unknown_content"]
 
 
@@ -183,7 +183,7 @@ def test_a_citation_that_is_none_is_told_and_a_deep_one_left_out() -> None:
     for _ in range(220):
         deep = [deep]
     strange, nested = event("citation-start", 0, citations=7), event("citation-start", 0, citations={"x": deep})
-    assert [e.raw for e in events(START, strange, end()) if isinstance(e, Unknown)] == [7]
+    assert [e.raw for e in events(START, strange, end()) if isinstance(e, UnknownPayload)] == [7]
     turn = read(cohere(*block(0, "a"), strange, nested))
     assert "citations" not in turn.messages()[0]
     assert codes(turn) == ["nested_too_deep"]
@@ -220,7 +220,7 @@ def test_what_is_kept_beside_the_text_counts_as_text() -> None:
 
 def test_what_of_a_plan_is_no_text_is_told() -> None:
     told = events(START, event("tool-plan-delta", tool_plan=None), *plan(""), *plan("A"), end())
-    assert [type(e) for e in told].count(Unknown) == 1
+    assert [type(e) for e in told].count(UnknownPayload) == 1
     assert [e.text for e in told if isinstance(e, ReasoningDelta)] == ["A"]
 
 
@@ -318,7 +318,7 @@ def test_objects_as_arguments_keep_every_digit() -> None:
 @pytest.mark.parametrize("held", [None, [], "f", [1], [{}, {}]])
 def test_a_call_that_is_none_is_told(held: Any) -> None:
     told = events(START, *(event(kind, 0, tool_calls=held) for kind in ("tool-call-start", "tool-call-delta")), end())
-    assert [type(e) for e in told].count(Unknown) == 2
+    assert [type(e) for e in told].count(UnknownPayload) == 2
 
 
 def test_what_stands_beside_a_call_goes_back_with_it() -> None:
@@ -376,7 +376,7 @@ def test_a_stream_without_its_start_is_read() -> None:
 def test_unknown_events_and_debugging_are_told() -> None:
     unknown: list[dict[str, Any]] = [{"type": "news"}, {"type": 7}, {"event_type": "news"}, {}, {"id": "7"}]
     told = events(START, *unknown, {"type": "debug", "prompt": "p"}, end())
-    assert [e.raw for e in told if isinstance(e, Unknown)] == [*unknown, {"type": "debug", "prompt": "p"}]
+    assert [e.raw for e in told if isinstance(e, UnknownPayload)] == [*unknown, {"type": "debug", "prompt": "p"}]
     assert codes(parse([START, {"type": "debug", "prompt": "p"}, end()], wire=COHERE)) == []
 
 

@@ -23,6 +23,7 @@ from streamtools import (
     StreamDecoder,
     StreamEnd,
     StreamStart,
+    StreamWarning,
     TextDelta,
     TextEnd,
     TextStart,
@@ -30,9 +31,8 @@ from streamtools import (
     ToolCallEnd,
     ToolCallStart,
     Turn,
-    Unknown,
+    UnknownPayload,
     Usage,
-    Warning,
     parse,
     pipeline,
 )
@@ -339,7 +339,7 @@ def test_a_later_reason_counts_if_it_is_bad_news() -> None:
 def test_a_reason_that_is_none_is_reported_and_ends_nothing(reason: Any) -> None:
     turn = read(response(text("a"), finish=reason), finish=None)
     assert (turn.finish, turn.complete, turn.error and turn.error.kind) == (None, False, "stream_truncated")
-    assert reason in [event.raw for event in events(response(finish=reason)) if isinstance(event, Unknown)]
+    assert reason in [event.raw for event in events(response(finish=reason)) if isinstance(event, UnknownPayload)]
 
 
 def test_a_response_that_was_cut_is_truncated() -> None:
@@ -464,7 +464,7 @@ def test_candidates_that_are_none_end_the_stream(candidates: Any) -> None:
 )
 def test_what_is_not_understood_inside_a_candidate_is_reported(spoiled_candidate: Any) -> None:
     told = events({"candidates": [spoiled_candidate]}, response(text("a"), finish="STOP"))
-    assert any(isinstance(event, Unknown) for event in told)
+    assert any(isinstance(event, UnknownPayload) for event in told)
     assert told[-1].complete
 
 
@@ -476,8 +476,8 @@ def test_a_candidate_may_have_no_content(content: Any) -> None:
 
 def test_a_payload_that_says_nothing_known_is_reported() -> None:
     told = events(response(text("a"), finish="STOP"), {"heartbeat": 1})
-    assert [event.raw for event in told if isinstance(event, Unknown)] == [{"heartbeat": 1}]
-    assert [event.code for event in told if isinstance(event, Warning)] == ["unknown_event"]
+    assert [event.raw for event in told if isinstance(event, UnknownPayload)] == [{"heartbeat": 1}]
+    assert [event.code for event in told if isinstance(event, StreamWarning)] == ["unknown_event"]
 
 
 def test_a_done_line_says_nothing() -> None:

@@ -10,7 +10,17 @@ from gemini_contents import GEMINI
 from gemini_streams import call, gemini, piece, pieces, response, text
 from sansio import byte_by_byte, check_histories, check_turn, snapshot
 
-from streamtools import Limits, StreamDecoder, ToolCall, ToolCallDelta, ToolCallEnd, ToolCallStart, Turn, Unknown, parse
+from streamtools import (
+    Limits,
+    StreamDecoder,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Turn,
+    UnknownPayload,
+    parse,
+)
 
 
 def read(*payloads: dict[str, Any], **options: Any) -> Turn:
@@ -239,7 +249,7 @@ def test_a_piece_of_no_call_is_reported_and_nobodys() -> None:
     decoder = StreamDecoder()
     orphans = [pieces(piece("$.a", numberValue=1)), {"functionCall": {"willContinue": True}}, call(signature="cw==")]
     told = decoder.feed(response(*orphans, finish="STOP")) + decoder.finish()
-    assert len([event for event in told if isinstance(event, Unknown)]) == 3
+    assert len([event for event in told if isinstance(event, UnknownPayload)]) == 3
     assert told[-1].finish == "stop"  # type: ignore[attr-defined]
 
 
@@ -269,7 +279,7 @@ def test_the_first_part_of_a_call_and_the_first_signature_count() -> None:
     assert turn.calls[0].provider_state == {"thoughtSignature": "b25l", "partMetadata": {"k": 0}}
     assert [w.code for w in turn.warnings] == ["extra_signature"]
     decoder = StreamDecoder()
-    unknown = [event.raw for item in payloads for event in decoder.feed(item) if isinstance(event, Unknown)]
+    unknown = [event.raw for item in payloads for event in decoder.feed(item) if isinstance(event, UnknownPayload)]
     assert unknown == [{"partMetadata": {"k": 1}}]
 
 

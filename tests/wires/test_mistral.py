@@ -29,7 +29,7 @@ from streamtools import (
     ToolCallEnd,
     ToolCallStart,
     Turn,
-    Unknown,
+    UnknownPayload,
     parse,
 )
 from streamtools.wires import detect, find
@@ -208,7 +208,7 @@ def test_what_nobody_knows_is_kept_and_warned_of_or_told() -> None:
     assert codes(turn) == {"unknown_chunk_type"}
     assert content_of(turn)[0] == {"type": "hologram", "url": "x"}
     told = events(chunk({"content": [{"url": "x"}, 7]}), chunk({"content": "a"}, "stop"))
-    assert [event.raw for event in told if isinstance(event, Unknown)] == [{"url": "x"}, 7]
+    assert [event.raw for event in told if isinstance(event, UnknownPayload)] == [{"url": "x"}, 7]
 
 
 def test_what_is_nested_too_deep_does_not_go_back() -> None:

@@ -27,7 +27,7 @@ from streamtools import (
     ToolCallEnd,
     ToolCallStart,
     Turn,
-    Unknown,
+    UnknownPayload,
     Usage,
     parse,
 )
@@ -255,14 +255,14 @@ def test_an_error_beside_a_message_is_an_error() -> None:
 
 def test_a_line_of_another_kind_is_told_as_unknown() -> None:
     events = told(line(content="Hi"), {"status": "pulling"}, line(content="!"), end())
-    assert [event.raw for event in events if isinstance(event, Unknown)] == [{"status": "pulling"}]
+    assert [event.raw for event in events if isinstance(event, UnknownPayload)] == [{"status": "pulling"}]
     assert codes(read(line(content="Hi"), {"status": "pulling"})) == ["unknown_event"]
 
 
 @pytest.mark.parametrize("field", ["content", "thinking", "images", "tool_calls"])
 def test_a_field_of_another_type_is_told_as_unknown(field: str) -> None:
     events = told(line(content="Hi"), line(**{field: 7}), line(content="!"), end())
-    assert [event.raw for event in events if isinstance(event, Unknown)] == [{field: 7}]
+    assert [event.raw for event in events if isinstance(event, UnknownPayload)] == [{field: 7}]
 
 
 def test_fields_that_say_nothing_are_passed_over() -> None:

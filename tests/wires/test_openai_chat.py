@@ -24,7 +24,7 @@ from streamtools import (
     ToolCallEnd,
     ToolCallStart,
     Turn,
-    Unknown,
+    UnknownPayload,
     Usage,
     parse,
 )
@@ -124,7 +124,7 @@ def test_text_and_reasoning_are_found_where_servers_put_them(name: str) -> None:
 def test_content_that_is_not_understood_is_told_and_does_not_end_the_stream(block: Any) -> None:
     decoder = StreamDecoder()
     events = decoder.feed(chat_chunk({"content": [block] if block != 7 else 7}))
-    assert any(isinstance(event, Unknown) for event in events)
+    assert any(isinstance(event, UnknownPayload) for event in events)
     turn = read({"content": [block]}, {"content": "a"})
     assert (turn.text, turn.complete) == ("a", True)
 

@@ -48,7 +48,7 @@ from streamtools import (
     ToolCallEnd,
     ToolCallStart,
     Turn,
-    Unknown,
+    UnknownPayload,
     Usage,
     parse,
 )
@@ -365,7 +365,7 @@ def test_events_about_an_item_that_is_known_are_silent_and_those_about_none_are_
     assert codes(read(added(0, search), progress, done(0, search))) == []
     turn = read(progress)
     assert [(warning.code, warning.detail) for warning in turn.warnings] == [("unknown_event", progress["type"])]
-    assert any(isinstance(event, Unknown) for event in events_of(CREATED, progress, ended()))
+    assert any(isinstance(event, UnknownPayload) for event in events_of(CREATED, progress, ended()))
 
 
 def test_mcp_arguments_stream_and_are_not_ours_to_run() -> None:
@@ -527,7 +527,7 @@ def test_a_message_that_was_cut_goes_back_as_far_as_it_came() -> None:
 
 def test_an_item_that_was_cut_and_is_no_call_is_passed_on_as_unknown() -> None:
     item = {"type": "mcp_list_tools", "id": "x"}
-    assert [event.raw for event in events_of(CREATED, added(0, item)) if isinstance(event, Unknown)] == [item]
+    assert [event.raw for event in events_of(CREATED, added(0, item)) if isinstance(event, UnknownPayload)] == [item]
     assert codes(read(added(0, item))) == ["item_without_done"]
 
 
@@ -700,7 +700,9 @@ def test_a_delta_that_is_no_text_is_passed_on_as_unknown(odd: Any) -> None:
     kinds = ("output_text", "refusal", "reasoning_summary_text", "function_call_arguments", "custom_tool_call_input")
     for kind in kinds:
         payload = event(f"{kind}.delta", 0, delta=odd)
-        assert [event.raw for event in events_of(CREATED, payload, ended()) if isinstance(event, Unknown)] == [payload]
+        assert [event.raw for event in events_of(CREATED, payload, ended()) if isinstance(event, UnknownPayload)] == [
+            payload
+        ]
 
 
 def test_events_that_keep_the_connection_alive_say_nothing() -> None:

@@ -10,7 +10,7 @@ from every_wire import said
 from sansio import check_histories, check_turn
 from streams import chat_chunk, sse
 
-from streamtools import StreamDecoder, ToolCallReady, Turn, Unknown, parse, tool
+from streamtools import StreamDecoder, ToolCallValidated, Turn, UnknownPayload, parse, tool
 
 DONE = b"data: [DONE]\n\n"
 Payload = dict[str, Any]
@@ -35,7 +35,7 @@ def codes(turn: Turn) -> list[str]:
 
 def unknown(payloads: Iterable[Payload]) -> list[Any]:
     decoder = StreamDecoder()
-    return [event.raw for payload in payloads for event in decoder.feed(payload) if isinstance(event, Unknown)]
+    return [event.raw for payload in payloads for event in decoder.feed(payload) if isinstance(event, UnknownPayload)]
 
 
 # -- Messages ----------------------------------------------------------------------------------------------------------
@@ -116,9 +116,9 @@ def test_a_call_that_is_sent_twice_under_one_id_runs_once(wire: str) -> None:
 def test_a_call_without_arguments_is_not_ready_before_it_is_known_that_nothing_was_cut() -> None:
     decoder = StreamDecoder(tools=[f])
     early = [event for payload in [MESSAGE, use(0, "a"), end(0)] for event in decoder.feed(payload)]
-    assert not any(isinstance(event, ToolCallReady) for event in early)
+    assert not any(isinstance(event, ToolCallValidated) for event in early)
     decoder.feed(reason("tool_use"))
-    assert any(isinstance(event, ToolCallReady) for event in [*decoder.feed(STOP), *decoder.finish()])
+    assert any(isinstance(event, ToolCallValidated) for event in [*decoder.feed(STOP), *decoder.finish()])
 
 
 def test_code_that_waits_for_the_result_of_our_tool_goes_back_without_a_result_of_its_own() -> None:

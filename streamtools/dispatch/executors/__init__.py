@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..claims import Answer, run_once
+from ..claims import CallValue, run_once
 from ..executor import Executor, Invocation
-from ..store import Claimed, IdempotencyStore, MemoryStore, Recorded, StillRunning, Unknown, call_fingerprint
+from ..store import Claimed, EndUnknown, IdempotencyStore, MemoryStore, Recorded, StillRunning, call_fingerprint
 from .local import LocalExecutor
 from .process import ProcessExecutor
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .ray import RayExecutor
 
 __all__ = [
-    "Answer",
+    "CallValue",
     "Claimed",
     "Executor",
     "IdempotencyStore",
@@ -43,7 +43,7 @@ __all__ = [
     "RedisStore",
     "SqliteStore",
     "StillRunning",
-    "Unknown",
+    "EndUnknown",
     "call_fingerprint",
     "run_once",
 ]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import BinaryIO
 
-__all__ = ["CALL", "DROP", "FAILED", "GO", "HEADER", "READY", "REFUSED", "REPORT", "RESULT", "Frame", "read_frame"]
+__all__ = ["CALL", "DROP", "FAILED", "GO", "HEADER", "READY", "REFUSED", "REPORT", "RESULT", "PipeFrame", "read_frame"]
 
 HEADER = Struct(">IcQI")
 CALL, GO, DROP = b"C", b"G", b"D"
@@ -29,7 +29,7 @@ READY, REFUSED, REPORT, RESULT, FAILED = b"Y", b"N", b"P", b"R", b"E"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PipeFrame:
     """One frame."""
 
     kind: bytes
@@ -42,11 +42,11 @@ class Frame:
         return HEADER.pack(len(self.data), self.kind, self.number, os.getpid()) + self.data
 
 
-def read_frame(source: BinaryIO) -> Frame | None:
+def read_frame(source: BinaryIO) -> PipeFrame | None:
     """Returns the next frame; None at the end, also in the middle of a frame."""
     header = source.read(HEADER.size)
     if len(header) < HEADER.size:
         return None
     length, kind, number, _ = HEADER.unpack(header)
     data = source.read(length)
-    return Frame(kind, number, data) if len(data) == length else None
+    return PipeFrame(kind, number, data) if len(data) == length else None

@@ -14,7 +14,7 @@ from ...tools import AnyTool, Toolset
 from ..executor import Begin, Emit, Invocation
 from ..here import run_here
 from ..store import checked_bound
-from .runs import Run, Runs, bind
+from .runs import Runs, WorkerRun, bind
 
 __all__ = ["LocalExecutor"]
 
@@ -65,7 +65,7 @@ class LocalExecutor:
         """See `Executor`."""
         return await self._runs.run(begin, partial(self._body, call, emit))
 
-    async def _body(self, call: Invocation, emit: Emit, run: Run) -> Any:
+    async def _body(self, call: Invocation, emit: Emit, run: WorkerRun) -> Any:
         tool = self._tools.get(call.tool)
         if tool is None:
             there = sorted(self._tools.names)

@@ -34,10 +34,10 @@ from ...tools import AnyTool, Tool
 from ..executor import Begin, Emit, Invocation
 from ..results import decode_error, decode_result
 from ..store import checked_bound
-from .channel import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, Frame
+from .channel import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame
 from .family import kill_family, new_mark
 from .reference import reference_of
-from .runs import Run, Runs
+from .runs import Runs, WorkerRun
 from .travel import encode_call
 
 __all__ = ["ProcessExecutor"]
@@ -118,7 +118,7 @@ class ProcessExecutor:
         """See `Executor`."""
         return await self._runs.run(begin, partial(self._body, call, emit))
 
-    async def _body(self, call: Invocation, emit: Emit, run: Run) -> Any:
+    async def _body(self, call: Invocation, emit: Emit, run: WorkerRun) -> Any:
         request = self._request(call)
         borrower = object()  # one task may run several calls, in an order of its own
         await self._limiter.acquire_on_behalf_of(borrower)
@@ -157,7 +157,7 @@ class ProcessExecutor:
             self._idle.append(worker)
             raise ToolNotStarted(f"not run: {from_json(answer.data)}")
 
-    async def _begun(self, worker: _Worker, run: Run) -> float:
+    async def _begun(self, worker: _Worker, run: WorkerRun) -> float:
         """Begin the call. If that is refused or cancelled, the worker is free again."""
         try:
             return await run.begin()
@@ -168,9 +168,9 @@ class ProcessExecutor:
                 await worker.kill()
             raise
 
-    async def _answer(self, worker: _Worker, call: Invocation, seconds: float, emit: Emit) -> Frame:
+    async def _answer(self, worker: _Worker, call: Invocation, seconds: float, emit: Emit) -> PipeFrame:
         """Follow a call that has begun to its end, which may be in the pipe of a worker that is gone."""
-        ends: list[Frame] = []
+        ends: list[PipeFrame] = []
         deadline = anyio.current_time() + seconds
         try:
             with CancelScope(deadline=deadline):
@@ -216,7 +216,7 @@ class _Worker:
         self._from = BufferedByteReceiveStream(process.stdout)
         self._max_message_bytes = max_message_bytes
         self._header: tuple[int, bytes, int, int] | None = None  # of a frame whose data is still to come
-        self._received: Frame | None = None
+        self._received: PipeFrame | None = None
         self._number = 0
         self._pid: int | None = None  # a launcher may stand between, so that it is the worker that tells it
 
@@ -236,7 +236,7 @@ class _Worker:
             raise ToolNotStarted(f"not run: no worker could be started ({type(error).__name__})") from error
         raise AssertionError("nobody cancels a shield")
 
-    async def ask(self, request: bytes) -> Frame:
+    async def ask(self, request: bytes) -> PipeFrame:
         """Hand over a call; returns whether the worker is ready for it."""
         self._number += 1
         await self._send(CALL, request)
@@ -252,26 +252,26 @@ class _Worker:
             pass
         return False
 
-    async def go(self, carrier: dict[str, str], seconds: float, emit: Emit, ends: list[Frame]) -> None:
+    async def go(self, carrier: dict[str, str], seconds: float, emit: Emit, ends: list[PipeFrame]) -> None:
         """Tell the worker to run the call that it is ready for, follow it to its end, and add that to `ends`."""
         await self._send(GO, to_json({"carrier": carrier, "seconds": None if seconds == math.inf else seconds}))
         await self._follow(emit, ends)
 
-    async def drain(self, emit: Emit, ends: list[Frame]) -> None:
+    async def drain(self, emit: Emit, ends: list[PipeFrame]) -> None:
         """Add the call's end to `ends` if it is in the pipe; for a worker that is gone."""
         with suppress(_Lost):
             await self._follow(emit, ends, DRAIN_S)
 
-    async def _follow(self, emit: Emit, ends: list[Frame], quick_s: float = QUICK_S) -> None:
+    async def _follow(self, emit: Emit, ends: list[PipeFrame], quick_s: float = QUICK_S) -> None:
         while (frame := await self._frame(REPORT, RESULT, FAILED, quick_s=quick_s)).kind == REPORT:
             emit(from_json(frame.data))
         ends.append(frame)
 
     async def _send(self, kind: bytes, data: bytes) -> None:
-        send = partial(self._to.send, Frame(kind, self._number, data).packed())
+        send = partial(self._to.send, PipeFrame(kind, self._number, data).packed())
         await (self._alive(send) if len(data) > SMALL_BYTES else self._whole(send))
 
-    async def _frame(self, *kinds: bytes, quick_s: float = QUICK_S) -> Frame:
+    async def _frame(self, *kinds: bytes, quick_s: float = QUICK_S) -> PipeFrame:
         """Receive a frame; raise unless it is one of these, of this call, and of the worker itself. If this is
         cancelled, the frame is there for the next who asks."""
         if self._received is None:  # pragma: no branch - else it came right when its reader was cancelled
@@ -293,7 +293,7 @@ class _Worker:
         if length > self._max_message_bytes or number != self._number or pid != self._pid:
             raise _Lost
         data = await self._from.receive_exactly(length) if length else b""
-        self._header, self._received = None, Frame(kind, number, data)
+        self._header, self._received = None, PipeFrame(kind, number, data)
 
     async def _whole(self, work: Callable[[], Awaitable[None]]) -> None:
         """Send or receive, and raise `_Lost` if the pipe has ended."""

@@ -14,10 +14,10 @@ from ...tools import Bound, Tool, ToolContext
 from ..context import last_word
 from ..executor import Begin, Invocation
 
-__all__ = ["Run", "Runs", "awaitable", "bind"]
+__all__ = ["WorkerRun", "Runs", "awaitable", "bind"]
 
 
-class Run:
+class WorkerRun:
     """One call while it runs.
 
     Args:
@@ -57,7 +57,7 @@ class Runs:
     def __init__(self, grace_s: float = 5.0) -> None:
         self._grace_s = grace_s
         self._state = "new"
-        self._open: set[Run] = set()
+        self._open: set[WorkerRun] = set()
         self._empty: anyio.Event | None = None
 
     def open(self) -> None:
@@ -76,8 +76,8 @@ class Runs:
             with anyio.move_on_after(self._grace_s, shield=True):
                 await self._empty.wait()
 
-    async def run(self, begin: Begin, body: Callable[[Run], Awaitable[Any]]) -> Any:
-        """Run `body`, which begins the call by `Run.begin`, until its end or until this closes.
+    async def run(self, begin: Begin, body: Callable[[WorkerRun], Awaitable[Any]]) -> Any:
+        """WorkerRun `body`, which begins the call by `WorkerRun.begin`, until its end or until this closes.
 
         Raises:
             ToolNotStarted: this is not open, or closed before the call had begun.
@@ -86,7 +86,7 @@ class Runs:
         if self._state != "open":
             state = "was not entered" if self._state == "new" else "was left"
             raise ToolNotStarted(f"not run: the executor {state}; run calls inside `async with executor`")
-        run = Run(begin)
+        run = WorkerRun(begin)
         self._open.add(run)
         try:
             with run.scope:

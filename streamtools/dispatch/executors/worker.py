@@ -25,7 +25,7 @@ from ...errors import InvalidArguments, StreamToolsError
 from ...telemetry.carrier import carried
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
-from .channel import CALL, DROP, FAILED, GO, READY, REFUSED, REPORT, RESULT, Frame, read_frame
+from .channel import CALL, DROP, FAILED, GO, READY, REFUSED, REPORT, RESULT, PipeFrame, read_frame
 from .family import kill_marked
 from .reference import resolved
 from .runs import awaitable
@@ -78,7 +78,7 @@ class Server:
         self._die = die
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._frames: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._frames: queue.SimpleQueue[PipeFrame | None] = queue.SimpleQueue()
         self._busy = False
 
     def serve(self) -> None:
@@ -97,7 +97,7 @@ class Server:
             self._die()
         self._frames.put(None)
 
-    def _answered(self, frame: Frame) -> bool:
+    def _answered(self, frame: PipeFrame) -> bool:
         """Carry a call out, if that is wanted; returns whether there may be others."""
         request = from_json(frame.data)
         call = Invocation(**request["call"])
@@ -105,11 +105,11 @@ class Server:
             tool = resolved(request["reference"])
             if tool.fingerprint != request["fingerprint"]:
                 text = f"the tool {call.tool} is another one in the worker; restart the executor"
-                return self._sent(Frame(REFUSED, frame.number, to_json(text)))
+                return self._sent(PipeFrame(REFUSED, frame.number, to_json(text)))
             bound = tool.validate(call.arguments)
         except (StreamToolsError, InvalidArguments) as error:
-            return self._sent(Frame(REFUSED, frame.number, to_json(str(error))))
-        self._sent(Frame(READY, frame.number))
+            return self._sent(PipeFrame(REFUSED, frame.number, to_json(str(error))))
+        self._sent(PipeFrame(READY, frame.number))
         told = self._frames.get()
         if told is None or told.number != frame.number or told.kind not in (GO, DROP):
             return False
@@ -119,9 +119,9 @@ class Server:
         call.carrier = said["carrier"]
         kind, answer = _Running(self, frame.number, call, request).run(tool, bound, said["seconds"])
         self._busy = False
-        return self._sent(Frame(kind, frame.number, answer))
+        return self._sent(PipeFrame(kind, frame.number, answer))
 
-    def _sent(self, frame: Frame) -> bool:
+    def _sent(self, frame: PipeFrame) -> bool:
         self.end_if_forked()  # before the lock, which another thread may hold for ever in a forked child
         try:
             with self._lock:
@@ -130,7 +130,7 @@ class Server:
             return False
         return True
 
-    def report(self, frame: Frame, over: threading.Event) -> None:
+    def report(self, frame: PipeFrame, over: threading.Event) -> None:
         """Write a report, from any thread, unless its call is over: a thread that the tool has left behind is not heard
         among the next call's reports. Nor is a forked child, whose pipes these are not."""
         if os.getpid() != self._pid:  # pragma: no cover - in a child of a worker
@@ -139,7 +139,7 @@ class Server:
             if not over.is_set():
                 self._write(frame)
 
-    def _write(self, frame: Frame) -> None:
+    def _write(self, frame: PipeFrame) -> None:
         self._sink.write(frame.packed())
         self._sink.flush()
 
@@ -197,4 +197,4 @@ class _Running:
             self._server.end_if_forked()  # before it ends the event loop, whose selector is the worker's, too
 
     def _report(self, value: Any) -> None:
-        self._server.report(Frame(REPORT, self._number, encode_report(value, self._limit)), self._over)
+        self._server.report(PipeFrame(REPORT, self._number, encode_report(value, self._limit)), self._over)

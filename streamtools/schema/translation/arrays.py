@@ -9,13 +9,13 @@ from ..keywords import Action
 from . import scalars, unions
 from .document import pointer
 from .plan import Items, Plan
-from .said import Said
+from .said import Translation
 from .state import Build
 
 __all__ = ["say"]
 
 
-def say(build: Build, node: Mapping[str, Any], place: str) -> Said:
+def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """A schema of type array."""
     if scalars.values_of(node) is not None:
         return scalars.data(build, node, "array", place)
@@ -35,20 +35,20 @@ def _shape(node: Mapping[str, Any]) -> tuple[list[Any], Any]:
     return list(node.get("prefixItems") or ()), items
 
 
-def _alike(build: Build, node: Mapping[str, Any], items: Any, place: str) -> Said:
+def _alike(build: Build, node: Mapping[str, Any], items: Any, place: str) -> Translation:
     """A list of items of one kind."""
     if items is False:
         node = {**node, "maxItems": 0}
         items = None
     if items is None and not build.dialect.rewrites("(array without items)"):
-        return Said(build.finish(node, {"type": "array"}, place, kinds=["array"]))
+        return Translation(build.finish(node, {"type": "array"}, place, kinds=["array"]))
     said = build.say({} if items is None else items, pointer(place, "items"))
     schema = {"type": "array", "items": said.schema}
     plan = None if said.plan is None else Items(said.plan)
-    return Said(build.finish(node, schema, place, kinds=["array"]), plan)
+    return Translation(build.finish(node, schema, place, kinds=["array"]), plan)
 
 
-def _positions(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Said:
+def _positions(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Translation:
     """A tuple as it is."""
     said = [build.say(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
     schema: dict[str, Any] = {"type": "array", "prefixItems": [one.schema for one in said]}
@@ -60,10 +60,10 @@ def _positions(build: Build, node: Mapping[str, Any], first: list[Any], rest: An
         more = build.say(rest, pointer(place, "items"))
         schema["items"], after = more.schema, more.plan
     planned = any(plan is not None for plan in (*plans, after))
-    return Said(build.finish(node, schema, place, kinds=["array"]), Items(after, plans) if planned else None)
+    return Translation(build.finish(node, schema, place, kinds=["array"]), Items(after, plans) if planned else None)
 
 
-def _any_of_them(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Said:
+def _any_of_them(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Translation:
     """A tuple as a list of what any of its items may be; that each is in its place, validation tells."""
     said = [build.say(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
     build.lose(pointer(place, "prefixItems"), "only the items are said, not their places")
@@ -75,7 +75,7 @@ def _any_of_them(build: Build, node: Mapping[str, Any], first: list[Any], rest: 
     schema = {"type": "array", "items": items.schema}
     order = f"items in order: {', '.join(map(_word, first))}"
     plan = None if items.plan is None else Items(items.plan)
-    return Said(build.finish(node, schema, place, kinds=["array"], more=[order]), plan)
+    return Translation(build.finish(node, schema, place, kinds=["array"], more=[order]), plan)
 
 
 def _word(item: Any) -> str:

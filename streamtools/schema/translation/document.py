@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from ...errors import ExportError
 
-__all__ = ["LISTS", "MAPS", "ONE", "Document", "pointer", "reference_of", "subschemas"]
+__all__ = ["LISTS", "MAPS", "ONE", "SchemaDocument", "pointer", "reference_of", "subschemas"]
 
 ONE = frozenset(
     {
@@ -67,7 +67,7 @@ def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]
             yield pointer(place, keyword), value
 
 
-class Document:
+class SchemaDocument:
     """A tool's schema with its references resolved by name, and a budget for what is made of it.
 
     Args:

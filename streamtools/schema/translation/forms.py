@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .said import Said
+from .said import Translation
 
 __all__ = ["Definitions", "defined", "is_closed", "kinds_in", "of_kind", "same", "values_in"]
 
-Definitions = Callable[[str], Said | None]
+Definitions = Callable[[str], Translation | None]
 """The definitions of an exported schema by name; None for one that is not known yet."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import ExportError
-from .document import Document, pointer, reference_of
+from .document import SchemaDocument, pointer, reference_of
 from .said import ANNOTATIONS, DEFINITIONS, REFERENCES, without
 
 __all__ = ["Contradiction", "Lose", "merge"]
@@ -20,7 +20,7 @@ class Contradiction(ExportError):
     """Parts of one schema that no value can fit at once."""
 
 
-def merge(document: Document, parts: Sequence[tuple[str, Any]], lose: Lose) -> dict[str, Any]:
+def merge(document: SchemaDocument, parts: Sequence[tuple[str, Any]], lose: Lose) -> dict[str, Any]:
     """One schema that demands what all the parts demand, their own references resolved.
 
     Args:
@@ -40,7 +40,7 @@ def merge(document: Document, parts: Sequence[tuple[str, Any]], lose: Lose) -> d
 
 
 class _Merging:
-    def __init__(self, document: Document, lose: Lose) -> None:
+    def __init__(self, document: SchemaDocument, lose: Lose) -> None:
         self.document = document
         self.lose = lose
         self.made: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from ..keywords import Action
 from . import scalars, unions
 from .document import pointer
 from .plan import Entries, Fields, JsonText, Plan, Property, Unwrapped
-from .said import Said, without
+from .said import Translation, without
 from .state import Build
 from .unions import types_of
 
@@ -23,7 +23,7 @@ EXPLICIT_NULL = "explicit_null"
 _OF_MAPS = frozenset({"minProperties", "maxProperties", "propertyNames", "patternProperties"})
 
 
-def say(build: Build, node: Mapping[str, Any], place: str) -> Said:
+def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """A schema of type object."""
     if scalars.values_of(node) is not None:
         return scalars.data(build, node, "object", place)
@@ -49,7 +49,7 @@ def _is_map(node: Mapping[str, Any]) -> bool:
 # -- maps ----------------------------------------------------------------------------------------------------------
 
 
-def _entries(build: Build, node: Mapping[str, Any], place: str) -> Said:
+def _entries(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """A map as a list of entries."""
     key = build.say({"type": "string", **_key_schema(node)}, pointer(place, "propertyNames"))
     value = _value(build, node, place)
@@ -60,7 +60,7 @@ def _entries(build: Build, node: Mapping[str, Any], place: str) -> Said:
         if keyword in node:
             told[bound] = node[keyword]
     more = ["each key once"]
-    return Said(build.finish(told, schema, place, kinds=["array"], more=more), Entries(value.plan))
+    return Translation(build.finish(told, schema, place, kinds=["array"], more=more), Entries(value.plan))
 
 
 def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
     return demanded
 
 
-def _value(build: Build, node: Mapping[str, Any], place: str) -> Said:
+def _value(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """What the values are, whatever their keys."""
     patterns = node.get("patternProperties") or {}
     said = [build.say(inner, pointer(place, "patternProperties", key)) for key, inner in patterns.items()]
@@ -85,7 +85,7 @@ def _value(build: Build, node: Mapping[str, Any], place: str) -> Said:
     return unions.joined(build, said, place)
 
 
-def _open(build: Build, node: Mapping[str, Any], place: str) -> Said:
+def _open(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """A map as it is."""
     schema: dict[str, Any] = {"type": "object"}
     further = node.get("additionalProperties", True)
@@ -100,7 +100,7 @@ def _open(build: Build, node: Mapping[str, Any], place: str) -> Said:
         said = build.say(further, pointer(place, "additionalProperties"))
         schema["additionalProperties"] = said.schema
         plan = None if said.plan is None else Fields(values=said.plan)
-    return Said(build.finish(node, schema, place, kinds=["object"], notes=notes), plan)
+    return Translation(build.finish(node, schema, place, kinds=["object"], notes=notes), plan)
 
 
 def _shown(schema: Any) -> Any:
@@ -124,7 +124,7 @@ class _Object:
         self.back: list[tuple[str, Property]] = []
         """What becomes of properties on the way back, where anything does."""
 
-    def said(self) -> Said:
+    def said(self) -> Translation:
         build, node = self.build, self.node
         required = [name for name in node.get("required", ()) if isinstance(name, str)]
         own = {**dict.fromkeys(required, _beyond(node)), **(node.get("properties") or {})}
@@ -138,13 +138,13 @@ class _Object:
         if build.dialect.openapi and not self.properties and self.place != "#":
             # 400 otherwise: "properties: should be non-empty for OBJECT type"
             text = build.finish(node, {"type": "string"}, self.place, more=["an empty object, written as JSON text"])
-            return Said(text, JsonText())
+            return Translation(text, JsonText())
         rest = without(node, {"patternProperties", "propertyNames"}) if build.dialect.rewrites("(map)") else node
         if values is not None:  # for those beyond its own, of which all are listed then
             listed = {key for key, _ in self.back}
             self.back.extend((key, Property(key)) for key in self.properties if key not in listed)
         plan = Fields(tuple(self.back), values) if self.back else None
-        return Said(build.finish(rest, _closed(build, schema), self.place, kinds=["object"]), plan)
+        return Translation(build.finish(rest, _closed(build, schema), self.place, kinds=["object"]), plan)
 
     def _add(self, name: str, inner: Any, required: bool) -> None:
         if inner is False and not required:
@@ -194,7 +194,7 @@ class _Object:
         return None
 
 
-def _property(build: Build, inner: Any, required: bool, place: str) -> tuple[Said, bool]:
+def _property(build: Build, inner: Any, required: bool, place: str) -> tuple[Translation, bool]:
     """A property's schema, and whether null in it means "left out"."""
     said = build.say(inner, place)
     if required or not build.dialect.rewrites("(optional)"):
@@ -204,12 +204,12 @@ def _property(build: Build, inner: Any, required: bool, place: str) -> tuple[Sai
     if isinstance(inner, Mapping) and "default" in inner and inner["default"] is None:
         return said, True  # to leave it out, and to say null, is the same
     null = {"type": "object", "properties": {EXPLICIT_NULL: {"type": "null"}}, "required": [EXPLICIT_NULL]}
-    explicit = Said(_closed(build, null), Unwrapped(EXPLICIT_NULL))
+    explicit = Translation(_closed(build, null), Unwrapped(EXPLICIT_NULL))
     schema = without(said.schema, {"description"})
-    made = unions.joined(build, [explicit, Said(schema, said.plan)], place)
+    made = unions.joined(build, [explicit, Translation(schema, said.plan)], place)
     text = f'(null leaves it out; {{"{EXPLICIT_NULL}": null}} is null itself)'
     before = said.schema.get("description")
-    return Said({"description": f"{before} {text}" if before else text, **made.schema}, made.plan), True
+    return Translation({"description": f"{before} {text}" if before else text, **made.schema}, made.plan), True
 
 
 def _beyond(node: Mapping[str, Any]) -> Any:

@@ -25,11 +25,11 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 Fit: TypeAlias = Callable[[Any, dict[tuple[int, int], bool]], bool]
-"""Whether a value has the form of an alternative; the second argument is `Call.found`."""
+"""Whether a value has the form of an alternative; the second argument is `Inversion.found`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Inversion:
     """What is turned back at a time: the arguments of one call."""
 
     definitions: Mapping[str, Plan]
@@ -41,14 +41,14 @@ class Call:
 class _Step(Protocol):
     """A node: what it does to a value."""
 
-    def decode(self, value: Any, path: Path, call: Call) -> Any: ...
+    def decode(self, value: Any, path: Path, call: Inversion) -> Any: ...
 
 
 Plan: TypeAlias = "_Step | None"
 """How one value is turned back; None leaves it alone."""
 
 
-def _decode(plan: Plan, value: Any, path: Path, call: Call) -> Any:
+def _decode(plan: Plan, value: Any, path: Path, call: Inversion) -> Any:
     return value if plan is None else plan.decode(value, path, call)
 
 
@@ -56,7 +56,7 @@ def _decode(plan: Plan, value: Any, path: Path, call: Call) -> Any:
 class JsonText:
     """A value of no declared type travels as JSON text."""
 
-    def decode(self, value: Any, path: Path, call: Call) -> Any:
+    def decode(self, value: Any, path: Path, call: Inversion) -> Any:
         """The value of the text; what is no text is the value already."""
         if not isinstance(value, str):
             return value
@@ -73,7 +73,7 @@ class Entries:
 
     value: Plan = None
 
-    def decode(self, value: Any, path: Path, call: Call) -> Any:
+    def decode(self, value: Any, path: Path, call: Inversion) -> Any:
         """The map; an object is one already."""
         if isinstance(value, dict):
             return {key: _decode(self.value, inner, (*path, key), call) for key, inner in value.items()}
@@ -96,7 +96,7 @@ class Items:
     rest: Plan = None
     first: tuple[Plan, ...] = ()
 
-    def decode(self, value: Any, path: Path, call: Call) -> Any:
+    def decode(self, value: Any, path: Path, call: Inversion) -> Any:
         """A list of the items turned back; anything else as it is."""
         if not isinstance(value, list):
             return value
@@ -133,7 +133,7 @@ class Fields:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_listed", dict(self.properties))
 
-    def decode(self, value: Any, path: Path, call: Call) -> Any:
+    def decode(self, value: Any, path: Path, call: Inversion) -> Any:
         """An object with the properties' own names and values."""
         if not isinstance(value, dict):
             return value
@@ -166,7 +166,7 @@ class Choice:
     identity: tuple[Any, ...]
     """What two choices are compared by."""
 
-    def decode(self, value: Any, path: Path, call: Call) -> Any:
+    def decode(self, value: Any, path: Path, call: Inversion) -> Any:
         """By the plan of the branch that the value fits; a value that fits none is left alone."""
         for fits, plan in self.branches:
             if fits(value, call.found):
@@ -181,7 +181,7 @@ class Unwrapped:
     key: str
     plan: Plan = None
 
-    def decode(self, value: Any, path: Path, call: Call) -> Any:
+    def decode(self, value: Any, path: Path, call: Inversion) -> Any:
         """The property's value; what is no such object is the value already."""
         if not isinstance(value, dict) or value.keys() != {self.key}:
             return value
@@ -194,7 +194,7 @@ class Named:
 
     name: str
 
-    def decode(self, value: Any, path: Path, call: Call) -> Any:
+    def decode(self, value: Any, path: Path, call: Inversion) -> Any:
         """By the definition's plan."""
         return _decode(call.definitions[self.name], value, path, call)
 
@@ -215,7 +215,7 @@ class Inverse:
             InvalidArguments: they are not what the exported schema says.
         """
         try:
-            value = _decode(self.root, dict(arguments), (), Call(self.definitions))
+            value = _decode(self.root, dict(arguments), (), Inversion(self.definitions))
             if not isinstance(value, dict):
                 raise _refused((), f"should be an object, not {type(value).__name__}")
         except InvalidArguments as error:

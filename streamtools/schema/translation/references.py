@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..keywords import Action
-from .document import LISTS, MAPS, ONE, Document, pointer, reference_of
+from .document import LISTS, MAPS, ONE, SchemaDocument, pointer, reference_of
 from .merge import Lose, merge
 from .plan import JsonText, Named
-from .said import ANNOTATIONS, DEFINITIONS, REFERENCES, Said, without
+from .said import ANNOTATIONS, DEFINITIONS, REFERENCES, Translation, without
 from .state import Build
 from .verbatim import MAX_DEPTH
 
@@ -19,7 +19,7 @@ MAX_UNROLLED = 2
 """How often a recursive definition stands inside itself before it is cut, where it can only be inlined."""
 
 
-def say(build: Build, node: Mapping[str, Any], place: str) -> Said:
+def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """A schema with ``$ref``, whatever else it says beside it."""
     at, target = build.document.target(reference_of(node) or "#", place)
     if build.dialect.action("$ref") is Action.INLINE:
@@ -33,7 +33,7 @@ def say(build: Build, node: Mapping[str, Any], place: str) -> Said:
     return _referred(build, {key: value for key, value in beside.items() if key in ANNOTATIONS}, at, target, place)
 
 
-def _referred(build: Build, beside: Mapping[str, Any], at: str, target: Any, place: str) -> Said:
+def _referred(build: Build, beside: Mapping[str, Any], at: str, target: Any, place: str) -> Translation:
     if at in build.document.recursive and build.dialect.action("(recursion)") is Action.REFUSE:
         why = "the schema contains itself, which this target's strict tools may not; export it without strict"
         raise build.refused(place, why)
@@ -44,10 +44,10 @@ def _referred(build: Build, beside: Mapping[str, Any], at: str, target: Any, pla
     said = build.defined(name)
     needs_plan = said is not None and said.plan is not None
     schema = build.finish(beside, {"$ref": f"#/$defs/{name}"}, place)
-    return Said(schema, Named(name) if needs_plan else None)
+    return Translation(schema, Named(name) if needs_plan else None)
 
 
-def _inlined(build: Build, node: Mapping[str, Any], at: str, target: Any, place: str) -> Said:
+def _inlined(build: Build, node: Mapping[str, Any], at: str, target: Any, place: str) -> Translation:
     if build.inlining.count(at) >= MAX_UNROLLED:
         return _cut(build, node, target, place)
     build.inlining.append(at)
@@ -57,23 +57,23 @@ def _inlined(build: Build, node: Mapping[str, Any], at: str, target: Any, place:
         build.inlining.pop()
 
 
-def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Said:
+def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Translation:
     """A recursive definition beyond what is unrolled: JSON text, or anything of its type."""
     build.lose(place, f"not said beyond {MAX_UNROLLED} levels of a schema that contains itself")
     again = "the same again, as deep as needed"
     kept = {key: value for key, value in node.items() if key in ANNOTATIONS}
     if build.dialect.rewrites("(no type)"):
         schema = {"type": "string"}
-        return Said(build.finish(kept, schema, place, more=[f"{again}, written as JSON text"]), JsonText())
+        return Translation(build.finish(kept, schema, place, more=[f"{again}, written as JSON text"]), JsonText())
     kind = target.get("type") if isinstance(target, Mapping) else None
     schema = {"type": kind} if isinstance(kind, str) else {}
-    return Said(build.finish(kept, schema, place, more=[again]))
+    return Translation(build.finish(kept, schema, place, more=[again]))
 
 
 # -- definitions written in their references' places, for readers that resolve none ----------------------------------
 
 
-def inlined(document: Document, lose: Lose) -> dict[str, Any]:
+def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
     """The whole schema without references; what contains itself stays a definition, which `lose` is told of.
 
     Parts of the schema that hold no references are shared with the original: do not change them.
@@ -92,7 +92,7 @@ def inlined(document: Document, lose: Lose) -> dict[str, Any]:
 
 
 class _Inline:
-    def __init__(self, document: Document, lose: Lose) -> None:
+    def __init__(self, document: SchemaDocument, lose: Lose) -> None:
         self.document = document
         self.lose = lose
         self.kept: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .document import Document, pointer
+from .document import SchemaDocument, pointer
 from .merge import Contradiction, Lose, merge
 from .said import DEFINITIONS, REFERENCES
 
@@ -20,7 +20,7 @@ def is_union(root: Mapping[str, Any]) -> bool:
     return any(keyword in root for keyword in (*_UNIONS, "allOf"))
 
 
-def outermost(document: Document, lose: Lose, *, flat: bool) -> dict[str, Any]:
+def outermost(document: SchemaDocument, lose: Lose, *, flat: bool) -> dict[str, Any]:
     """The outermost schema of type object, its reference resolved.
 
     Args:
@@ -44,12 +44,12 @@ def outermost(document: Document, lose: Lose, *, flat: bool) -> dict[str, Any]:
     return root
 
 
-def _merged(document: Document, root: Mapping[str, Any], lose: Lose) -> dict[str, Any]:
+def _merged(document: SchemaDocument, root: Mapping[str, Any], lose: Lose) -> dict[str, Any]:
     """Without reference and ``allOf``, definitions kept."""
     return {**merge(document, [("#", root)], lose), **{key: root[key] for key in DEFINITIONS if key in root}}
 
 
-def _flattened(document: Document, root: dict[str, Any], lose: Lose) -> dict[str, Any]:
+def _flattened(document: SchemaDocument, root: dict[str, Any], lose: Lose) -> dict[str, Any]:
     for keyword in _UNIONS:
         branches = root.pop(keyword, None)
         if branches is not None:
@@ -61,7 +61,7 @@ def _flattened(document: Document, root: dict[str, Any], lose: Lose) -> dict[str
     return root
 
 
-def _objects(document: Document, branches: list[Any], keyword: str, lose: Lose) -> Iterator[dict[str, Any]]:
+def _objects(document: SchemaDocument, branches: list[Any], keyword: str, lose: Lose) -> Iterator[dict[str, Any]]:
     """The alternatives that an object can be of, each as one schema without unions at its top."""
     for number, branch in enumerate(branches):
         place = pointer("#", keyword, number)

@@ -9,7 +9,7 @@ from typing import Any
 
 from .plan import Plan
 
-__all__ = ["ANNOTATIONS", "ANY", "DEFINITIONS", "KEYWORDS_OF", "REFERENCES", "Said", "without"]
+__all__ = ["ANNOTATIONS", "ANY", "DEFINITIONS", "KEYWORDS_OF", "REFERENCES", "Translation", "without"]
 
 REFERENCES = frozenset({"$ref", "$dynamicRef"})
 DEFINITIONS = frozenset({"$defs", "definitions"})
@@ -34,7 +34,7 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Translation:
     """A subschema in a provider's dialect, and the way back from it."""
 
     schema: dict[str, Any]

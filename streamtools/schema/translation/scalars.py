@@ -7,7 +7,7 @@ from typing import Any
 
 from ..keywords import Action
 from .plan import JsonText
-from .said import ANNOTATIONS, KEYWORDS_OF, Said
+from .said import ANNOTATIONS, KEYWORDS_OF, Translation
 from .state import Build
 
 __all__ = [
@@ -99,7 +99,7 @@ def may_stay_together(build: Build, node: Mapping[str, Any], kinds: Iterable[str
     return all(type(value) in build.dialect.enums for value in values_of(node) or ())
 
 
-def say(build: Build, node: Mapping[str, Any], kinds: list[str], place: str) -> Said:
+def say(build: Build, node: Mapping[str, Any], kinds: list[str], place: str) -> Translation:
     """A schema of one or more plain types."""
     schema: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else kinds}
     values = values_of(node)
@@ -114,23 +114,23 @@ def say(build: Build, node: Mapping[str, Any], kinds: list[str], place: str) -> 
             schema["const"] = values[0]
         else:
             schema["enum"] = values
-    return Said(build.finish(node, schema, place, kinds=kinds, notes=notes))
+    return Translation(build.finish(node, schema, place, kinds=kinds, notes=notes))
 
 
-def untyped(build: Build, node: Mapping[str, Any], place: str) -> Said:
+def untyped(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """A schema that takes a value of any type."""
     if values_of(node) is not None:
         raise build.refused(place, "its enum is empty, so no call could be right")
     if not build.dialect.rewrites("(no type)"):
-        return Said(build.finish(node, {}, place, kinds=KEYWORDS_OF))
+        return Translation(build.finish(node, {}, place, kinds=KEYWORDS_OF))
     # What bounds the value is no bound of the text that it is written in.
     notes = {keyword: value for keyword, value in node.items() if keyword in _BOUNDS}
-    return Said(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())
+    return Translation(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())
 
 
-def data(build: Build, node: Mapping[str, Any], kind: str, place: str) -> Said:
+def data(build: Build, node: Mapping[str, Any], kind: str, place: str) -> Translation:
     """An object or array of which ``const`` or ``enum`` lists the values."""
     notes = {"enum": [value for value in values_of(node) or () if is_of(value, [kind])]}
     if not build.dialect.rewrites("(no type)"):
-        return Said(build.finish(node, {"type": kind}, place, notes=notes))
-    return Said(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())
+        return Translation(build.finish(node, {"type": kind}, place, notes=notes))
+    return Translation(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())

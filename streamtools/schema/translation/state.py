@@ -1,8 +1,8 @@
 """The state of one translation of a schema into a provider's dialect, and beside it the plan of the way back.
 
-`Build.say` takes one subschema to a `Said`, by the translator that it was given; how an object, an array or a union is
-translated stands in the modules of those names. Only schemas are walked, never data (``default``, ``enum``, ``const``,
-``examples``).
+`Build.say` takes one subschema to a `Translation`, by the translator that it was given; how an object, an array or a
+union is translated stands in the modules of those names. Only schemas are walked, never data (``default``, ``enum``,
+``const``, ``examples``).
 
 Definitions are said once, when the first reference comes. A recursive one is referred to before it is known what
 becomes of it. So the first build assumes that nothing has to be done about it, the next one goes by what the first made
@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 from ...errors import ExportError
 from ..dialects import Dialect
 from ..keywords import Action
-from .document import Document, pointer
+from .document import SchemaDocument, pointer
 from .notes import TOLD, described
-from .said import ANNOTATIONS, ANY, KEYWORDS_OF, Said
+from .said import ANNOTATIONS, ANY, KEYWORDS_OF, Translation
 
 __all__ = ["Build"]
 
@@ -28,7 +28,7 @@ MAX_DEPTH = 64
 """Nesting of subschemas, references followed (as `Limits.max_schema_depth`)."""
 
 
-Translate: TypeAlias = "Callable[[Build, Any, str], Said]"
+Translate: TypeAlias = "Callable[[Build, Any, str], Translation]"
 
 
 class Build:
@@ -42,12 +42,14 @@ class Build:
             inside.
     """
 
-    def __init__(self, document: Document, dialect: Dialect, known: Mapping[str, Said], translate: Translate) -> None:
+    def __init__(
+        self, document: SchemaDocument, dialect: Dialect, known: Mapping[str, Translation], translate: Translate
+    ) -> None:
         self._translate = translate
         self.document = document
         self.dialect = dialect
         self.known = known
-        self.definitions: dict[str, Said | None] = {}
+        self.definitions: dict[str, Translation | None] = {}
         """By name, in the order of first use; None while one is being said."""
         self.inlining: list[str] = []
         """Pointers of the definitions that are being written in their references' places."""
@@ -56,7 +58,7 @@ class Build:
         self._depth = 0
         document.spent = 0
 
-    def say(self, node: Any, place: str) -> Said:
+    def say(self, node: Any, place: str) -> Translation:
         """Translates one subschema into the dialect.
 
         Raises:
@@ -118,7 +120,7 @@ class Build:
         first = {"type": kept.pop("type")} if "type" in kept else {}
         return {**first, "description": text, **kept}
 
-    def defined(self, name: str) -> Said | None:
+    def defined(self, name: str) -> Translation | None:
         """A definition as far as it is known: of this build, else of the one before."""
         return self.definitions.get(name) or self.known.get(name)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from ..dialects import Dialect
 from . import arrays, objects, references, scalars, unions
-from .document import LISTS, MAPS, ONE, Document, reference_of
+from .document import LISTS, MAPS, ONE, SchemaDocument, reference_of
 from .merge import merge
 from .plan import Plan, Unwrapped
 from .root import is_union, outermost
-from .said import REFERENCES, Said
+from .said import REFERENCES, Translation
 from .state import Build
 from .verbatim import verbatim
 
@@ -50,7 +50,7 @@ def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool
     Raises:
         ExportError: the dialect cannot say it, or it is too large; the message names the place.
     """
-    document = Document(schema, tool)
+    document = SchemaDocument(schema, tool)
     if not dialect.keeps_references:
         return _anew(document, dialect)
     losses: dict[str, str] = {}
@@ -59,21 +59,21 @@ def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool
         losses.setdefault(place, what)
 
     if inline:
-        document = Document(references.inlined(document, lose), tool)
+        document = SchemaDocument(references.inlined(document, lose), tool)
     said, plan = verbatim(document, dialect, lose, tell=tell)
     return Made(schema=said, plan=plan, definitions={}, losses=_lines(losses))
 
 
 def canonical(schema: Mapping[str, Any], tool: str) -> dict[str, Any]:
     """A tool's schema with nothing left open: its dialect named, of type object, closed unless it says otherwise."""
-    root = outermost(Document(schema, tool), lambda place, what: None, flat=False)
+    root = outermost(SchemaDocument(schema, tool), lambda place, what: None, flat=False)
     own = copy.deepcopy({key: value for key, value in root.items() if key not in ("$schema", "type")})
     closed = {} if is_union(own) else {"properties": {}, "required": [], "additionalProperties": False}
     return {"$schema": schema.get("$schema", DRAFT), "type": "object", **closed, **own}
 
 
-def _anew(document: Document, dialect: Dialect) -> Made:
-    known: dict[str, Said] = {}
+def _anew(document: SchemaDocument, dialect: Dialect) -> Made:
+    known: dict[str, Translation] = {}
     for _ in range(MAX_BUILDS):
         build = Build(document, dialect, known, _subschema)
         root = outermost(document, build.lose, flat=dialect.rewrites("(root union)"))
@@ -99,14 +99,14 @@ def _lines(losses: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{place}: {what}" for place, what in losses.items())
 
 
-def _wrapped(said: Said) -> Said:
+def _wrapped(said: Translation) -> Translation:
     schema = {
         "type": "object",
         "properties": {WRAPPED: said.schema},
         "required": [WRAPPED],
         "additionalProperties": False,
     }
-    return Said(schema, Unwrapped(WRAPPED, said.plan))
+    return Translation(schema, Unwrapped(WRAPPED, said.plan))
 
 
 def _upper(node: dict[str, Any]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _upper(node: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _subschema(build: Build, node: Any, place: str) -> Said:
+def _subschema(build: Build, node: Any, place: str) -> Translation:
     if not isinstance(node, Mapping):
         raise build.refused(place, "accepts nothing, so no call could be right")
     if "allOf" in node:
@@ -147,7 +147,7 @@ def _subschema(build: Build, node: Any, place: str) -> Said:
     return scalars.say(build, node, kinds, place)
 
 
-def _all_of(build: Build, node: Mapping[str, Any], place: str) -> Said:
+def _all_of(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     parts = node["allOf"]
     alone = len(parts) == 1 and isinstance(parts[0], Mapping) and parts[0].keys() == {"$ref"}
     if alone and not REFERENCES & node.keys():  # how a reference got a description before 2019-09

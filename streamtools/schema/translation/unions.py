@@ -17,7 +17,7 @@ from .fits import Fits
 from .forms import Definitions, defined, is_closed, kinds_in, same, values_in
 from .merge import Contradiction, merge
 from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Unwrapped
-from .said import ANNOTATIONS, DEFINITIONS, Said, without
+from .said import ANNOTATIONS, DEFINITIONS, Translation, without
 from .state import Build
 
 __all__ = ["apart", "joined", "nullable", "say", "split", "types_of"]
@@ -29,7 +29,7 @@ MAX_TOLD_APART = 64
 """Alternatives of one union that are compared with each other; more is no tool for a model."""
 
 
-def say(build: Build, node: Mapping[str, Any], place: str) -> Said:
+def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     """A schema with ``anyOf`` or ``oneOf``."""
     keyword = "anyOf" if "anyOf" in node else "oneOf"
     base = without(node, {keyword}, _DISCRIMINATOR, DEFINITIONS)
@@ -48,7 +48,7 @@ def say(build: Build, node: Mapping[str, Any], place: str) -> Said:
     return _annotated(build, base, said, place)
 
 
-def split(build: Build, node: Mapping[str, Any], kinds: Sequence[str], place: str) -> Said:
+def split(build: Build, node: Mapping[str, Any], kinds: Sequence[str], place: str) -> Translation:
     """A schema of several types as a union with one alternative for each."""
     bare = without(node, ANNOTATIONS, {"const", "enum"})
     values = scalars.values_of(node)
@@ -61,27 +61,27 @@ def split(build: Build, node: Mapping[str, Any], kinds: Sequence[str], place: st
     return _annotated(build, node, joined(build, said, place), place)
 
 
-def joined(build: Build, alternatives: Sequence[Said], place: str) -> Said:
+def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Translation:
     """One schema that takes what any of the alternatives takes, and the way back from each."""
     several = list({_key(one): one for one in alternatives}.values())
     if len(several) == 1:
         return several[0]
     if build.dialect.openapi and any(one.schema == {"type": "null"} for one in several):
         rest = joined(build, [one for one in several if one.schema != {"type": "null"}], place)
-        return Said({**rest.schema, "nullable": True}, rest.plan)
+        return Translation({**rest.schema, "nullable": True}, rest.plan)
     plan, several = _way_back(build, several, place)
-    return Said({"anyOf": [part for one in several for part in _flat(one.schema)]}, plan)
+    return Translation({"anyOf": [part for one in several for part in _flat(one.schema)]}, plan)
 
 
-def nullable(build: Build, said: Said, place: str) -> Said:
+def nullable(build: Build, said: Translation, place: str) -> Translation:
     """What takes null besides."""
     kind = said.schema.get("type")
     plain = isinstance(kind, str) and kind not in ("object", "array") and not {"enum", "const"} & said.schema.keys()
     if plain and not build.dialect.rewrites("(type list)"):
-        return Said({**said.schema, "type": [kind, "null"]}, said.plan)
+        return Translation({**said.schema, "type": [kind, "null"]}, said.plan)
     description, bare = _parted(said)
-    made = joined(build, [bare, Said({"type": "null"})], place)
-    return Said({**description, **made.schema}, made.plan)
+    made = joined(build, [bare, Translation({"type": "null"})], place)
+    return Translation({**description, **made.schema}, made.plan)
 
 
 def _refined(
@@ -97,24 +97,24 @@ def _refined(
     return made
 
 
-def _annotated(build: Build, node: Mapping[str, Any], said: Said, place: str) -> Said:
+def _annotated(build: Build, node: Mapping[str, Any], said: Translation, place: str) -> Translation:
     annotations = {key: value for key, value in node.items() if key in ANNOTATIONS}
     if not annotations:
         return said
     inner, bare = _parted(said)
     texts = [annotations.pop("description", None), inner.get("description")]
     annotations["description"] = " ".join(text for text in texts if text and isinstance(text, str)) or None
-    return Said(build.finish(annotations, bare.schema, place), said.plan)
+    return Translation(build.finish(annotations, bare.schema, place), said.plan)
 
 
-def _parted(said: Said) -> tuple[dict[str, str], Said]:
+def _parted(said: Translation) -> tuple[dict[str, str], Translation]:
     """The description, and the rest."""
     schema = dict(said.schema)
     text = schema.pop("description", None)
-    return ({} if text is None else {"description": text}), Said(schema, said.plan)
+    return ({} if text is None else {"description": text}), Translation(schema, said.plan)
 
 
-def _key(said: Said) -> tuple[str, Plan]:
+def _key(said: Translation) -> tuple[str, Plan]:
     return json.dumps(said.schema, sort_keys=True), said.plan
 
 
@@ -122,7 +122,7 @@ def _flat(schema: dict[str, Any]) -> list[dict[str, Any]]:
     return schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
 
 
-def _way_back(build: Build, several: list[Said], place: str) -> tuple[Plan, list[Said]]:
+def _way_back(build: Build, several: list[Translation], place: str) -> tuple[Plan, list[Translation]]:
     if all(one.plan == several[0].plan for one in several):
         return several[0].plan, several
     lone = _lone_plan(build, several)
@@ -133,7 +133,7 @@ def _way_back(build: Build, several: list[Said], place: str) -> tuple[Plan, list
     return Choice(branches, tuple(map(_key, several))), several
 
 
-def _lone_plan(build: Build, several: Sequence[Said]) -> Plan:
+def _lone_plan(build: Build, several: Sequence[Translation]) -> Plan:
     """The plan of the one alternative that has any, if it leaves values of all the others alone."""
     planned = [one.plan for one in several if one.plan is not None]
     if len(planned) != 1 or type(planned[0]) not in _TOUCHED:
@@ -152,7 +152,7 @@ _TOUCHED: Mapping[type, frozenset[str]] = {
 """Types of the values that a plan changes."""
 
 
-def _told_apart(build: Build, several: Sequence[Said], place: str) -> list[Said]:
+def _told_apart(build: Build, several: Sequence[Translation], place: str) -> list[Translation]:
     """The alternatives, those with a plan wrapped that could be taken for another."""
     if len(several) > MAX_TOLD_APART:
         raise build.refused(place, f"has more than {MAX_TOLD_APART} alternatives that have to be told apart")
@@ -163,12 +163,12 @@ def _told_apart(build: Build, several: Sequence[Said], place: str) -> list[Said]
     return made
 
 
-def _stands_out(build: Build, one: Said, several: Sequence[Said]) -> bool:
+def _stands_out(build: Build, one: Translation, several: Sequence[Translation]) -> bool:
     """Whether no value fits both `one` and an alternative with another way back."""
     return all(apart(one.schema, other.schema, build.defined) for other in several if other.plan != one.plan)
 
 
-def _wrapped(said: Said, names: set[str]) -> Said:
+def _wrapped(said: Translation, names: set[str]) -> Translation:
     match said.plan:
         case Entries():
             plain = "entries"
@@ -183,7 +183,7 @@ def _wrapped(said: Said, names: set[str]) -> Said:
         key, number = f"{plain}_{number}", number + 1
     names.add(key)
     schema = {"type": "object", "properties": {key: said.schema}, "required": [key], "additionalProperties": False}
-    return Said(schema, Unwrapped(key, said.plan))
+    return Translation(schema, Unwrapped(key, said.plan))
 
 
 # -- whether two exported schemas can have a value in common ---------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..dialects import Dialect
 from ..keywords import Action
-from .document import LISTS, MAPS, ONE, Document, pointer
+from .document import LISTS, MAPS, ONE, SchemaDocument, pointer
 from .merge import Lose
 from .notes import TOLD, described
 from .plan import Fields, Plan, Property
@@ -23,7 +23,7 @@ MAX_DEPTH = 100
 """Nesting of a schema."""
 
 
-def verbatim(document: Document, dialect: Dialect, lose: Lose, *, tell: bool) -> tuple[dict[str, Any], Plan]:
+def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> tuple[dict[str, Any], Plan]:
     """The schema in a dialect that keeps references, and the plan of the way back.
 
     Args:
@@ -43,7 +43,7 @@ def verbatim(document: Document, dialect: Dialect, lose: Lose, *, tell: bool) ->
         schema.setdefault("properties", {})  # 400 otherwise: "object schema missing properties"
     plan = _rename(schema, dialect)
     if flat or plan is not None:  # whether references into what has moved still lead somewhere
-        moved = Document(schema, document.tool)
+        moved = SchemaDocument(schema, document.tool)
         moved.references(schema, "#")
     return schema, plan
 
@@ -51,7 +51,7 @@ def verbatim(document: Document, dialect: Dialect, lose: Lose, *, tell: bool) ->
 class _Copy:
     """A copy without the keywords that the dialect drops; without bounds, too, if `tell` is to know of them."""
 
-    def __init__(self, document: Document, dialect: Dialect, tell: Lose | None) -> None:
+    def __init__(self, document: SchemaDocument, dialect: Dialect, tell: Lose | None) -> None:
         self.document = document
         self.dialect = dialect
         self.tell = tell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .making import ARRAY, Maker, Making
-from .run import At, Check, Run, accept
+from .run import At, Check, ValidationRun, accept
 from .values import TooDeep, key_of
 
 __all__ = ["MAKERS"]
@@ -27,7 +27,7 @@ def _make_items(making: Making) -> Check | None:
 
 
 def _every(check: Check) -> Check:
-    def every(value: Any, at: At, run: Run) -> bool:
+    def every(value: Any, at: At, run: ValidationRun) -> bool:
         ok = True
         for index, item in enumerate(value):
             if not check(item, (at, index), run):
@@ -40,7 +40,7 @@ def _every(check: Check) -> Check:
 
 
 def _prefix(checks: list[Check]) -> Check:
-    def prefix(value: Any, at: At, run: Run) -> bool:
+    def prefix(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend_on(min(len(value), len(checks)))
         ok = True
         for index, (item, check) in enumerate(zip(value, checks, strict=False)):
@@ -56,7 +56,7 @@ def _prefix(checks: list[Check]) -> Check:
 def _prefix_and_rest(checks: list[Check], rest: Check) -> Check:
     prefix, start = _prefix(checks), len(checks)
 
-    def prefix_and_rest(value: Any, at: At, run: Run) -> bool:
+    def prefix_and_rest(value: Any, at: At, run: ValidationRun) -> bool:
         ok = prefix(value, at, run)
         for index in range(start, len(value)):
             if not ok and run.found is None:
@@ -71,7 +71,7 @@ def _make_min_items(making: Making) -> Check:
     limit = int(making.keywords["minItems"])
     rule = making.rule("minItems", f"should have at least {limit} item{'s'[: limit != 1]}")
 
-    def min_items(value: Any, at: At, run: Run) -> bool:
+    def min_items(value: Any, at: At, run: ValidationRun) -> bool:
         return len(value) >= limit or rule.broken(at, run)
 
     return min_items
@@ -81,7 +81,7 @@ def _make_max_items(making: Making) -> Check:
     limit = int(making.keywords["maxItems"])
     rule = making.rule("maxItems", f"should have at most {limit} item{'s'[: limit != 1]}")
 
-    def max_items(value: Any, at: At, run: Run) -> bool:
+    def max_items(value: Any, at: At, run: ValidationRun) -> bool:
         return len(value) <= limit or rule.broken(at, run)
 
     return max_items
@@ -93,7 +93,7 @@ def _make_unique(making: Making) -> Check | None:
     rule = making.rule("uniqueItems", "should have no two equal items")
     deep = making.rule("uniqueItems", f"has items nested deeper than {MAX_COMPARED_DEPTH} levels, too deep to compare")
 
-    def unique(value: Any, at: At, run: Run) -> bool:
+    def unique(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend(len(value))
         run.spend_on_text(sum(len(item) for item in value if type(item) is str))
         try:
@@ -114,7 +114,7 @@ def _make_contains(making: Making) -> Check:
         "maxContains", f"should contain at most {most and int(most)} of the items that 'contains' describes"
     )
 
-    def contains(value: Any, at: At, run: Run) -> bool:
+    def contains(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend_on(len(value))
         count = sum(run.fits(check, item, at) for item in value)
         if count < fewest:

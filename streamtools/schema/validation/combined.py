@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .making import ANY, Maker, Making
-from .run import At, Check, Found, Rule, Run, accept
+from .run import At, Check, Found, Rule, ValidationRun, accept
 from .vocabulary import TYPES
 
 __all__ = ["MAKERS"]
@@ -20,7 +20,7 @@ def _make_all(making: Making) -> Check | None:
     if len(checks) <= 1:
         return checks[0] if checks else None
 
-    def all_of(value: Any, at: At, run: Run) -> bool:
+    def all_of(value: Any, at: At, run: ValidationRun) -> bool:
         ok = True
         for check in checks:
             if not check(value, at, run):
@@ -37,7 +37,7 @@ def _make_any(making: Making) -> Check:
     rule = making.rule("anyOf", f"fits none of the {len(checks)} alternatives")
     types = _types(making, "anyOf")
 
-    def any_of(value: Any, at: At, run: Run) -> bool:
+    def any_of(value: Any, at: At, run: ValidationRun) -> bool:
         for check in checks:
             if run.fits(check, value, at):
                 return True
@@ -52,7 +52,7 @@ def _make_one(making: Making) -> Check:
     several = making.rule("oneOf", f"fits several of the {len(checks)} alternatives and should fit exactly one")
     types = _types(making, "oneOf")
 
-    def one_of(value: Any, at: At, run: Run) -> bool:
+    def one_of(value: Any, at: At, run: ValidationRun) -> bool:
         count = 0
         for check in checks:
             if run.fits(check, value, at):
@@ -75,7 +75,7 @@ def _types(making: Making, keyword: str) -> Rule | None:
     return making.rule(keyword, f"should be {' or '.join(TYPES[name] for name in names)}")
 
 
-def _explain(checks: list[Check], types: Rule | None, rule: Rule, value: Any, at: At, run: Run) -> bool:
+def _explain(checks: list[Check], types: Rule | None, rule: Rule, value: Any, at: At, run: ValidationRun) -> bool:
     """Tell what is wrong with a value that fits no alternative: where one alternative alone is of the value's kind,
     what that one has to say."""
     if run.found is None:
@@ -118,7 +118,7 @@ def _make_not(making: Making) -> Check:
     assert check is not None, "the keyword is there"
     rule = making.rule("not", "should not be what 'not' describes")
 
-    def fits_not(value: Any, at: At, run: Run) -> bool:
+    def fits_not(value: Any, at: At, run: ValidationRun) -> bool:
         return not run.fits(check, value, at) or rule.broken(at, run)
 
     return fits_not
@@ -131,7 +131,7 @@ def _make_if(making: Making) -> Check | None:
     if then is accept and otherwise is accept:
         return None
 
-    def conditional(value: Any, at: At, run: Run) -> bool:
+    def conditional(value: Any, at: At, run: ValidationRun) -> bool:
         return then(value, at, run) if run.fits(condition, value, at) else otherwise(value, at, run)
 
     return conditional

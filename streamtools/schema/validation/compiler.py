@@ -11,7 +11,7 @@ from .document import Document, Place
 from .making import Maker, Making
 from .patterns import Pattern, PatternError, compile_pattern
 from .reading import refuse_size
-from .run import ENTRIES_PER_STEP, At, Check, Exhausted, Run, accept
+from .run import ENTRIES_PER_STEP, At, Check, Exhausted, ValidationRun, accept
 from .values import KINDS, OTHER, is_integer, kind_of
 from .vocabulary import TYPES
 
@@ -98,10 +98,10 @@ class Compiler:
             self._waiting.append(place)
         resource = place.resource
 
-        def follow(value: Any, at: At, run: Run) -> bool:
+        def follow(value: Any, at: At, run: ValidationRun) -> bool:
             return cell.check(value, at, run)
 
-        def enter(value: Any, at: At, run: Run) -> bool:
+        def enter(value: Any, at: At, run: ValidationRun) -> bool:
             run.scope.append(resource)
             ok = cell.check(value, at, run)
             run.scope.pop()
@@ -169,7 +169,7 @@ class Compiler:
             self.memory[key] = {place: self.reference(place) for place in self.document.holders(name)}
         checks: dict[Place, Check] = self.memory[key]
 
-        def dynamic(value: Any, at: At, run: Run) -> bool:
+        def dynamic(value: Any, at: At, run: ValidationRun) -> bool:
             return checks[run.find(name, target)](value, at, run)
 
         return dynamic
@@ -180,7 +180,7 @@ class Compiler:
         if not self.document.is_dynamic or resource.root is not place:
             return check
 
-        def enter(value: Any, at: At, run: Run) -> bool:
+        def enter(value: Any, at: At, run: ValidationRun) -> bool:
             run.scope.append(resource)
             ok = check(value, at, run)
             run.scope.pop()
@@ -211,10 +211,10 @@ def _restrict(table: _Table, making: Making) -> None:
     rule = making.rule("type", f"should be {' or '.join(TYPES[name] for name in names)}")
     allowed = {kind for name in names for kind in _PYTHON_TYPES[name]}
 
-    def wrong(value: Any, at: At, run: Run) -> bool:
+    def wrong(value: Any, at: At, run: ValidationRun) -> bool:
         return rule.broken(at, run)
 
-    def whole(value: Any, at: At, run: Run) -> bool:
+    def whole(value: Any, at: At, run: ValidationRun) -> bool:
         return is_integer(value) or rule.broken(at, run)
 
     refused = (wrong,)
@@ -230,7 +230,7 @@ def _reject(making: Making) -> Check:
     rule = making.rule("", "is not allowed here")
     rule.keyword, rule.step = place.keyword, ""
 
-    def reject(value: Any, at: At, run: Run) -> bool:
+    def reject(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend_on(1)
         return rule.broken(at, run)
 
@@ -241,7 +241,7 @@ def _schema_check(table: _Table) -> Check:
     find = table.get
     step = ENTRIES_PER_STEP + 2 * max(0, max(map(len, table.values())) - USUAL_CHECKS)
 
-    def schema(value: Any, at: At, run: Run) -> bool:
+    def schema(value: Any, at: At, run: ValidationRun) -> bool:
         run.units -= step
         if run.units < 0:
             raise Exhausted
@@ -262,7 +262,7 @@ def _schema_check(table: _Table) -> Check:
 def _schema_check_with_last(table: _Table, lasting: _Table) -> Check:
     first = _schema_check(table)
 
-    def schema(value: Any, at: At, run: Run) -> bool:
+    def schema(value: Any, at: At, run: ValidationRun) -> bool:
         if not first(value, at, run):
             return False
         for check in lasting[kind_of(value)]:  # noqa: SIM110  # a generator would cost as much as the check

@@ -8,7 +8,7 @@ from typing import Any
 from .making import OBJECT, Maker, Making
 from .patterns import Pattern
 from .reading import escaped
-from .run import At, Check, Rule, Run, accept
+from .run import At, Check, Rule, ValidationRun, accept
 from .values import spelled
 
 __all__ = ["MAKERS", "common", "patterns_of", "spend_on_names"]
@@ -54,7 +54,7 @@ def _additional(making: Making) -> Check | None:
     more = f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
     rule = making.rule("additionalProperties", f"is not allowed here; what is: {shown or 'nothing'}{more}")
 
-    def refuse(value: Any, at: At, run: Run) -> bool:
+    def refuse(value: Any, at: At, run: ValidationRun) -> bool:
         return rule.broken(at, run)
 
     return refuse
@@ -63,7 +63,7 @@ def _additional(making: Making) -> Check | None:
 def _properties(named: dict[str, Check | None], other: Check | None) -> Check:
     find = named.get
 
-    def properties(value: Any, at: At, run: Run) -> bool:
+    def properties(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend_on(len(value))
         ok = True
         for name, item in value.items():
@@ -83,7 +83,7 @@ def _properties_and_patterns(
     held = [pattern for pattern, _ in patterns]
     matching = [(pattern.matches, check) for pattern, check in patterns]
 
-    def properties(value: Any, at: At, run: Run) -> bool:
+    def properties(value: Any, at: At, run: ValidationRun) -> bool:
         ok = True
         spend_on_names(held, value, run)
         for name, item in value.items():
@@ -110,7 +110,7 @@ def _make_required(making: Making) -> Check | None:
 def _missing(names: tuple[str, ...], rule: Rule) -> Check:
     fewest = len(names)
 
-    def required(value: Any, at: At, run: Run) -> bool:
+    def required(value: Any, at: At, run: ValidationRun) -> bool:
         if run.found is None and len(value) < fewest:
             return False
         run.spend_on(fewest)
@@ -138,7 +138,7 @@ def _make_dependent(making: Making) -> Check | None:
         for name, check in making.named(keyword).items():
             dependencies.setdefault(name, []).append(check)
 
-    def dependent(value: Any, at: At, run: Run) -> bool:
+    def dependent(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend_on(min(len(value), len(dependencies)))
         ok = True
         for name in common(value, dependencies):
@@ -159,7 +159,7 @@ def common(one: Collection[str], other: Collection[str]) -> list[str]:
     return [name for name in fewer if name in more]
 
 
-def spend_on_names(patterns: Collection[Pattern], value: Collection[str], run: Run) -> None:
+def spend_on_names(patterns: Collection[Pattern], value: Collection[str], run: ValidationRun) -> None:
     """Count the work of holding each pattern against all names of an object."""
     run.spend(len(patterns) * len(value))
     chars = sum(map(len, value))
@@ -173,7 +173,7 @@ def _make_names(making: Making) -> Check | None:
         return None
     rule = making.rule("propertyNames", "has a name that is not allowed here")
 
-    def names(value: Any, at: At, run: Run) -> bool:
+    def names(value: Any, at: At, run: ValidationRun) -> bool:
         ok = True
         for name in value:
             if not run.fits(check, name, at):
@@ -189,7 +189,7 @@ def _make_min_properties(making: Making) -> Check:
     limit = int(making.keywords["minProperties"])
     rule = making.rule("minProperties", f"should have at least {limit} propert{'y' if limit == 1 else 'ies'}")
 
-    def min_properties(value: Any, at: At, run: Run) -> bool:
+    def min_properties(value: Any, at: At, run: ValidationRun) -> bool:
         return len(value) >= limit or rule.broken(at, run)
 
     return min_properties
@@ -199,7 +199,7 @@ def _make_max_properties(making: Making) -> Check:
     limit = int(making.keywords["maxProperties"])
     rule = making.rule("maxProperties", f"should have at most {limit} propert{'y' if limit == 1 else 'ies'}")
 
-    def max_properties(value: Any, at: At, run: Run) -> bool:
+    def max_properties(value: Any, at: At, run: ValidationRun) -> bool:
         return len(value) <= limit or rule.broken(at, run)
 
     return max_properties

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...limits import Limits
 from .document import Document
-from .run import Budget, Check, Exhausted, Found, Run, SchemaProblem, Stop, problems_of
+from .run import Budget, Check, Exhausted, Found, SchemaProblem, Stop, ValidationRun, problems_of
 from .values import deeper_than
 
 __all__ = ["OwnValidator"]
@@ -51,7 +51,7 @@ class OwnValidator:
     def _judge(self, value: Any, budget: Budget, found: list[Found] | None) -> bool | SchemaProblem:
         """Whether a value fits, or the limit that keeps it from being told."""
         limits = self._limits
-        run = Run(budget.units, self._resource, found)
+        run = ValidationRun(budget.units, self._resource, found)
         try:
             if self._is_recursive and found is None and deeper_than(value, limits.max_schema_depth, run.spend_on):
                 what = "is nested deeper than this schema is followed"

@@ -1,7 +1,7 @@
 """One validation while it runs: what it has found, and what it may still spend.
 
 A schema is compiled to functions of one type, `Check`. Each says whether a value fits; where somebody wants to know why
-not (`Run.found` is a list), it looks at everything and notes each `Rule` that is broken.
+not (`ValidationRun.found` is a list), it looks at everything and notes each `Rule` that is broken.
 
 All work has a price, so that a bound on steps is one on time. A step, a schema applied to a value, takes some 0.4 µs.
 Work is counted in eighths of it: going through an entry, asking an alternative and noting a problem have their price,
@@ -26,7 +26,7 @@ __all__ = [
     "Exhausted",
     "Found",
     "Rule",
-    "Run",
+    "ValidationRun",
     "SchemaProblem",
     "Stop",
     "accept",
@@ -87,7 +87,7 @@ class Budget:
         self.native = native
 
 
-class Run:
+class ValidationRun:
     """The state of one validation."""
 
     __slots__ = ("found", "scope", "units")
@@ -165,7 +165,7 @@ class Run:
             self.spend(chars // CHARS_PER_STEP)
 
 
-Check: TypeAlias = Callable[[Any, At, Run], bool]
+Check: TypeAlias = Callable[[Any, At, ValidationRun], bool]
 """Whether a value fits. Its arguments: value, where it is, the run."""
 
 
@@ -181,7 +181,7 @@ class Rule:
         self.step = step
         """From the schema to the keyword: ``/minimum``."""
 
-    def broken(self, at: At, run: Run) -> Literal[False]:
+    def broken(self, at: At, run: ValidationRun) -> Literal[False]:
         """Note that it is broken. Always False: the verdict."""
         if run.found is not None:
             run.note((at, self))
@@ -211,6 +211,6 @@ def path_of(at: At) -> tuple[str | int, ...]:
     return tuple(reversed(steps))
 
 
-def accept(value: Any, at: At, run: Run) -> bool:
+def accept(value: Any, at: At, run: ValidationRun) -> bool:
     """What a schema without rules says."""
     return True

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .making import ANY, NUMBER, TEXT, Maker, Making
-from .run import At, Check, Run
+from .run import At, Check, ValidationRun
 from .values import division_cost, equal, is_multiple, scalar_key, size_of, spelled
 
 __all__ = ["MAKERS"]
@@ -33,7 +33,7 @@ def _one_of(options: list[Any], making: Making, keyword: str, message: str) -> C
     plain = frozenset(scalar_key(option) for option in options if not isinstance(option, (dict, list)))
     nested = [(option, size_of(option)) for option in options if isinstance(option, (dict, list))]
 
-    def one_of(value: Any, at: At, run: Run) -> bool:
+    def one_of(value: Any, at: At, run: ValidationRun) -> bool:
         if type(value) is str:
             run.spend_on_text(len(value))
             return value in plain or rule.broken(at, run)
@@ -55,7 +55,7 @@ def _bound(keyword: str, holds: Callable[[Any, Any], bool], words: str) -> Maker
         limit = making.keywords[keyword]
         rule = making.rule(keyword, f"should be {words} {spelled(limit)}")
 
-        def bound(value: Any, at: At, run: Run) -> bool:
+        def bound(value: Any, at: At, run: ValidationRun) -> bool:
             return holds(value, limit) or rule.broken(at, run)
 
         return bound
@@ -67,7 +67,7 @@ def _make_multiple(making: Making) -> Check:
     divisor = making.keywords["multipleOf"]
     rule = making.rule("multipleOf", f"should be a multiple of {spelled(divisor)}")
 
-    def multiple(value: Any, at: At, run: Run) -> bool:
+    def multiple(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend(division_cost(value, divisor))
         return is_multiple(value, divisor) or rule.broken(at, run)
 
@@ -78,7 +78,7 @@ def _make_min_length(making: Making) -> Check:
     limit = int(making.keywords["minLength"])
     rule = making.rule("minLength", f"should have at least {limit} character{'s'[: limit != 1]}")
 
-    def min_length(value: Any, at: At, run: Run) -> bool:
+    def min_length(value: Any, at: At, run: ValidationRun) -> bool:
         return len(value) >= limit or rule.broken(at, run)
 
     return min_length
@@ -88,7 +88,7 @@ def _make_max_length(making: Making) -> Check:
     limit = int(making.keywords["maxLength"])
     rule = making.rule("maxLength", f"should have at most {limit} character{'s'[: limit != 1]}")
 
-    def max_length(value: Any, at: At, run: Run) -> bool:
+    def max_length(value: Any, at: At, run: ValidationRun) -> bool:
         return len(value) <= limit or rule.broken(at, run)
 
     return max_length
@@ -102,7 +102,7 @@ def _make_pattern(making: Making) -> Check | None:
     matches = compiled.matches
     rule = making.rule("pattern", f"should match the pattern {spelled(pattern)}")
 
-    def match(value: Any, at: At, run: Run) -> bool:
+    def match(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend_at_once(compiled.units(len(value)))
         return matches(value) or rule.broken(at, run)
 

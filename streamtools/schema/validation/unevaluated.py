@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 from .document import Place
 from .making import ARRAY, OBJECT, Compiling, Maker, Making
 from .objects import common, patterns_of, spend_on_names
-from .run import At, Check, Run, accept
+from .run import At, Check, ValidationRun, accept
 
 __all__ = ["LAST", "Collect"]
 
 _COLLECTING = 24  # units of work for a schema that is asked what it looks at
 
-Collect: TypeAlias = Callable[[Any, At, Run, set[Any]], bool]
+Collect: TypeAlias = Callable[[Any, At, ValidationRun, set[Any]], bool]
 """Add what is looked at to the set. True if that is everything, whatever the set says."""
 
 Own: TypeAlias = Callable[[Making], Iterator[Collect]]
@@ -41,7 +41,7 @@ def _make(keyword: str, own: Own, parts: Callable[[Any], Iterable[tuple[Any, Any
         return None
     collect = _collector(making.place, making.compiler, own, keyword)
 
-    def unevaluated(value: Any, at: At, run: Run) -> bool:
+    def unevaluated(value: Any, at: At, run: ValidationRun) -> bool:
         run.spend(2)
         seen: set[Any] = set()
         if not value or collect(value, at, run, seen):
@@ -70,7 +70,7 @@ def _own_properties(making: Making) -> Iterator[Collect]:
         yield _everything  # a pattern that cannot be enforced may match any name
     elif patterns:
 
-        def matching(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+        def matching(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
             spend_on_names(patterns, value, run)
             seen.update(name for name in value if any(pattern.matches(name) for pattern in patterns))
             return False
@@ -88,7 +88,7 @@ def _own_items(making: Making) -> Iterator[Collect]:
     contained = making.one("contains")
     if contained is not None:
 
-        def containing(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+        def containing(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
             run.spend_on(len(value))
             seen.update(index for index, item in enumerate(value) if run.fits(contained, item, at))
             return False
@@ -97,7 +97,7 @@ def _own_items(making: Making) -> Iterator[Collect]:
 
 
 def _names(names: frozenset[str]) -> Collect:
-    def named(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+    def named(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
         found = common(names, value)
         run.spend_on(min(len(names), len(value)))
         seen.update(found)
@@ -107,7 +107,7 @@ def _names(names: frozenset[str]) -> Collect:
 
 
 def _positions(count: int) -> Collect:
-    def positions(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+    def positions(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
         looked_at = min(count, len(value))
         run.spend_on(looked_at)
         seen.update(range(looked_at))
@@ -116,7 +116,7 @@ def _positions(count: int) -> Collect:
     return positions
 
 
-def _everything(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+def _everything(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
     return True
 
 
@@ -139,7 +139,7 @@ def _whole_collector(place: Place, compiler: Compiling, own: Own, keyword: str) 
 
 
 def _together(collects: list[Collect]) -> Collect:
-    def collect(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+    def collect(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
         run.spend_on(_COLLECTING + len(collects))
         everything = False
         for each in collects:
@@ -166,14 +166,14 @@ def _in_place(making: Making, again: Callable[[Place], Collect]) -> Iterator[Col
 def _if_fits(place: Place, making: Making, again: Callable[[Place], Collect]) -> Collect:
     check, collect = making.compiler.check(place), again(place)
 
-    def alternative(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+    def alternative(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
         return run.fits(check, value, at) and collect(value, at, run, seen)
 
     return alternative
 
 
 def _if_there(name: str, collect: Collect) -> Collect:
-    def dependent(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+    def dependent(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
         return isinstance(value, dict) and name in value and collect(value, at, run, seen)
 
     return dependent
@@ -185,7 +185,7 @@ def _conditional(making: Making, again: Callable[[Place], Collect]) -> Collect:
     then = again(held["then"][0]) if "then" in held else None
     otherwise = again(held["else"][0]) if "else" in held else None
 
-    def conditional(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+    def conditional(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
         if not run.fits(condition, value, at):
             return otherwise is not None and otherwise(value, at, run, seen)
         everything = met(value, at, run, seen)
@@ -199,7 +199,7 @@ def _referred(making: Making, keyword: str, target: Place, again: Callable[[Plac
     name = making.place.dynamic_name if keyword == "$dynamicRef" else None
     made: dict[Place, Collect] = {}
 
-    def referred(value: Any, at: At, run: Run, seen: set[Any]) -> bool:
+    def referred(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
         found = target if name is None else run.find(name, target)
         collect = made.get(found)
         if collect is None:  # made when it is needed: what is referred to may be what is being compiled

@@ -5,8 +5,8 @@ may still become that. From there a parser of the dialect reads (`Reader`), in o
 
     candidate   Nothing was told yet. All that was read is held; if it is no call after all, or the text ends, it is
                 text again, and the search goes on behind it.
-    call        The name has come and the arguments have begun, so the call was announced (`Calls.begin`), which nothing
-                can take back. Arguments go out as they come.
+    call        The name has come and the arguments have begun, so the call was announced (`CallWriter.begin`), which
+                nothing can take back. Arguments go out as they come.
     spoiled     The markup of an announced call is broken. What follows up to its closing marker is added to its
                 arguments, so that nothing is lost; it is told as cut, or its arguments are no JSON: it cannot run.
 
@@ -27,10 +27,10 @@ from .markers import Markers
 from .parts import TextStage
 from .reader import NotACall, Parsing, Reader, TextOver
 
-__all__ = ["Calls", "Dialect", "Parser", "TextCalls"]
+__all__ = ["CallWriter", "TextDialect", "Parser", "TextCalls"]
 
 
-class Calls:
+class CallWriter:
     """Where a parser tells the calls that it reads. One is open at a time.
 
     Args:
@@ -43,7 +43,7 @@ class Calls:
     def __init__(self, dialect: str, tools: Toolset, reader: Reader, tell: Callable[[ToolCallFragment], None]) -> None:
         self.tools = tools
         self.count = 0
-        """Calls so far."""
+        """CallWriter so far."""
         self.is_open = False
         self.close: str | None = None
         """The closing marker of the open call; None if it has none."""
@@ -103,11 +103,11 @@ class Calls:
         self._reader.hold()
 
 
-Parser: TypeAlias = Callable[[Reader, Calls], Parsing[None]]
+Parser: TypeAlias = Callable[[Reader, CallWriter], Parsing[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
+class TextDialect:
     """How a family of models writes calls."""
 
     name: str
@@ -135,13 +135,13 @@ class TextCalls(TextStage):
         limits: bounds on names and arguments.
     """
 
-    def __init__(self, dialect: Dialect, tools: Toolset, limits: Limits) -> None:
+    def __init__(self, dialect: TextDialect, tools: Toolset, limits: Limits) -> None:
         super().__init__()
         self._dialect = dialect
         self._first_characters = dialect.first_characters
         self._lines = bool(dialect.at_line_start)
         self._reader = Reader(limits, lines=self._lines)
-        self._calls = Calls(dialect.name, tools, self._reader, self._tell_between)
+        self._calls = CallWriter(dialect.name, tools, self._reader, self._tell_between)
         self._parsing: Parsing[None] | None = None
 
     def _is_plain(self, text: str) -> bool:
@@ -222,7 +222,7 @@ class TextCalls(TextStage):
             self._tell_text(self._reader.take_back())
 
 
-def _spoiled(reader: Reader, calls: Calls, close: str, rest: str) -> Parsing[None]:
+def _spoiled(reader: Reader, calls: CallWriter, close: str, rest: str) -> Parsing[None]:
     """Read a broken call to its closing marker. `rest` was read since its arguments."""
     was_json, more = calls.is_json, False
 

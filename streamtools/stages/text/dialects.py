@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from .calls import Calls, Dialect
+from .calls import CallWriter, TextDialect
 from .named import (
     DEEPSEEK_OPENERS,
     FUNCTION_OPENER,
@@ -31,19 +31,19 @@ _LABELS = frozenset({"", "json", "tool_call", "tool_calls", "tool_code"})
 _PYTHON_TAG = "<|python_tag|>"
 
 
-def _hermes(reader: Reader, calls: Calls) -> Parsing[None]:
+def _hermes(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.expect("<tool_call>")
     yield from call_objects(reader, calls, close="</tool_call>", known_only=False)
 
 
-def _fenced(reader: Reader, calls: Calls) -> Parsing[None]:
+def _fenced(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.expect(_FENCE)
     if (yield from reader.word(max(map(len, _LABELS)))) not in _LABELS:
         raise NotACall
     yield from call_objects(reader, calls, close=_FENCE, known_only=True)
 
 
-def _python_tag(reader: Reader, calls: Calls) -> Parsing[None]:
+def _python_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.expect(_PYTHON_TAG)
     if (yield from reader.spaces()) == "{":
         yield from _objects(reader, calls, known_only=False)
@@ -51,11 +51,11 @@ def _python_tag(reader: Reader, calls: Calls) -> Parsing[None]:
         yield from dotted_call(reader, calls)
 
 
-def _bare_objects(reader: Reader, calls: Calls) -> Parsing[None]:
+def _bare_objects(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from _objects(reader, calls, known_only=True)
 
 
-def _objects(reader: Reader, calls: Calls, *, known_only: bool) -> Parsing[None]:
+def _objects(reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[None]:
     """Objects with semicolons between them; what stands behind the last is text."""
     while True:
         yield from one_call_object(reader, calls, close=None, known_only=known_only)
@@ -66,29 +66,31 @@ def _objects(reader: Reader, calls: Calls, *, known_only: bool) -> Parsing[None]
 
 
 _ALL = (
-    Dialect(name="hermes", anywhere={"<tool_call>": _hermes}),
-    Dialect(name="qwen3_coder", anywhere={"<tool_call>": qwen_coder, "<function=": qwen_coder}),
-    Dialect(
+    TextDialect(name="hermes", anywhere={"<tool_call>": _hermes}),
+    TextDialect(name="qwen3_coder", anywhere={"<tool_call>": qwen_coder, "<function=": qwen_coder}),
+    TextDialect(
         name="llama3",
         anywhere={_PYTHON_TAG: _python_tag, FUNCTION_OPENER: function_tag},
         at_line_start={"{": _bare_objects},
     ),
-    Dialect(name="mistral", anywhere={MISTRAL_OPENER: mistral}),
-    Dialect(
+    TextDialect(name="mistral", anywhere={MISTRAL_OPENER: mistral}),
+    TextDialect(
         name="deepseek", anywhere={**dict.fromkeys(DEEPSEEK_OPENERS, deepseek), **dict.fromkeys(DSML.openers, DSML)}
     ),
-    Dialect(name="kimi", anywhere=dict.fromkeys(KIMI_OPENERS, kimi)),
-    Dialect(name="glm", anywhere={"<tool_call>": glm}),
-    Dialect(name="minimax", anywhere=dict.fromkeys(MINIMAX.openers, MINIMAX)),
-    Dialect(name="pythonic", anywhere=dict.fromkeys(PYTHONIC_MARKERS, marked_list), at_line_start={"[": plain_list}),
-    Dialect(name="json", anywhere={}, at_line_start={_FENCE: _fenced}),
+    TextDialect(name="kimi", anywhere=dict.fromkeys(KIMI_OPENERS, kimi)),
+    TextDialect(name="glm", anywhere={"<tool_call>": glm}),
+    TextDialect(name="minimax", anywhere=dict.fromkeys(MINIMAX.openers, MINIMAX)),
+    TextDialect(
+        name="pythonic", anywhere=dict.fromkeys(PYTHONIC_MARKERS, marked_list), at_line_start={"[": plain_list}
+    ),
+    TextDialect(name="json", anywhere={}, at_line_start={_FENCE: _fenced}),
 )
 
-DIALECTS: Mapping[str, Dialect] = MappingProxyType({known.name: known for known in _ALL})
+DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for known in _ALL})
 """Every dialect by its name."""
 
 
-def dialect(name: str) -> Dialect:
+def dialect(name: str) -> TextDialect:
     """The dialect of that name.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Calls whose name stands in the markup, before the arguments as JSON.
+"""CallWriter whose name stands in the markup, before the arguments as JSON.
 
 DeepSeek V3, R1   <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather
                   ```json
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-from .calls import Calls
+from .calls import CallWriter
 from .markers import Markers
 from .objects import call_objects
 from .reader import NotACall, Parsing, Reader
@@ -42,7 +42,7 @@ MISTRAL_OPENER = "[TOOL_CALLS]"
 FUNCTION_OPENER = "<function="
 
 
-def deepseek(reader: Reader, calls: Calls) -> Parsing[None]:
+def deepseek(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """DeepSeek V3, V3.1 and R1: a section of calls."""
     if (yield from reader.expect(*DEEPSEEK_OPENERS)) != _DEEPSEEK_CALL:
         yield from reader.spaces()
@@ -54,7 +54,7 @@ def deepseek(reader: Reader, calls: Calls) -> Parsing[None]:
             return
 
 
-def _deepseek_call(reader: Reader, calls: Calls) -> Parsing[None]:
+def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.spaces()
     name = yield from reader.name()
     yield from reader.spaces()
@@ -74,7 +74,7 @@ def _deepseek_call(reader: Reader, calls: Calls) -> Parsing[None]:
     calls.end()
 
 
-def kimi(reader: Reader, calls: Calls) -> Parsing[None]:
+def kimi(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Kimi K2: a section of calls, each with an id that holds the name."""
     if (yield from reader.expect(*KIMI_OPENERS)) == _KIMI_SECTION:
         yield from reader.spaces()
@@ -96,7 +96,7 @@ def kimi(reader: Reader, calls: Calls) -> Parsing[None]:
             return
 
 
-def mistral(reader: Reader, calls: Calls) -> Parsing[None]:
+def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Mistral: a name and arguments, which end with the response, or a list of call objects."""
     yield from reader.expect(MISTRAL_OPENER)
     if (yield from reader.spaces()) in "[{":
@@ -112,7 +112,7 @@ def mistral(reader: Reader, calls: Calls) -> Parsing[None]:
     calls.leave()
 
 
-def function_tag(reader: Reader, calls: Calls) -> Parsing[None]:
+def function_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Llama 3.1's format for tools of one's own."""
     yield from reader.expect(FUNCTION_OPENER)
     name = yield from reader.name()
@@ -124,7 +124,7 @@ def function_tag(reader: Reader, calls: Calls) -> Parsing[None]:
 
 
 def _json_arguments(
-    reader: Reader, calls: Calls, name: str, call_id: str | None = None, *, close: str | None
+    reader: Reader, calls: CallWriter, name: str, call_id: str | None = None, *, close: str | None
 ) -> Parsing[None]:
     """Announce the call if an object begins here, and read it."""
     if (yield from reader.spaces()) != "{":

@@ -1,4 +1,4 @@
-"""Calls written as JSON objects that hold the name: what stands between the markers of several dialects.
+"""CallWriter written as JSON objects that hold the name: what stands between the markers of several dialects.
 
     {"name": "get_weather", "arguments": {"city": "Paris"}}
 
@@ -9,7 +9,7 @@ for it.
 
 from __future__ import annotations
 
-from .calls import Calls
+from .calls import CallWriter
 from .reader import NotACall, Parsing, Reader
 
 __all__ = ["call_objects", "one_call_object"]
@@ -18,7 +18,7 @@ _KEYS = frozenset({"name", "function", "arguments", "parameters", "id", "type"})
 _MAX_KEY = 32  # characters of a key; none of these has more than ten
 
 
-def call_objects(reader: Reader, calls: Calls, *, close: str | None, known_only: bool) -> Parsing[None]:
+def call_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
     """Read an object, or a list of them, and the closing marker.
 
     Args:
@@ -41,7 +41,7 @@ def call_objects(reader: Reader, calls: Calls, *, close: str | None, known_only:
         calls.end()
 
 
-def _list(reader: Reader, calls: Calls, close: str | None, known_only: bool) -> Parsing[None]:
+def _list(reader: Reader, calls: CallWriter, close: str | None, known_only: bool) -> Parsing[None]:
     while True:
         yield from reader.spaces()
         yield from one_call_object(reader, calls, close=close, known_only=known_only)
@@ -55,7 +55,7 @@ def _list(reader: Reader, calls: Calls, close: str | None, known_only: bool) -> 
         yield from reader.expect(close)
 
 
-def one_call_object(reader: Reader, calls: Calls, *, close: str | None, known_only: bool) -> Parsing[None]:
+def one_call_object(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
     """Read one object, which announces a call. Its end is for the caller to tell."""
     call = _CallObject(reader, calls, close, known_only)
     yield from call.read()
@@ -67,7 +67,7 @@ class _CallObject:
 
     __slots__ = ("arguments", "begun", "call_id", "calls", "close", "known_only", "name", "reader")
 
-    def __init__(self, reader: Reader, calls: Calls, close: str | None, known_only: bool) -> None:
+    def __init__(self, reader: Reader, calls: CallWriter, close: str | None, known_only: bool) -> None:
         self.reader = reader
         self.calls = calls
         self.close = close

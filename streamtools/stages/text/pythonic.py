@@ -1,4 +1,4 @@
-"""Calls written as a Python list: ``[get_weather(city='Paris', days=3), get_time(zone="CET")]``.
+"""CallWriter written as a Python list: ``[get_weather(city='Paris', days=3), get_time(zone="CET")]``.
 
 Read by a grammar of its own and never evaluated: keyword arguments whose values are literals, namely strings, numbers
 as JSON has them, ``True False None`` (or ``true false null``), lists, tuples and dicts with string keys. Anything else
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from .calls import Calls
+from .calls import CallWriter
 from .markers import Markers
 from .parameters import escaped
 from .reader import NotACall, Parsing, Reader
@@ -40,14 +40,14 @@ _HEX = re.compile(r"[0-9a-fA-F]*")
 _Heard = list[tuple[str, str]]  # name and arguments of each call
 
 
-def plain_list(reader: Reader, calls: Calls) -> Parsing[None]:
+def plain_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """A list without a marker: only registered tools are called."""
     heard: _Heard = []
     yield from _List(reader, calls, known_only=True).read(heard)
     _tell(heard, calls)
 
 
-def marked_list(reader: Reader, calls: Calls) -> Parsing[None]:
+def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """A list between two markers, the second of which may be missing."""
     close = PYTHONIC_MARKERS[(yield from reader.expect(*PYTHONIC_MARKERS))]
     heard: _Heard = []
@@ -58,7 +58,7 @@ def marked_list(reader: Reader, calls: Calls) -> Parsing[None]:
     yield from reader.expect(close)
 
 
-def dotted_call(reader: Reader, calls: Calls) -> Parsing[None]:
+def dotted_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """One call without a list, as Llama 3.1 calls its own tools: ``brave_search.call(query="...")``."""
     name, arguments = yield from _List(reader, calls, known_only=False).call()
     if not name.endswith(".call"):
@@ -68,7 +68,7 @@ def dotted_call(reader: Reader, calls: Calls) -> Parsing[None]:
     calls.leave()
 
 
-def _tell(heard: _Heard, calls: Calls) -> None:
+def _tell(heard: _Heard, calls: CallWriter) -> None:
     for name, arguments in heard:
         calls.begin(name, close=None)
         calls.add(arguments)
@@ -78,7 +78,7 @@ def _tell(heard: _Heard, calls: Calls) -> None:
 class _List:
     """The grammar. Each method reads one thing, and returns it as JSON text."""
 
-    def __init__(self, reader: Reader, calls: Calls, *, known_only: bool) -> None:
+    def __init__(self, reader: Reader, calls: CallWriter, *, known_only: bool) -> None:
         self._reader = reader
         self._calls = calls
         self._known_only = known_only

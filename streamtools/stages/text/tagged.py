@@ -1,4 +1,4 @@
-"""Calls whose parameters stand in tags of their own, as raw text.
+"""CallWriter whose parameters stand in tags of their own, as raw text.
 
     Qwen3-Coder   <tool_call><function=get_weather><parameter=city>Paris</parameter></function></tool_call>
     GLM 4.5       <tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value></tool_call>
@@ -13,7 +13,7 @@ ends it; a value that holds another tag of its own dialect was not closed, and i
 
 from __future__ import annotations
 
-from .calls import Calls
+from .calls import CallWriter
 from .markers import Markers
 from .parameters import NO_STRING, STRING, Types, as_json, escaped, parameter_types
 from .reader import NotACall, Parsing, Reader, TextOver
@@ -30,7 +30,7 @@ _GLM_TAGS = Markers([_VALUE_END, _VALUE, _KEY, _KEY_END, _TOOL_CALL, _TOOL_CALL_
 _TAG_END, _QUOTE = Markers(">"), Markers('"')
 
 
-def qwen_coder(reader: Reader, calls: Calls) -> Parsing[None]:
+def qwen_coder(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Qwen3-Coder. It likes to forget the outer opening tag; then only a registered tool is called."""
     wrapped = (yield from reader.expect(_TOOL_CALL, _FUNCTION)) == _TOOL_CALL
     if wrapped:
@@ -54,7 +54,7 @@ def qwen_coder(reader: Reader, calls: Calls) -> Parsing[None]:
     yield from reader.expect(_TOOL_CALL_END)
 
 
-def glm(reader: Reader, calls: Calls) -> Parsing[None]:
+def glm(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """GLM 4.5 and later, with or without line breaks."""
     yield from reader.expect(_TOOL_CALL)
     yield from reader.spaces()
@@ -88,7 +88,7 @@ class Invokes:
         self.openers = (*(f"<{section}>" for section in sections), self._invoke_tag)
         """What begins a call: a section, or an ``invoke`` without one, which only calls registered tools."""
 
-    def __call__(self, reader: Reader, calls: Calls) -> Parsing[None]:
+    def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
         """Read a section."""
         invoke = self._invoke_tag
         opener = yield from reader.expect(*self.openers)
@@ -104,7 +104,7 @@ class Invokes:
             if (yield from reader.expect(invoke, section_end)) == section_end:
                 return
 
-    def _invoke(self, reader: Reader, calls: Calls, *, known_only: bool) -> Parsing[None]:
+    def _invoke(self, reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[None]:
         parameter, invoke_end = self._parameter_tag, self._invoke_end
         name = yield from reader.name()
         yield from reader.expect('">')
@@ -162,7 +162,7 @@ class _Arguments:
         close: the call's closing marker.
     """
 
-    def __init__(self, reader: Reader, calls: Calls, name: str, *, close: str) -> None:
+    def __init__(self, reader: Reader, calls: CallWriter, name: str, *, close: str) -> None:
         calls.begin(name, close=close, verbatim=False)
         self._reader = reader
         self._calls = calls
@@ -207,7 +207,7 @@ class _Arguments:
 class _StringValue:
     """A parameter that is a string: it goes out as it comes, but for a line break that may be its last character."""
 
-    def __init__(self, calls: Calls, trim: bool) -> None:
+    def __init__(self, calls: CallWriter, trim: bool) -> None:
         self._calls = calls
         self._trim = trim
         self._held = ""
@@ -229,7 +229,7 @@ class _StringValue:
 class _OtherValue:
     """A parameter that has to be whole before it is clear what it is."""
 
-    def __init__(self, calls: Calls, trim: bool, types: Types) -> None:
+    def __init__(self, calls: CallWriter, trim: bool, types: Types) -> None:
         self._calls = calls
         self._trim = trim
         self._types = types

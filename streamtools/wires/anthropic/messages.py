@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from ...content import Block, Text
-from ..answer import Result
+from ..answer import CallResult
 from ..media import text_of
 from ..rules import Violation
 from ..saying import CallNames, Saying
@@ -86,7 +86,7 @@ def _sound(numbered: Iterator[tuple[Any, str]], flaws: list[Violation]) -> Itera
             yield read_block(raw)
 
 
-def _result(raw: dict[str, Any], path: str, flaws: list[Violation]) -> Result:
+def _result(raw: dict[str, Any], path: str, flaws: list[Violation]) -> CallResult:
     content, call_id = raw.get("content"), raw.get("tool_use_id")
     if isinstance(content, list):
         told = [(block, _block_flaw(block, f"{path}.content[{n}]")) for n, block in enumerate(content)]
@@ -101,7 +101,7 @@ def _result(raw: dict[str, Any], path: str, flaws: list[Violation]) -> Result:
         content = "(empty)"
         raw = {**raw, "content": content}
     blocks = read_blocks(content)
-    return Result(
+    return CallResult(
         call_id=call_id if isinstance(call_id, str) else "",
         content=text_of(blocks),
         is_error=is_error,

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...content import Text
 from ...parts import Part
-from ..answer import Answer, Result
+from ..answer import Answer, CallResult
 from ..reading import valid_name
 from ..transcript import Prompt
 from .content import native_blocks
@@ -43,7 +43,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
             return [{"role": prompt.role, "content": blocks, **beside}] if blocks else []
 
 
-def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     """A result. Of one that was read here only the id may have changed."""
     if answer.own_wire and result.state is not None:
         return {**result.state, "tool_use_id": result.call_id}

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["OPAQUE_BLOCKS", "Block"]
+__all__ = ["OPAQUE_BLOCKS", "StartedBlock"]
 
 OPAQUE_BLOCKS = frozenset({"toolResult", "image"})
 """Blocks that are kept whole and given back without being looked into."""
 
 
 @dataclass(slots=True)
-class Block:
+class StartedBlock:
     """A content block that has started."""
 
     kind: str
@@ -93,13 +93,13 @@ class Block:
         return True
 
 
-_KEEPERS: dict[str, Callable[[Block, Any], bool]] = {
-    "signature": Block._keep_signature,
-    "redactedContent": Block._keep_blob,
-    "data": Block._keep_blob,
-    "citation": Block._keep_citation,
-    "toolResult": Block._keep_content,
-    "image": Block._keep_image,
+_KEEPERS: dict[str, Callable[[StartedBlock, Any], bool]] = {
+    "signature": StartedBlock._keep_signature,
+    "redactedContent": StartedBlock._keep_blob,
+    "data": StartedBlock._keep_blob,
+    "citation": StartedBlock._keep_citation,
+    "toolResult": StartedBlock._keep_content,
+    "image": StartedBlock._keep_image,
 }
 
 

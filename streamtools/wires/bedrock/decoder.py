@@ -12,7 +12,7 @@ from ...parts import Finish
 from ...text import well_formed
 from ..base import WireDecoder
 from ..reading import label_of, malformed, provider_error, read_text
-from .blocks import OPAQUE_BLOCKS, Block
+from .blocks import OPAQUE_BLOCKS, StartedBlock
 
 __all__ = ["NAME", "BedrockDecoder", "recognises"]
 
@@ -46,9 +46,9 @@ class BedrockDecoder(WireDecoder):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        self._blocks: dict[object, Block] = {}
+        self._blocks: dict[object, StartedBlock] = {}
         self._block_count = 0
-        self._current: Block | None = None  # the block whose text or reasoning is being told
+        self._current: StartedBlock | None = None  # the block whose text or reasoning is being told
         self._current_index: object = _NOWHERE
         self._has_calls = False
         self._stopped = False
@@ -165,7 +165,7 @@ class BedrockDecoder(WireDecoder):
             self.warn("unknown_block_type", kind[: self.limits.max_name_bytes])
             self._unknown({"start": start})
 
-    def _call_start(self, index: object, block: Block, use: object) -> None:
+    def _call_start(self, index: object, block: StartedBlock, use: object) -> None:
         if not isinstance(use, dict):
             self.fail(malformed("'toolUse' of contentBlockStart is no object"))
             return
@@ -198,17 +198,17 @@ class BedrockDecoder(WireDecoder):
         elif block.open:
             self._stop(index, block)
 
-    def _begin(self, index: object, kind: str) -> Block | None:
+    def _begin(self, index: object, kind: str) -> StartedBlock | None:
         if not self._started:
             self._start(None, None)
         self._block_count += 1
         if self._block_count > self.limits.max_open_blocks:
             self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the message"))
             return None
-        block = self._blocks[index] = Block(kind)
+        block = self._blocks[index] = StartedBlock(kind)
         return block
 
-    def _stop(self, index: object, block: Block, *, cut: bool = False) -> None:
+    def _stop(self, index: object, block: StartedBlock, *, cut: bool = False) -> None:
         """Close a block: at its stop, or at the end of the message, which may have cut it."""
         block.open = False
         if block.kind == "toolUse":
@@ -235,7 +235,7 @@ class BedrockDecoder(WireDecoder):
             else:
                 self._out.append(ProviderItem(next(iter(kept)), kept))
 
-    def _state_of(self, block: Block) -> dict[str, Any] | None:
+    def _state_of(self, block: StartedBlock) -> dict[str, Any] | None:
         """What goes back with the part that ends."""
         if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
             signed = block.signature and not block.left
@@ -267,7 +267,7 @@ class BedrockDecoder(WireDecoder):
             self.warn("unknown_delta_type", str(name)[: self.limits.max_name_bytes])
             self._unknown({"delta": {name: value}})
 
-    def _block(self, index: object, kind: str) -> Block | None:
+    def _block(self, index: object, kind: str) -> StartedBlock | None:
         """The block that a delta of this kind belongs to; None if there are too many."""
         block = self._blocks.get(index)
         if block is None:
@@ -280,7 +280,7 @@ class BedrockDecoder(WireDecoder):
             self.warn("delta_after_stop")
         return block
 
-    def _tell(self, index: object, block: Block) -> None:
+    def _tell(self, index: object, block: StartedBlock) -> None:
         if block is not self._current:
             self._leave()
             self._current, self._current_index = block, index

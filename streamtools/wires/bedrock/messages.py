@@ -14,7 +14,7 @@ from typing import Any
 
 from ...content import Block, Media
 from ...parts import CallKind
-from ..answer import Result
+from ..answer import CallResult
 from ..media import text_of
 from ..reading import json_text
 from ..rules import Violation
@@ -93,7 +93,7 @@ def _sound(numbered: Iterator[tuple[Any, str]], flaws: list[Violation]) -> Itera
             yield read_block(raw)
 
 
-def _result(body: dict[str, Any], path: str, flaws: list[Violation]) -> Result:
+def _result(body: dict[str, Any], path: str, flaws: list[Violation]) -> CallResult:
     given = [_with_object(block, f"{path}.content[{n}]", flaws) for n, block in enumerate(_list(body, "content"))]
     told = [(block, _flaw(block, f"{path}.content[{n}]")) for n, block in enumerate(given)]
     content = [block for block, flaw in told if flaw is None]
@@ -103,7 +103,7 @@ def _result(body: dict[str, Any], path: str, flaws: list[Violation]) -> Result:
             flaws.append(RULES.violation("empty_message", path, "the result says nothing", EMPTY_RESULT))
         content = [{"text": "(empty)"}]
     blocks, call_id = read_blocks(content), body.get("toolUseId")
-    return Result(
+    return CallResult(
         call_id=call_id if isinstance(call_id, str) else "",
         content=text_of(blocks),
         is_error=body.get("status") == "error",

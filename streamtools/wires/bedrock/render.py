@@ -6,7 +6,7 @@ from typing import Any
 
 from ...content import Text
 from ...parts import Part
-from ..answer import Answer, Result
+from ..answer import Answer, CallResult
 from ..reading import valid_name
 from ..transcript import Prompt
 from .content import kind_of, native_blocks
@@ -40,7 +40,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
     return [{"role": prompt.role, "content": blocks}] if blocks else []
 
 
-def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     """A result. Of one that was read here only the id may have changed.
 
     It says by its text alone that the call failed: "This model doesn't support the status field"

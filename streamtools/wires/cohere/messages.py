@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...content import Text
-from ..answer import Result
+from ..answer import CallResult
 from ..media import text_of
 from ..openai_chat.messages import content_blocks, prompt, read_calls
 from ..rules import Violation
@@ -49,7 +49,7 @@ def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
         flaws.append(RULES.violation("empty_message", path, "a result has to have content, if only an empty text"))
     if not isinstance(call_id, str) or not call_id:
         flaws.append(RULES.violation("bad_id", path, "a result without the id of its call"))
-    result = Result(
+    result = CallResult(
         call_id=call_id if isinstance(call_id, str) else "",
         content=text_of(blocks),
         blocks=() if all(isinstance(block, Text) for block in blocks) else blocks,
@@ -136,11 +136,11 @@ def _legacy_results(message: Mapping[str, Any], index: int, _: CallNames) -> Ret
     return Returned(results=results, origin=(index, index + 1))
 
 
-def _legacy_result(raw: Mapping[str, Any]) -> Result:
+def _legacy_result(raw: Mapping[str, Any]) -> CallResult:
     call = raw.get("call")
     name = call.get("name") if isinstance(call, Mapping) else None
     texts = (value if isinstance(value, str) else str(value) for value in _outputs(raw))
-    return Result(call_id="", content="\n".join(texts), name=name if isinstance(name, str) else None, state=raw)
+    return CallResult(call_id="", content="\n".join(texts), name=name if isinstance(name, str) else None, state=raw)
 
 
 def _outputs(raw: Mapping[str, Any]) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...parts import Part
-from ..answer import Answer, Result
+from ..answer import Answer, CallResult
 from ..media import text_of
 from ..openai_chat.content import image_part, native_content
 from ..reading import valid_name
@@ -52,7 +52,7 @@ def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
     return [message, *(_result(result, answer) for result in answer.results)]
 
 
-def _result(result: Result, answer: Answer) -> dict[str, Any]:
+def _result(result: CallResult, answer: Answer) -> dict[str, Any]:
     if answer.own_wire and result.state is not None:
         return {**result.state, "tool_call_id": result.call_id}
     content = result.content if result.native is None else result.native

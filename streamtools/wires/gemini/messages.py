@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from ...content import Block, Text
-from ..answer import Result
+from ..answer import CallResult
 from ..media import text_of
 from ..reading import json_text
 from ..rules import Violation
@@ -100,7 +100,7 @@ def _sound(numbered: Iterator[tuple[Any, str]], flaws: list[Violation]) -> Itera
             yield read_block(part)
 
 
-def _result(part: dict[str, Any], path: str, flaws: list[Violation]) -> Result:
+def _result(part: dict[str, Any], path: str, flaws: list[Violation]) -> CallResult:
     body = part["functionResponse"]
     call_id, name, parts = body.get("id"), body.get("name"), body.get("parts")
     response = body.get("response")
@@ -116,7 +116,7 @@ def _result(part: dict[str, Any], path: str, flaws: list[Violation]) -> Result:
     media = [read_block(as_wire(raw)) for raw in parts if isinstance(raw, dict)] if isinstance(parts, list) else []
     text, is_error = _told(response)
     blocks = (*([Text(text)] if text else []), *media)
-    return Result(
+    return CallResult(
         call_id=call_id if isinstance(call_id, str) else "",
         content=text_of(blocks),
         is_error=is_error,

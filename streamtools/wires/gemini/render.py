@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...parts import Part, ToolCall
-from ..answer import Answer, Result
+from ..answer import Answer, CallResult
 from ..media import text_of
 from ..reading import json_text
 from ..transcript import Prompt
@@ -47,7 +47,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
     return [{"role": "user", "parts": parts}] if parts else []
 
 
-def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     """A result. Of one that was read here only the id and the name may have changed."""
     named = _named(answer.calls[result.call_id])
     if answer.own_wire and result.state is not None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...content import Text
-from ..answer import Result
+from ..answer import CallResult
 from ..media import text_of
 from ..openai_chat.messages import content_blocks, prompt, read_calls, rest_of, split_text
 from ..rules import Violation
@@ -43,7 +43,7 @@ def _result(message: Mapping[str, Any], index: int) -> Returned:
     if not isinstance(content, (str, list)):
         what = "a result has to have content, if only an empty text"
         flaws.append(RULES.violation("empty_message", f"messages[{index}]", what))
-    result = Result(
+    result = CallResult(
         call_id=call_id if isinstance(call_id, str) else "",
         content=text_of(blocks),
         name=name if isinstance(name, str) else None,

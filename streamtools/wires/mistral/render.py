@@ -8,7 +8,7 @@ from typing import Any
 
 from ...content import Media
 from ...parts import Part
-from ..answer import Answer, Result
+from ..answer import Answer, CallResult
 from ..media import data_url
 from ..openai_chat.content import image_part, native_content
 from ..openai_chat.render import media_of
@@ -64,7 +64,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
     return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
 
 
-def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     name = valid_name(answer.calls[result.call_id].name)
     if answer.own_wire and result.state is not None:
         named = {"name": name} if "name" in result.state else {}

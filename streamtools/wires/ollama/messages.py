@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...content import Block, Media, Text
-from ..answer import Result
+from ..answer import CallResult
 from ..media import text_of
 from ..rules import Violation
 from ..saying import CallNames, Saying
@@ -61,7 +61,7 @@ def _result(message: Mapping[str, Any], index: int) -> Returned:
     flaws: list[Violation] = []
     blocks = tuple(_blocks(message, index, flaws))
     call_id, name = message.get("tool_call_id"), message.get("tool_name") or message.get("name")
-    result = Result(
+    result = CallResult(
         call_id=call_id if isinstance(call_id, str) else "",
         content=text_of(blocks),
         name=name if isinstance(name, str) else None,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...content import Block, Media, Text
 from ...parts import ToolCall
-from ..answer import Answer, Result
+from ..answer import Answer, CallResult
 from ..reading import valid_name
 from ..saying import id_as_read
 from ..transcript import Prompt
@@ -46,7 +46,7 @@ def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
     return {"id": call.call_id, "function": function} if _has_id(call.call_id) else {"function": function}
 
 
-def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     """A result by name, which all versions look at, and by id, which alone tells two calls of one tool apart."""
     named = {"tool_name": valid_name(answer.calls[result.call_id].name)}
     if _has_id(result.call_id):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ...content import Block, Media, Text
-from ..answer import Result
+from ..answer import CallResult
 from ..media import text_of
 from ..reading import json_text
 from ..rules import HistoryRules, Violation
@@ -119,7 +119,7 @@ def _result(message: Mapping[str, Any], index: int) -> Returned:
     if message["role"] == "function":
         flaws.append(RULES.violation("not_a_message", path, "functions are no more: results have the role 'tool'"))
     name = message.get("name")
-    result = Result(
+    result = CallResult(
         call_id=call_id if isinstance(call_id, str) else "",
         content=text_of(blocks),
         name=name if isinstance(name, str) else None,

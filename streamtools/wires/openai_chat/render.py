@@ -7,7 +7,7 @@ from typing import Any
 
 from ...content import Media
 from ...parts import ToolCall
-from ..answer import Answer, Result
+from ..answer import Answer, CallResult
 from ..reading import valid_name
 from ..transcript import Prompt
 from .content import audio_part, file_part, image_part, native_content, text_part
@@ -53,7 +53,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def media_of(
-    results: Sequence[Result], answer: Answer, parts: Mapping[str, Callable[[Media], dict[str, Any] | None]]
+    results: Sequence[CallResult], answer: Answer, parts: Mapping[str, Callable[[Media], dict[str, Any] | None]]
 ) -> Iterator[dict[str, Any]]:
     """One user's message with all that results hold beside text, each with the id of its call; none if that is
     nothing that `parts` can write."""
@@ -68,7 +68,7 @@ def media_of(
         yield {"role": "user", "content": content}
 
 
-def _render_result(result: Result, answer: Answer) -> dict[str, Any]:
+def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     if answer.own_wire and result.state is not None:
         return {**result.state, "tool_call_id": result.call_id}
     content = result.content if result.native is None else result.native

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...content import Media
-from ..answer import Result
+from ..answer import CallResult
 from ..media import text_of
 from ..reading import json_text
 from ..rules import Violation
@@ -138,11 +138,11 @@ def _prompt(item: Mapping[str, Any], place: int, flaws: Sequence[Violation]) -> 
     )
 
 
-def _result(item: Mapping[str, Any], flaws: Sequence[Violation]) -> Result:
+def _result(item: Mapping[str, Any], flaws: Sequence[Violation]) -> CallResult:
     output = "" if item.get("output") is None else item["output"]
     blocks = read_blocks(output)
     is_told = isinstance(output, str) or len(blocks) == (len(output) if isinstance(output, list) else -1)
-    return Result(
+    return CallResult(
         call_id=_call_id(item),
         content=text_of(blocks) if is_told and not _has_chunks(output) else json_text(output) or "",
         is_error=item.get("status") == "failed",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...content import Media, Opaque, Text
 from ...parts import Part, ToolCall
-from ..answer import Answer, Result
+from ..answer import Answer, CallResult
 from ..reading import json_text, valid_name
 from ..transcript import Prompt
 from .content import native_blocks
@@ -94,7 +94,7 @@ def _content(part: Part) -> dict[str, Any] | None:
     return {"type": "refusal", "refusal": part.text} if part.kind == "refusal" else None
 
 
-def _shell_output(result: Result, item: Mapping[str, Any]) -> dict[str, Any]:
+def _shell_output(result: CallResult, item: Mapping[str, Any]) -> dict[str, Any]:
     """All that a tool returned stands in one chunk: which of it was an error's text is not known."""
     chunk = {
         "stdout": "" if result.is_error else result.content,
@@ -107,28 +107,28 @@ def _shell_output(result: Result, item: Mapping[str, Any]) -> dict[str, Any]:
     return output | ({"max_output_length": longest} if isinstance(longest, int) else {})
 
 
-def _apply_patch_output(result: Result, _: Mapping[str, Any]) -> dict[str, Any]:
+def _apply_patch_output(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any]:
     status = "failed" if result.is_error else "completed"
     return {"type": "apply_patch_call_output", "call_id": result.call_id, "status": status, "output": result.content}
 
 
-def _text_output(type_: str) -> Callable[[Result, Mapping[str, Any]], dict[str, Any]]:
+def _text_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]:
     return lambda result, _: {"type": type_, "call_id": result.call_id, "output": result.content}
 
 
-def _rich_output(type_: str) -> Callable[[Result, Mapping[str, Any]], dict[str, Any]]:
+def _rich_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]:
     """Text, or what else a tool returned: images and files have a place in these outputs."""
     return lambda result, _: {"type": type_, "call_id": result.call_id, "output": _rich(result)}
 
 
-def _rich(result: Result) -> Any:
+def _rich(result: CallResult) -> Any:
     if result.native is not None:
         return result.native if isinstance(result.native, (str, list)) else json_text(result.native) or ""
     has_media = any(isinstance(block, Media) for block in result.blocks)
     return native_blocks(result.blocks) if has_media else result.content
 
 
-def _own(result: Result, answer: Answer) -> Result:
+def _own(result: CallResult, answer: Answer) -> CallResult:
     """The result, its blocks as this API has them if it was another's."""
     if answer.own_wire:
         return result
@@ -146,12 +146,12 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
             return [{**own, "content": blocks}] if blocks else []
 
 
-_BUILT_IN: dict[str, Callable[[Result, Mapping[str, Any]], dict[str, Any]]] = {
+_BUILT_IN: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]] = {
     "local_shell_call": _text_output("local_shell_call_output"),
     "shell_call": _shell_output,
     "apply_patch_call": _apply_patch_output,
 }
-_OUTPUTS: dict[str, Callable[[Result, Mapping[str, Any]], dict[str, Any]]] = {
+_OUTPUTS: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]] = {
     "function_call": _rich_output("function_call_output"),
     "custom_tool_call": _rich_output("custom_tool_call_output"),
     **_BUILT_IN,

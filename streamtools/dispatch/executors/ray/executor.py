@@ -30,7 +30,7 @@ from ...executor import Begin, Emit, Invocation
 from ...results import decode_error, decode_result
 from ...store import checked_bound
 from ..reference import reference_of
-from ..runs import Run, Runs
+from ..runs import Runs, WorkerRun
 from ..travel import encode_call
 from .actor import FAILED, RESULT, RUNNING, TIMED_OUT, ToolActor
 from .pool import Actor, ActorPool
@@ -130,7 +130,7 @@ class RayExecutor:
         """See `Executor`. An actor that is lost before the call begins is replaced by another one."""
         return await self._runs.run(begin, partial(self._body, call, emit))
 
-    async def _body(self, call: Invocation, emit: Emit, run: Run) -> Any:
+    async def _body(self, call: Invocation, emit: Emit, run: WorkerRun) -> Any:
         if (known := self._tools.get(call.tool)) is None:
             raise ToolNotStarted(
                 f"not run: the executor was not given a tool {call.tool!r}; it has {sorted(self._tools)}"
