@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from streamtools import Limits, ToolCallDelta, pipeline, tool
+from streamtools import Limits, pipeline, tool
+from streamtools.events import ToolCallDelta
 
 from .measure import Figure, best_of, show
 from .workloads import WIRES, arguments, body, source

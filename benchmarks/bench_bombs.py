@@ -25,7 +25,8 @@ from typing import Any
 
 import orjson
 
-from streamtools import LimitExceeded, Limits, StreamError, pipeline
+from streamtools import Limits, StreamError, pipeline
+from streamtools.errors import LimitExceeded
 
 from .measure import Figure, show
 from .workloads import CHAT, body

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import orjson
 
-from streamtools import LimitExceeded, Limits, StreamError, parse, pipeline
+from streamtools import Limits, StreamError, parse, pipeline
+from streamtools.errors import LimitExceeded
 from streamtools.wires import WIRES
 
 from .measure import Figure, best_of, show

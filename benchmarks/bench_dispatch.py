@@ -18,7 +18,8 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from streamtools import Event, Observation, Tool, ToolCallEnd, ToolStarted, pipeline, tool
+from streamtools import Event, Observation, Tool, pipeline, tool
+from streamtools.events import ToolCallEnd, ToolStarted
 
 from .measure import Figure, show
 from .workloads import ANTHROPIC, WIRES, Pause, body, reads, source, text

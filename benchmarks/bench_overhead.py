@@ -31,8 +31,9 @@ import anyio
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from streamtools import Observation, Tool, ToolCallEnd, pipeline, tool
+from streamtools import Observation, Tool, pipeline, tool
 from streamtools.decode.decoder import StreamDecoder
+from streamtools.events import ToolCallEnd
 from streamtools.observers import Observer
 from streamtools.telemetry import Tracing
 

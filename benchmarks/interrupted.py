@@ -191,9 +191,8 @@ def interrupted_main(trial: Trial, directory: str) -> Callable[[], Coroutine[Any
         return partial(plain, trial)
     import anyio
 
-    from streamtools import Limits, Trajectory, pipeline
+    from streamtools import Limits, Trajectory, agent_loop, pipeline
     from streamtools.dispatch import MemoryStore, SqliteStore
-    from streamtools.pipeline.agent_loop import trajectory
 
     tools = tools_of(trial)
     store = MemoryStore() if trial.store == "memory" else SqliteStore(Path(directory, f"s{trial.number}.db"))
@@ -224,8 +223,8 @@ def interrupted_main(trial: Trial, directory: str) -> Callable[[], Coroutine[Any
             return stream(body(calls_of(trial, 4, 60)), pause)
 
         run = Trajectory(observers=[Witness(trial)])
-        async with trajectory(
-            ask, [], tools=tools, target="openai.chat_completions", run=run, max_steps=4, **options
+        async with agent_loop(
+            ask, [], tools=tools, wire="openai.chat_completions", trajectory=run, max_steps=4, **options
         ) as steps:
             async for _ in steps:
                 pass
@@ -370,7 +369,7 @@ def main() -> None:
         import anyio._backends._trio  # noqa: F401
         import trio  # noqa: F401
 
-        import streamtools.pipeline.agent_loop  # noqa: F401
+        import streamtools.pipelines.agent_loop  # noqa: F401
 
     for number in range(first, last):
         trial = Trial(seed, number, whole=whole, plain=plain)

@@ -23,7 +23,7 @@ from typing import Any
 
 import anyio._backends._asyncio  # noqa: F401 - here, where no line is counted yet
 
-import streamtools.pipeline.agent_loop  # noqa: F401
+import streamtools.pipelines.agent_loop  # noqa: F401
 from benchmarks.interrupted import Trial, interrupted_main, settle
 
 HUNG_S = 5.0

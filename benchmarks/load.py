@@ -33,7 +33,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from streamtools import Observation, ToolCallEnd, ToolCallStart, ToolStarted, pipeline, tool
+from streamtools import Observation, pipeline, tool
+from streamtools.events import ToolCallEnd, ToolCallStart, ToolStarted
 
 from .measure import Figure, show
 from .workloads import ANTHROPIC, NEXT_ROUND, body, source, text

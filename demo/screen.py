@@ -18,15 +18,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from streamtools import (
-    Event,
-    Observation,
-    ReasoningDelta,
+from streamtools import Event, Observation, ReasoningDelta, StreamEnd, TextDelta
+from streamtools.events import (
     ReasoningEnd,
     RefusalDelta,
-    StreamEnd,
     StreamWarning,
-    TextDelta,
     TextEnd,
     ToolCallDelta,
     ToolCallEnd,

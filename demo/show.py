@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from streamtools import Event, ReasoningDelta, TextDelta, ToolCallDelta
+from streamtools import Event, ReasoningDelta, TextDelta
+from streamtools.events import ToolCallDelta
 
 from .screen import Screen
 from .terminal import Terminal

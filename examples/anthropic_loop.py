@@ -7,7 +7,8 @@ from typing import Any
 
 from anthropic import AsyncAnthropic
 
-from streamtools import Observation, TextDelta, ToolCallDelta, pipeline, tool
+from streamtools import Observation, TextDelta, pipeline, tool
+from streamtools.events import ToolCallDelta
 
 
 @tool(effect="pure")

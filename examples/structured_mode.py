@@ -7,7 +7,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from streamtools import Observation, ReasoningDelta, TextDelta, ToolCallDelta, pipeline, tool
+from streamtools import Observation, ReasoningDelta, TextDelta, pipeline, tool
+from streamtools.events import ToolCallDelta
 from streamtools.modes import get_adapter
 
 SCRIPT = (

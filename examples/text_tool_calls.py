@@ -6,7 +6,8 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 
-from streamtools import Observation, ReasoningDelta, TextDelta, ToolCallDelta, pipeline, tool
+from streamtools import Observation, ReasoningDelta, TextDelta, pipeline, tool
+from streamtools.events import ToolCallDelta
 from streamtools.stages import DEFAULT, split_think, text_calls
 
 ANSWER = (

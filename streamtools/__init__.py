@@ -15,117 +15,106 @@ Without an event loop, `parse` reads a whole response, and `StreamDecoder` one t
 
 from __future__ import annotations
 
-from .decode.decoder import StreamDecoder
-from .decode.whole import parse
-from .dispatch.run_tool import run_tool
-from .dispatch.suspended import Suspended
-from .errors import (
-    LimitExceeded,
-    ModelRetry,
-    ProviderError,
-    RemoteProtocolError,
-    StreamError,
-    StreamToolsError,
-    ToolDefinitionError,
-    ToolError,
-    TruncatedStream,
-)
-from .events import (
-    ApprovalRequested,
-    ApprovalResolved,
-    Event,
-    EventsDropped,
-    Observation,
-    ProviderItem,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    RefusalDelta,
-    StepEnd,
-    StepStart,
-    StreamEnd,
-    StreamStart,
-    StreamWarning,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolCallValidated,
-    ToolProgress,
-    ToolStarted,
-    UnknownPayload,
-)
-from .limits import Limits
-from .parts import ToolCall, Usage
-from .pipeline.entry import Pipeline, pipeline, resume
-from .pipeline.hosted import OpenPipeline
-from .pipeline.queues import Branch
-from .pipeline.trajectory import Trajectory
-from .tools import Tool, ToolContext, Toolset, tool
-from .turn import Turn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .decode.decoder import StreamDecoder
+    from .decode.whole import parse
+    from .dispatch.run_tool import run_tool
+    from .dispatch.suspended import Suspended
+    from .errors import ModelRetry, StreamError, StreamToolsError, ToolError
+    from .events import ApprovalRequested, Event, Observation, ReasoningDelta, StreamEnd, TextDelta, ToolCallValidated
+    from .limits import Limits
+    from .parts import ToolCall, Usage
+    from .pipelines.agent_loop import AgentLoop, agent_loop
+    from .pipelines.entry import Pipeline, pipeline, resume
+    from .pipelines.trajectory import Trajectory
+    from .tools.context import ToolContext
+    from .tools.definition import Tool
+    from .tools.tool import tool
+    from .turn import Turn
 
 __all__ = [
     "__version__",
     # wrap a stream
     "pipeline",
     "Pipeline",
-    "OpenPipeline",
-    "Branch",
     "resume",
     "Suspended",
+    "agent_loop",
+    "AgentLoop",
     "Trajectory",
     "Limits",
     # or read one without an event loop
     "parse",
     "StreamDecoder",
-    # what may be called
+    # tools
     "tool",
     "Tool",
     "ToolContext",
-    "Toolset",
     "run_tool",
-    # what it amounted to
+    # the outcome
     "Turn",
     "ToolCall",
     "Usage",
-    # events, in the order in which they can occur
+    # the events that most programs look at; all are in `streamtools.events`
     "Event",
-    "StepStart",
-    "StreamStart",
-    "TextStart",
     "TextDelta",
-    "TextEnd",
-    "ReasoningStart",
     "ReasoningDelta",
-    "ReasoningEnd",
-    "RefusalDelta",
-    "ProviderItem",
-    "ToolCallStart",
-    "ToolCallDelta",
-    "ToolCallEnd",
     "ToolCallValidated",
     "ApprovalRequested",
-    "ApprovalResolved",
-    "ToolStarted",
-    "ToolProgress",
     "Observation",
     "StreamEnd",
-    "StepEnd",
-    "StreamWarning",
-    "UnknownPayload",
-    "EventsDropped",
-    # what is raised
+    # the errors that most programs look at; all are in `streamtools.errors`
     "StreamToolsError",
     "StreamError",
-    "RemoteProtocolError",
-    "TruncatedStream",
-    "ProviderError",
-    "LimitExceeded",
-    "ToolDefinitionError",
     "ToolError",
     "ModelRetry",
 ]
+
+_HOMES = {
+    "Pipeline": "pipelines.entry",
+    "pipeline": "pipelines.entry",
+    "resume": "pipelines.entry",
+    "Suspended": "dispatch.suspended",
+    "AgentLoop": "pipelines.agent_loop",
+    "agent_loop": "pipelines.agent_loop",
+    "Trajectory": "pipelines.trajectory",
+    "Limits": "limits",
+    "parse": "decode.whole",
+    "StreamDecoder": "decode.decoder",
+    "tool": "tools.tool",
+    "Tool": "tools.definition",
+    "ToolContext": "tools.context",
+    "run_tool": "dispatch.run_tool",
+    "Turn": "turn",
+    "ToolCall": "parts",
+    "Usage": "parts",
+    "ApprovalRequested": "events",
+    "Event": "events",
+    "Observation": "events",
+    "ReasoningDelta": "events",
+    "StreamEnd": "events",
+    "TextDelta": "events",
+    "ToolCallValidated": "events",
+    "ModelRetry": "errors",
+    "StreamError": "errors",
+    "StreamToolsError": "errors",
+    "ToolError": "errors",
+}
+"""The module of each public name. It is loaded when the name is first asked for, so that importing the root is
+cheap."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -85,7 +85,7 @@ class Limits:
     """While that many events wait for the consumer, or for a branch that is waited for, what tools report is dropped,
     and counted (``progress_dropped``)."""
     max_concurrency: int = 16
-    """Tools running at once in one pipeline, or in all that share a `Dispatcher`; more wait."""
+    """Tools running at once in one pipeline, or in all that share a `CallPool`; more wait."""
     max_repeated_calls: int | None = 32
     """Times that one tool is run with the same arguments within a run (trajectory); the next calls are ``denied``, so
     that a model that goes in circles is told. None: no limit."""

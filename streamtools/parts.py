@@ -34,6 +34,8 @@ class FinishFacts:
 
     lets_calls_start: bool = False
     """The model had finished deciding, so that calls which were held back may run."""
+    goes_on: bool = False
+    """The turn goes on when it is sent back, as after Anthropic's own tools."""
 
 
 FINISHES: Mapping[Finish, FinishFacts] = {
@@ -41,7 +43,7 @@ FINISHES: Mapping[Finish, FinishFacts] = {
     "tool_calls": FinishFacts(lets_calls_start=True),
     "length": FinishFacts(),
     "content_filter": FinishFacts(),
-    "pause": FinishFacts(),
+    "pause": FinishFacts(goes_on=True),
     "other": FinishFacts(),
     "error": FinishFacts(),
 }

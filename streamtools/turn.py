@@ -83,11 +83,11 @@ class Turn:
         if self.error is not None:
             raise self.error
 
-    def messages(self, target: str | None = None) -> list[Any]:
+    def messages(self, wire: str | None = None) -> list[Any]:
         """The messages to append for the next request: the assistant's turn, and one result for every call.
 
         Args:
-            target: the wire to write for; by default the one that the turn came over.
+            wire: the wire to write for; by default the one that the turn came over.
 
         Returns:
             Plain dicts in the provider's own shape, ready to send (as Any: each SDK has types of its own). To its own
@@ -95,13 +95,13 @@ class Turn:
             so. Empty if the model said nothing.
 
         Raises:
-            ExportError: the target is unknown, or none was given and the wire was never detected.
+            ExportError: the wire is unknown, or none was given and the wire was never detected.
         """
-        wire = target or self.wire
+        wire = wire or self.wire
         if wire is None and not self.parts:
             return []
         if wire is None:
-            raise ExportError("the turn's wire was never found; say which messages you want: messages(target)")
+            raise ExportError("the turn's wire was never found; say which messages you want: messages(wire)")
         if wire not in WIRES:
             raise ExportError(f"cannot write messages for {wire!r}; known: {', '.join(WIRES)}")
         observed = {observation.call_id: observation for observation in self.observations}

@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 from streams import Call, chat, stream
 
-from streamtools import Event, Observation, Pipeline, StreamWarning, Trajectory, pipeline
+from streamtools import Event, Observation, Pipeline, Trajectory, pipeline
+from streamtools.events import StreamWarning
 
 WAIT_S = 60  # for anything: a worker or a program may have to start on a busy machine
 

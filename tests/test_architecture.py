@@ -30,7 +30,7 @@ LAYERS = (
     ("decode", "interop", "modes"),  # sans-IO down to here
     ("event_loop", "telemetry", "sources"),
     ("dispatch", "mcp"),
-    ("pipeline",),
+    ("pipelines",),
     ("integrations",),
     (PACKAGE,),  # the root: the public names
     ("testing", "cli", "__main__"),
@@ -59,7 +59,7 @@ SDK = ("opentelemetry.sdk", "opentelemetry.exporter")
 
 MAX_LINES = 400
 LONG = {
-    "streamtools.pipeline.block": "the consumer's handle and the block's tasks, which share all of their state",
+    "streamtools.pipelines.block": "the consumer's handle and the block's tasks, which share all of their state",
     "streamtools.events": "the catalogue of events, to be read in one go",
 }
 """Modules that may be longer, with the reason."""
@@ -177,8 +177,8 @@ def only_telemetry_imports_opentelemetry(module: Module) -> Iterator[str]:
 
 
 OPENS_GROUPS = {
-    "streamtools.pipeline.block": "the tasks of a stream",
-    "streamtools.pipeline.agent_loop": "the steps of a run, in its block; nothing yields inside",
+    "streamtools.pipelines.block": "the tasks of a stream",
+    "streamtools.pipelines.agent_loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
     "streamtools.testing.bench": "checks that run calls side by side",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",
@@ -392,7 +392,7 @@ BROKEN = [
     (is_sans_io_below_the_line, "streamtools.stages.finalize", "def f():\n    import logging"),
     (is_sans_io_below_the_line, "streamtools.tools.tool", "async def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.turn", "x = [y async for y in z]"),
-    (only_telemetry_imports_opentelemetry, "streamtools.pipeline.block", "from opentelemetry import trace"),
+    (only_telemetry_imports_opentelemetry, "streamtools.pipelines.block", "from opentelemetry import trace"),
     (only_telemetry_imports_opentelemetry, "streamtools.cli", "def f():\n    import opentelemetry.sdk.trace"),
     (
         only_telemetry_imports_opentelemetry,
@@ -424,7 +424,7 @@ BROKEN = [
     ),
     (
         nothing_yields_inside_a_scope,
-        "streamtools.pipeline.block",
+        "streamtools.pipelines.block",
         "async def f():\n    async with create_task_group() as g:\n        x = yield",
     ),
     (begins_as_modules_do, "streamtools.sources", "from __future__ import annotations\n__all__ = ['f']"),
@@ -436,14 +436,14 @@ BROKEN = [
 KEPT = [
     (has_a_layer, "streamtools.tools.text", ""),
     (has_a_layer, "streamtools", ""),
-    (imports_go_down_only, "streamtools.pipeline.block", "from .events import Event\nimport anyio"),
+    (imports_go_down_only, "streamtools.pipelines.block", "from .events import Event\nimport anyio"),
     (imports_go_down_only, "streamtools.cli", "from . import pipeline"),
     (
         strangers_meet_in_events_only,
         "streamtools.wires.anthropic",
         "from ..framing import sse\nfrom ..events import Event",
     ),
-    (is_sans_io_below_the_line, "streamtools.pipeline.block", "import anyio, time\nasync def f(): ..."),
+    (is_sans_io_below_the_line, "streamtools.pipelines.block", "import anyio, time\nasync def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.tools.context", "async def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.events", "from timeit import default_timer as _\ntime = 0.0"),
     (only_telemetry_imports_opentelemetry, "streamtools.telemetry.spans", "from opentelemetry import trace"),
@@ -452,7 +452,7 @@ KEPT = [
         "streamtools.telemetry.setup",
         "from opentelemetry.sdk import trace",
     ),
-    (only_the_pipeline_opens_task_groups, "streamtools.pipeline.block", "g = anyio.create_task_group()"),
+    (only_the_pipeline_opens_task_groups, "streamtools.pipelines.block", "g = anyio.create_task_group()"),
     (
         only_the_pipeline_opens_task_groups,
         "streamtools.dispatch.local",

@@ -9,8 +9,8 @@ import pytest
 from sansio import CHAT, byte_by_byte, snapshot
 from streams import chat, chat_chunk, sse
 
-from streamtools import LimitExceeded, Limits, parse
-from streamtools.errors import ProviderError
+from streamtools import Limits, parse
+from streamtools.errors import LimitExceeded, ProviderError
 from streamtools.framing import AWSEventStreamDecoder, JSONArrayDecoder, NDJSONDecoder, SSEDecoder, choose
 
 CHUNKS = [chat_chunk({"content": "Hel"}), chat_chunk({"content": "lo"}), chat_chunk({}, "stop")]

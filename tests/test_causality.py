@@ -6,27 +6,24 @@ from typing import Any
 
 import pytest
 
-from streamtools import (
-    Observation,
+from streamtools import Observation, StreamEnd, ToolCall, ToolCallValidated
+from streamtools.events import (
+    CausedEvent,
     ReasoningEnd,
     ReasoningStart,
     StepEnd,
     StepStart,
-    StreamEnd,
     StreamStart,
     StreamWarning,
     TextEnd,
     TextStart,
-    ToolCall,
     ToolCallEnd,
     ToolCallStart,
-    ToolCallValidated,
     ToolProgress,
     ToolStarted,
     UnknownPayload,
 )
-from streamtools.events import CausedEvent
-from streamtools.pipeline.causality import Causality
+from streamtools.pipelines.causality import Causality
 
 
 def call(call_id: str) -> ToolCall:

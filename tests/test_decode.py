@@ -10,18 +10,9 @@ import pytest
 from sansio import BUILT, CHAT, WIRES, byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, chat_chunk, sse
 
-from streamtools import (
-    Event,
-    StreamDecoder,
-    StreamEnd,
-    StreamStart,
-    StreamToolsError,
-    TextDelta,
-    ToolCallStart,
-    Turn,
-    parse,
-)
+from streamtools import Event, StreamDecoder, StreamEnd, StreamToolsError, TextDelta, Turn, parse
 from streamtools.errors import LocalProtocolError, ProviderError, RemoteProtocolError, TruncatedStream
+from streamtools.events import StreamStart, ToolCallStart
 from streamtools.testing import feed_every_way
 
 HELLO = chat(["Hel", "lo"], finish="stop")

@@ -22,7 +22,8 @@ from mutations import TIMES, Path, paths, replaced
 from nothing import BLANKS, NOTHING, nothings
 from sansio import QUIRKS, body_of, check_turn
 
-from streamtools import LimitExceeded, Limits, StreamDecoder
+from streamtools import Limits, StreamDecoder
+from streamtools.errors import LimitExceeded
 from streamtools.turn import TurnBuilder
 from streamtools.wires import WIRES
 

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import inspect
+import sys
 import types
+from pathlib import Path
 from typing import get_origin
 
 import pytest
 
 import streamtools
-from streamtools import events
 
 NAMES = """
     __version__
-    pipeline Pipeline OpenPipeline Branch resume Suspended parse StreamDecoder
-    tool Tool ToolContext Toolset run_tool
-    Trajectory Limits
+    pipeline Pipeline resume Suspended agent_loop AgentLoop Trajectory Limits
+    parse StreamDecoder
+    tool Tool ToolContext run_tool
     Turn ToolCall Usage
-    Event StepStart StreamStart TextStart TextDelta TextEnd ReasoningStart ReasoningDelta ReasoningEnd RefusalDelta
-    ProviderItem ToolCallStart ToolCallDelta ToolCallEnd ToolCallValidated
-    ApprovalRequested ApprovalResolved ToolStarted ToolProgress Observation
-    StreamEnd StepEnd StreamWarning UnknownPayload EventsDropped
-    StreamToolsError StreamError RemoteProtocolError TruncatedStream LimitExceeded ProviderError
-    ToolDefinitionError ToolError ModelRetry
+    Event TextDelta ReasoningDelta ToolCallValidated ApprovalRequested Observation StreamEnd
+    StreamToolsError StreamError ToolError ModelRetry
 """
 PUBLIC = NAMES.split()
-
-NOT_FOR_CONSUMERS = {events.Event, events.CausedEvent, events.ToolCallFragment}
-"""Event classes that no consumer meets as such: the two bases, and what only stages see."""
 
 
 def public(name: str) -> object:
@@ -45,12 +41,30 @@ def test_no_name_is_promised_twice() -> None:
 
 
 def test_the_root_has_no_public_name_beside_the_promised() -> None:
-    found = {
-        name
-        for name, value in vars(streamtools).items()
-        if not name.startswith("_") and not isinstance(value, types.ModuleType) and name != "annotations"
-    }
-    assert found == set(PUBLIC) - {"__version__"}
+    own = {"TYPE_CHECKING", "Any", "annotations", "import_module", *sys.builtin_module_names}
+    found = {name for name in dir(streamtools) if not name.startswith("_") and name not in own}
+    modules = {name for name in found if isinstance(vars(streamtools).get(name), types.ModuleType)}
+    assert found - modules == set(PUBLIC) - {"__version__"}
+
+
+def test_no_module_of_the_root_takes_the_place_of_a_public_name() -> None:
+    """Importing a submodule sets an attribute of that name, whatever stands there."""
+    rooms = {path.stem for path in Path(streamtools.__file__).parent.iterdir()}
+    assert rooms & set(PUBLIC) == set()
+
+
+def test_a_name_that_is_none_of_the_roots_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Warning'"):
+        public("Warning")
+
+
+def test_no_public_class_has_the_name_of_another_or_of_a_builtin() -> None:
+    homes: dict[str, set[str]] = {}
+    for path in sorted(Path(streamtools.__file__).parent.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, set()).add(str(path))
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1 or hasattr(builtins, name)} == {}
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -62,15 +76,6 @@ def test_a_public_name_says_what_it_is_for(name: str) -> None:
         written = inspect.getdoc(value)
         assert written
         assert not written.startswith(f"{name}("), "a dataclass without a docstring shows its signature"
-
-
-def test_every_event_that_a_consumer_meets_is_public() -> None:
-    classes = {
-        value
-        for value in vars(events).values()
-        if isinstance(value, type) and issubclass(value, events.Event) and value not in NOT_FOR_CONSUMERS
-    }
-    assert classes <= {public(name) for name in PUBLIC}
 
 
 def test_the_root_tells_the_flow() -> None:

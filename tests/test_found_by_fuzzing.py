@@ -10,7 +10,8 @@ from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, FRAMES, FRAMINGS, GEMIN
 from mutations import paths, replaced
 from sansio import byte_by_byte, check_turn, encode, snapshot
 
-from streamtools import LimitExceeded, Limits, parse
+from streamtools import Limits, parse
+from streamtools.errors import LimitExceeded
 from streamtools.wires import WIRES
 
 

@@ -16,19 +16,9 @@ from every_wire import BEDROCK, FRAMES, FRAMINGS, IN_DELTAS, framed, said
 from sansio import ANTHROPIC, BUILT, CHAT, DATA, QUIRKS, WIRES, body_of, check_histories, check_turn, strict_json
 from streams import anthropic, chat, chat_chunk, sse
 
-from streamtools import (
-    Event,
-    Limits,
-    StreamDecoder,
-    StreamEnd,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolCallValidated,
-    parse,
-    tool,
-)
+from streamtools import Event, Limits, StreamDecoder, StreamEnd, ToolCallValidated, parse, tool
 from streamtools.errors import CallTruncated, InvalidArguments, ProviderError, TruncatedStream
+from streamtools.events import ToolCallDelta, ToolCallEnd, ToolCallStart
 
 BODIES: dict[str, Callable[..., list[bytes]]] = {CHAT: chat, ANTHROPIC: anthropic}
 on_both_wires = pytest.mark.parametrize("wire", BUILT)

@@ -28,7 +28,9 @@ from every_wire import (
 from sansio import ANTHROPIC, byte_by_byte, check_histories, check_turn
 from streams import anthropic, chat, chat_chunk, sse
 
-from streamtools import LimitExceeded, Limits, StreamDecoder, StreamEnd, ToolCall, ToolCallEnd, Turn, parse
+from streamtools import Limits, StreamDecoder, StreamEnd, ToolCall, Turn, parse
+from streamtools.errors import LimitExceeded
+from streamtools.events import ToolCallEnd
 from streamtools.wires import WIRES
 
 

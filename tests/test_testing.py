@@ -10,18 +10,8 @@ import anyio
 import pytest
 from streams import chat
 
-from streamtools import (
-    Observation,
-    RemoteProtocolError,
-    StreamDecoder,
-    StreamEnd,
-    TextDelta,
-    ToolContext,
-    TruncatedStream,
-    pipeline,
-    run_tool,
-    tool,
-)
+from streamtools import Observation, StreamDecoder, StreamEnd, TextDelta, ToolContext, pipeline, run_tool, tool
+from streamtools.errors import RemoteProtocolError, TruncatedStream
 from streamtools.testing import FakeTool, ScriptedSource, feed_every_way
 
 BODY = b"".join(chat(["Hel", "lo"], finish="stop"))

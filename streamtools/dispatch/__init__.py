@@ -7,7 +7,7 @@ attempts.Attempts       one call that runs: its attempts, and `begin`, the one s
 executor.Executor       the contract of the places where calls run; `executors/` has ours
 claims.CallClaim        a call that must not run twice: its claim in a store
 scheduler.Scheduler     decides which calls may run now; starts none
-pool.Dispatcher         the same for one pipeline or several, with the tasks that it starts
+pool.CallPool         the same for one pipeline or several, with the tasks that it starts
 suspended.Suspended     the calls that wait for an approval over a restart
 """
 
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from .approval import Approver, Verdict
 from .calls import Calls
-from .options import DispatchOptions, DispatchPolicy
-from .pool import Dispatcher
+from .options import DispatchOptions, StartPolicy
+from .pool import CallPool
 from .store import IdempotencyStore, MemoryStore
 from .suspended import Suspended, SuspendedCall
 
@@ -30,8 +30,8 @@ __all__ = [
     "Approver",
     "Calls",
     "DispatchOptions",
-    "DispatchPolicy",
-    "Dispatcher",
+    "StartPolicy",
+    "CallPool",
     "IdempotencyStore",
     "MemoryStore",
     "RedisStore",

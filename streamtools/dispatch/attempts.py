@@ -44,7 +44,7 @@ from .endings import as_read, cancelled, failure
 from .executor import Emit, Executor, Invocation
 from .here import judged, run_here
 from .options import DispatchOptions
-from .pool import Dispatcher
+from .pool import CallPool
 from .results import AsRead
 from .states import Input
 from .store import call_fingerprint
@@ -85,7 +85,7 @@ class Attempts:
         host: Host,
         tools: Toolset,
         limits: Limits,
-        pool: Dispatcher,
+        pool: CallPool,
         options: DispatchOptions,
         happened: Happened,
         due: Callable[[Call, CancelScope, float], bool],

@@ -24,7 +24,7 @@ from .approval import Decision
 from .call import Call, Ending, Host
 from .moves import LEFT, At, Moves, Start
 from .options import DispatchOptions
-from .pool import Dispatcher
+from .pool import CallPool
 from .states import OPEN
 
 __all__ = ["Calls"]
@@ -47,7 +47,7 @@ class Calls:
 
     def __init__(
         self,
-        pool: Dispatcher | None,
+        pool: CallPool | None,
         tools: Toolset,
         limits: Limits,
         options: DispatchOptions,
@@ -300,7 +300,7 @@ class Calls:
             LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
         """
         if not self._by_hand:
-            raise LocalProtocolError("calls start by themselves; to run them by hand, pass dispatch='manual'")
+            raise LocalProtocolError("calls start by themselves; to run them by hand, pass start='manual'")
         call = self._known(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._moves.stopped is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")

@@ -62,7 +62,7 @@ def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> End
         by_hand: it starts only if it is asked for.
     """
     if by_hand and (end is None or ended_well(end)):
-        reason = "nobody ran it (dispatch='manual')"
+        reason = "nobody ran it (start='manual')"
     elif end is None or stopped is not None:
         reason = stopped or "the stream was left"
     elif end.error is not None:

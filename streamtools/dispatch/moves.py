@@ -26,7 +26,7 @@ from .attempts import Attempts
 from .call import Call, Ending, Host
 from .content import error_content
 from .options import DispatchOptions
-from .pool import Dispatcher
+from .pool import CallPool
 from .results import encode_error
 from .scheduler import Job
 from .states import OPEN, Effect, Input, advance
@@ -58,7 +58,7 @@ class Moves:
 
     def __init__(
         self,
-        pool: Dispatcher | None,
+        pool: CallPool | None,
         tools: Toolset,
         limits: Limits,
         options: DispatchOptions,
@@ -75,7 +75,7 @@ class Moves:
         self.asked_in: EventLoopToken | None = None
         """The event loop in which somebody was asked for an approval."""
         self._joined = pool is None  # one that nobody shares needs no look at the event loop, which costs 1 µs
-        self._pool = pool = Dispatcher(limits) if pool is None else pool
+        self._pool = pool = CallPool(limits) if pool is None else pool
         self._limits = limits
         self._options = options
         self._by_hand = options.policy == "manual"

@@ -12,9 +12,9 @@ from .approval import Approver
 from .executor import Executor
 from .store import IdempotencyStore
 
-__all__ = ["DispatchOptions", "DispatchPolicy", "executors_of"]
+__all__ = ["DispatchOptions", "StartPolicy", "executors_of"]
 
-DispatchPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual"]
+StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual"]
 """When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
 exist for a turn that then fails. ``turn_end``: none before the turn has ended well. ``manual``: none by itself; see
 `Pipeline.run`."""
@@ -30,7 +30,7 @@ def _none() -> Mapping[str, Any]:
 class DispatchOptions:
     """When calls start, who has to approve them, where they run, and what is kept of them."""
 
-    policy: DispatchPolicy = "auto"
+    policy: StartPolicy = "auto"
     approver: Approver | None = None
     """Is asked about calls that need an approval."""
     on_tool_error: OnToolError = "continue"
@@ -50,8 +50,8 @@ class DispatchOptions:
             ValueError: an option is not known.
             TypeError: an option is of another kind.
         """
-        if self.policy not in get_args(DispatchPolicy):
-            raise ValueError(f"unknown dispatch {self.policy!r}; known: {', '.join(get_args(DispatchPolicy))}")
+        if self.policy not in get_args(StartPolicy):
+            raise ValueError(f"unknown start {self.policy!r}; known: {', '.join(get_args(StartPolicy))}")
         if self.on_tool_error not in get_args(OnToolError):
             raise ValueError(f"unknown on_tool_error {self.on_tool_error!r}; known: continue, cancel")
         if self.approver is not None and not callable(self.approver):

@@ -11,14 +11,14 @@ from ..errors import LocalProtocolError
 from ..limits import Limits
 from .scheduler import Job, Scheduler
 
-__all__ = ["Dispatcher"]
+__all__ = ["CallPool"]
 
 
-class Dispatcher:
+class CallPool:
     """Lets calls start when limits and conflicts allow it. Each pipeline has its own, unless several share one:
 
-        shared = Dispatcher(Limits(max_concurrency=32))
-        async with pipeline(stream, tools=tools, dispatcher=shared) as events: ...
+        shared = CallPool(Limits(max_concurrency=32))
+        async with pipeline(stream, tools=tools, pool=shared) as events: ...
 
     ``max_concurrency`` and ``max_threads``, each tool's ``max_concurrency``, ``conflict_key`` and ``exclusive`` then
     hold across all of them; tools are told apart by their names. The pipelines take turns, however many calls each has.
@@ -64,7 +64,7 @@ class Dispatcher:
         loop = current_token()
         if loop != self._loop:
             if self._scheduler.alive:
-                raise LocalProtocolError("a Dispatcher is shared within one event loop; make one for each")
+                raise LocalProtocolError("a CallPool is shared within one event loop; make one for each")
             self._loop, self._threads = loop, None
 
     def add(self, job: Job, start: Callable[[], None]) -> None:

@@ -24,7 +24,7 @@ _PLACE = re.compile(r"\[(\d+)\]")
 
 def lint(
     messages: Sequence[Any],
-    target: str,
+    wire: str,
     *,
     model: str | None = None,
     tools: Sequence[Any] | None = None,
@@ -35,8 +35,8 @@ def lint(
     `repair` makes them vanish.
 
     Args:
-        messages: native messages of `target`, as they would be sent.
-        target: the wire, one of `streamtools.wires.WIRES`.
+        messages: native messages of `wire`, as they would be sent.
+        wire: the wire, one of `streamtools.wires.WIRES`.
         model: the model's name, where an endpoint has models that demand more than others (Bedrock).
         tools: the request's tools, if they are to be looked at: some providers want tools declared whenever the
             history uses any.
@@ -45,7 +45,7 @@ def lint(
     Raises:
         ExportError: no such wire.
     """
-    read = Messages(messages, wire_named(target, model))
+    read = Messages(messages, wire_named(wire, model))
     paired = pair(read.entries, read.wire.rules)
     found = list(_Lint(read, paired, last=last).violations())
     if tools is not None and not tools:

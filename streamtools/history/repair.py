@@ -17,7 +17,7 @@ _MAX_ROUNDS = 8
 
 def repair(
     messages: list[Any],
-    target: str,
+    wire: str,
     *,
     model: str | None = None,
     last: bool = False,
@@ -33,8 +33,8 @@ def repair(
     always repaired alike.
 
     Args:
-        messages: native messages of `target`. They are not changed.
-        target: the wire, one of `streamtools.wires.WIRES`.
+        messages: native messages of `wire`. They are not changed.
+        wire: the wire, one of `streamtools.wires.WIRES`.
         model: the model's name, where an endpoint has models that demand more than others (Bedrock).
         last: also answer calls without a result at the very end. Without it they count as still running.
         bad_arguments: what becomes of arguments that are no JSON object: ``empty`` (``{}``), or ``wrap_raw``
@@ -44,15 +44,15 @@ def repair(
         ExportError: no such wire; or nothing here is of it, and something is of another.
         TypeError: it is no list of messages.
     """
-    wire = wire_named(target, model)
-    settling = HistorySettling(wire, last=last, bad_arguments=bad_arguments)
-    read = Messages(messages, wire)
+    found = wire_named(wire, model)
+    settling = HistorySettling(found, last=last, bad_arguments=bad_arguments)
+    read = Messages(messages, found)
     refuse_another_wires(read)
     for _ in range(_MAX_ROUNDS):  # pragma: no branch - two do
         after = _once(messages, read, settling)
         if after is messages:
             break
-        messages, read = after, Messages(after, wire)
+        messages, read = after, Messages(after, found)
     return messages
 
 

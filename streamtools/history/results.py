@@ -22,33 +22,33 @@ from .pairing import Exchange, pair
 __all__ = ["with_results"]
 
 
-def with_results(messages: list[Any], observations: Iterable[Observation], target: str) -> list[Any]:
+def with_results(messages: list[Any], observations: Iterable[Observation], wire: str) -> list[Any]:
     """The same history, in which each of these calls has this observation as its result; the same list if that
     changes nothing.
 
     For calls that are done, or denied, after their turn was written: until then their results are others, say those of
-    calls that wait for an approval. The outcome is what ``turn.messages(target)`` would have been with these
+    calls that wait for an approval. The outcome is what ``turn.messages(wire)`` would have been with these
     observations from the beginning: results stay in their places, a call without one gets it where `repair` would put
     it, and all other messages stay the same objects.
 
-    An observation's call is the latest that has its id, or the id that stands for it because `target` does not take it;
+    An observation's call is the latest that has its id, or the id that stands for it because `wire` does not take it;
     the latest of its tool if there is one. A call that has no id there (not every Gemini model gives one) is found by
     its tool and its place among the turn's calls: all observations of such calls have to be of one turn.
 
     A result is written anew as a whole: what the caller has set at the one before it (``cache_control``) goes with
-    that. Blocks that hold a `state` go as they are, `target` being taken for their wire.
+    that. Blocks that hold a `state` go as they are, `wire` being taken for their wire.
 
     Args:
-        messages: native messages of `target`, dicts or an SDK's objects. They are not changed.
+        messages: native messages of `wire`, dicts or an SDK's objects. They are not changed.
         observations: what became of the calls, one of each at most.
-        target: the wire, one of `streamtools.wires.WIRES`.
+        wire: the wire, one of `streamtools.wires.WIRES`.
 
     Raises:
         ValueError: an observation's call is not in the history, or two observations are of one call.
         ExportError: no such wire; or nothing here is of it, and something is of another. It is a ValueError, too.
         TypeError: it is no list of messages.
     """
-    read = Messages(messages, wire_named(target))
+    read = Messages(messages, wire_named(wire))
     wanted = list(observations)
     if not wanted:
         return messages

@@ -20,7 +20,7 @@ from anyio import CancelScope, create_task_group
 
 from ..errors import LocalProtocolError, StreamError
 from ..events import Event
-from ..pipeline.entry import Pipeline
+from ..pipelines.entry import Pipeline
 from ..turn import Turn
 from .encoding import HEARTBEAT, Encode, encode_event, error_frame, frame, suspended_frame
 

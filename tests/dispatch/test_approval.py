@@ -14,22 +14,19 @@ from streams import anthropic, chat, hanging, stream
 
 from streamtools import (
     ApprovalRequested,
-    ApprovalResolved,
     Event,
     Limits,
     Observation,
     Pipeline,
-    StepEnd,
     StreamEnd,
     ToolCallValidated,
-    ToolDefinitionError,
-    ToolStarted,
     pipeline,
     run_tool,
     tool,
 )
-from streamtools.dispatch import Dispatcher
-from streamtools.errors import ApprovalPending, CallDenied, LocalProtocolError, TruncatedStream
+from streamtools.dispatch import CallPool
+from streamtools.errors import ApprovalPending, CallDenied, LocalProtocolError, ToolDefinitionError, TruncatedStream
+from streamtools.events import ApprovalResolved, StepEnd, ToolStarted
 
 pytestmark = pytest.mark.anyio
 
@@ -369,7 +366,7 @@ def test_what_is_no_approver_is_refused() -> None:
 
 
 async def test_a_call_that_waits_for_a_person_holds_up_no_other_one() -> None:
-    shared = Dispatcher(Limits(max_concurrency=1))
+    shared = CallPool(Limits(max_concurrency=1))
 
     @tool(effect="idempotent", conflict_key="path", needs_approval=True)
     async def write(path: str) -> str:
@@ -385,7 +382,7 @@ async def test_a_call_that_waits_for_a_person_holds_up_no_other_one() -> None:
 
     calls = [("w", "write", '{"path": "p"}'), ("r", "read", '{"path": "p"}')]
     with anyio.fail_after(5):
-        async with block(calls, tools=[write, read], dispatcher=shared) as events:
+        async with block(calls, tools=[write, read], pool=shared) as events:
             _ = [event async for event in events]
             assert (ran, shared.waiting, shared.running) == (["read"], 0, 0)
             events.approve("w")
@@ -415,12 +412,12 @@ async def test_an_approved_call_waits_for_its_place_like_any_other() -> None:
 
 async def test_run_by_hand_a_call_is_asked_about_when_somebody_wants_it_to_run() -> None:
     with anyio.fail_after(5):
-        async with block([PAY_A, PAY_B], dispatch="manual") as events:
+        async with block([PAY_A, PAY_B], start="manual") as events:
             _ = [event async for event in events]
             seen: list[Observation] = []
 
             async def want() -> None:
-                seen.append(await events.run("a"))
+                seen.append(await events.run_call("a"))
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(want)

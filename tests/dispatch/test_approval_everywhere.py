@@ -29,13 +29,13 @@ from streamtools import (
     tool,
 )
 from streamtools.content import FinalResult
-from streamtools.dispatch import Dispatcher, MemoryStore
+from streamtools.dispatch import CallPool, MemoryStore
 from streamtools.events import StepEnd, ToolStarted
 from streamtools.exports import export_all
 from streamtools.history import lint, with_results
 from streamtools.integrations.asgi import EventStreamResponse
 from streamtools.modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter, ValidatedAdapter
-from streamtools.pipeline.agent_loop import trajectory
+from streamtools.pipelines.agent_loop import agent_loop
 from streamtools.wires import WIRES
 
 pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
@@ -137,14 +137,14 @@ async def test_a_run_of_any_wire_is_gone_on_with_where_it_was_suspended(wire: st
     user = NATIVE[wire].user("Pay them.")
     exports = export_all([pay, look], wire)
     with anyio.fail_after(10):
-        async with trajectory(model, [user], tools=exports, target=wire) as run:
+        async with agent_loop(model, [user], tools=exports, wire=wire) as run:
             await run.finish()
         assert run.suspended is not None
         kept = json.dumps([run.messages, run.suspended.to_json(KEY)])
         messages, text = json.loads(kept)
         suspended = Suspended.from_json(text, KEY)
-        async with trajectory(
-            model, messages, tools=exports, target=wire, suspended=suspended, approve=verdict, store=MemoryStore()
+        async with agent_loop(
+            model, messages, tools=exports, wire=wire, suspended=suspended, approve=verdict, store=MemoryStore()
         ) as later:
             await later.finish()
     assert (later.outcome, sorted(ran)) == ("answered", ["w 1", "x 5"])
@@ -304,11 +304,11 @@ async def test_a_branch_sees_what_is_asked_and_decided_and_ends_with_the_block()
 
 
 async def test_resting_pipelines_hold_no_place_of_a_shared_dispatcher() -> None:
-    shared = Dispatcher(Limits(max_concurrency=1))
+    shared = CallPool(Limits(max_concurrency=1))
     body = anthropic(calls=[("a", "pay", '{"to": "x"}')])
 
     def block() -> Pipeline:
-        return pipeline(stream(body), tools=[pay], dispatcher=shared)
+        return pipeline(stream(body), tools=[pay], pool=shared)
 
     with anyio.fail_after(5):
         async with block() as first, block() as second:
@@ -360,14 +360,14 @@ async def keyed() -> str:
 async def test_one_failure_cancels_calls_of_every_kind_and_no_other_pipelines(make: Any, dispatch: Any) -> None:
     names = ["progress", "fail", "alone", "keyed", "pay"]
     calls = [(f"c{n}", name, '{"to": "x"}' if name == "pay" else "{}") for n, name in enumerate(names)]
-    shared = Dispatcher(Limits(max_concurrency=2))
+    shared = CallPool(Limits(max_concurrency=2))
     tools: list[Any] = [progress, fail, alone, keyed, pay]
     options: dict[str, Any] = {"dispatch": dispatch, "on_tool_error": "cancel"}
     unrelated = make(calls=[("o", "pay", '{"to": "other"}')])
     with anyio.fail_after(5):
         async with (
-            pipeline(stream(unrelated), tools=tools, dispatcher=shared) as other,
-            pipeline(stream(make(calls=calls)), tools=tools, dispatcher=shared, **options) as events,
+            pipeline(stream(unrelated), tools=tools, pool=shared) as other,
+            pipeline(stream(make(calls=calls)), tools=tools, pool=shared, **options) as events,
         ):
             _ = [event async for event in other]
             seen: list[Event] = [event async for event in events]

@@ -18,16 +18,13 @@ from streams import chat, stream
 
 from streamtools import (
     ApprovalRequested,
-    ApprovalResolved,
     Event,
     Limits,
     Observation,
     Pipeline,
-    StepStart,
     Suspended,
     ToolCallValidated,
     ToolContext,
-    ToolStarted,
     Trajectory,
     pipeline,
     resume,
@@ -35,8 +32,9 @@ from streamtools import (
 )
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import ApprovalPending, LocalProtocolError, SuspendedError
+from streamtools.events import ApprovalResolved, StepStart, ToolStarted
 from streamtools.observers import Cursor
-from streamtools.pipeline.agent_loop import trajectory
+from streamtools.pipelines.agent_loop import agent_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -320,10 +318,10 @@ async def test_nothing_is_run_by_hand_once_a_sibling_has_failed_and_cancelled_th
     calls = [("f", "fail", "{}"), LOOK, PAY_A]
     seen: list[Observation] = []
     with anyio.fail_after(5):
-        async with block(calls, tools=[fail, look, pay], dispatch="manual", on_tool_error="cancel") as events:
+        async with block(calls, tools=[fail, look, pay], start="manual", on_tool_error="cancel") as events:
             _ = [event async for event in events]
-            await events.run("f")
-            seen = [await events.run("l"), await events.run("a")]
+            await events.run_call("f")
+            seen = [await events.run_call("l"), await events.run_call("a")]
             _ = [event async for event in events]
     assert [o.outcome for o in seen] == ["skipped", "skipped"]
     assert all("another call of its turn failed" in o.model_content for o in seen)
@@ -347,14 +345,14 @@ async def test_nothing_is_run_by_hand_while_the_pipeline_is_being_closed() -> No
         return "never"
 
     async def run(call_id: str) -> None:
-        await events.run(call_id)
+        await events.run_call(call_id)
 
     async def want() -> None:
         await closing.wait()
-        await events.run("l")
+        await events.run_call("l")
 
     with anyio.fail_after(5):
-        async with block([("s", "slow", "{}"), LOOK], tools=[slow, look], dispatch="manual") as events:
+        async with block([("s", "slow", "{}"), LOOK], tools=[slow, look], start="manual") as events:
             _ = [event async for event in events]
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run, "s")
@@ -523,7 +521,7 @@ async def test_a_run_that_is_left_at_once_still_has_what_it_was_to_go_on_with() 
         _ = [event async for event in events]
     messages = [*ASKED, *events.turn.messages(CHAT)]
     options: dict[str, Any] = {"tools": [pay], "target": CHAT, "suspended": suspended, "store": MemoryStore()}
-    async with trajectory(lambda messages, tools: stream([]), messages, **options) as run:
+    async with agent_loop(lambda messages, tools: stream([]), messages, **options) as run:
         pass
     assert (run.outcome, run.suspended, run.messages) == ("suspended", suspended, messages)
 
@@ -531,8 +529,8 @@ async def test_a_run_that_is_left_at_once_still_has_what_it_was_to_go_on_with() 
 async def test_a_run_may_be_left_in_a_scope_that_is_cancelled() -> None:
     """Its last statement does not wait, so that the block is left without an error, and then waits."""
     with anyio.CancelScope() as outer, anyio.CancelScope() as scope:
-        async with trajectory(
-            lambda messages, tools: stream(chat(calls=[PAY_A])), ASKED, tools=[pay], target=CHAT
+        async with agent_loop(
+            lambda messages, tools: stream(chat(calls=[PAY_A])), ASKED, tools=[pay], wire=CHAT
         ) as run:
             await run.finish()
             scope.cancel()
@@ -558,11 +556,11 @@ async def test_ids_that_are_made_up_differ_in_all_steps_of_a_run_also_behind_a_r
 
     options: dict[str, Any] = {"tools": [pay], "target": OLLAMA, "store": MemoryStore()}
     with anyio.fail_after(5):
-        async with trajectory(model, ASKED, run=Trajectory(run_id="r", observers=()), **options) as run:
+        async with agent_loop(model, ASKED, trajectory=Trajectory(run_id="r", observers=()), **options) as run:
             await run.finish()
         assert run.suspended is not None
         kept = Suspended.from_json(run.suspended.to_json(KEY), KEY)
-        async with trajectory(model, run.messages, suspended=kept, approve=lambda _: True, **options) as later:
+        async with agent_loop(model, run.messages, suspended=kept, approve=lambda _: True, **options) as later:
             seen = [event async for event in later if isinstance(event, ToolCallValidated)]
     assert (later.outcome, ran) == ("answered", ["pay x 1", "pay x 1"])
     assert len({event.call_id for event in seen}) == 2

@@ -1,4 +1,4 @@
-"""``dispatch="manual"``: nothing starts by itself, and still every call has exactly one observation."""
+"""``start="manual"``: nothing starts by itself, and still every call has exactly one observation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Event, Observation, Pipeline, StepEnd, ToolCallValidated, ToolStarted, pipeline, tool
+from streamtools import Event, Observation, Pipeline, ToolCallValidated, pipeline, tool
 from streamtools.errors import LocalProtocolError
+from streamtools.events import StepEnd, ToolStarted
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +35,7 @@ def nothing_ran() -> None:
 
 
 def manual(body: Any, **options: Any) -> Pipeline:
-    return pipeline(body, tools=[act], dispatch="manual", **options)
+    return pipeline(body, tools=[act], start="manual", **options)
 
 
 def outcomes(events: Pipeline) -> list[str]:
@@ -47,7 +48,7 @@ async def test_nothing_starts_by_itself_and_what_nobody_ran_is_skipped_and_says_
             seen = [event async for event in events]
             assert not any(isinstance(event, (ToolStarted, Observation)) for event in seen)
     assert (ran, outcomes(events)) == ([], ["skipped"] * 3)
-    assert "nobody ran it (dispatch='manual')" in events.turn.observations[0].model_content
+    assert "nobody ran it (start='manual')" in events.turn.observations[0].model_content
 
 
 async def test_a_call_that_is_run_in_the_loop_is_observed_there_and_the_step_ends_when_all_have_run() -> None:
@@ -57,7 +58,7 @@ async def test_a_call_that_is_run_in_the_loop_is_observed_there_and_the_step_end
             async for event in events:
                 seen.append(event)
                 if isinstance(event, ToolCallValidated):
-                    observation = await events.run(event)
+                    observation = await events.run_call(event)
                     assert (observation.outcome, observation.call_id) == ("ok", event.call_id)
     assert (ran, outcomes(events)) == ([0, 1, 2], ["ok"] * 3)
     assert [event.call_id for event in seen if isinstance(event, Observation)] == ["c0", "c1", "c2"]
@@ -70,8 +71,8 @@ async def test_calls_may_be_run_after_the_loop_in_any_order_and_the_next_loop_te
     with anyio.fail_after(5):
         async with manual(stream(chat(calls=CALLS))) as events:
             _ = [event async for event in events]
-            assert (await events.run("c2")).value == 2
-            assert (await events.run(events.turn.calls[0])).value == 0
+            assert (await events.run_call("c2")).value == 2
+            assert (await events.run_call(events.turn.calls[0])).value == 0
             rest = [event async for event in events]
     assert (ran, outcomes(events)) == ([2, 0], ["ok", "skipped", "ok"])
     assert [event.call_id for event in rest if isinstance(event, Observation)] == ["c2", "c0"]
@@ -83,7 +84,7 @@ async def test_calls_may_be_run_by_another_task_while_one_iterates() -> None:
         async with manual(hanging(anthropic(calls=CALLS, stop=None))) as events, anyio.create_task_group() as group:
 
             async def run_it(call_id: str) -> None:
-                assert (await events.run(call_id)).outcome == "ok"
+                assert (await events.run_call(call_id)).outcome == "ok"
 
             async for event in events:
                 seen.append(event)
@@ -100,13 +101,13 @@ async def test_a_call_that_is_run_twice_runs_once_and_gives_the_same_observation
         _ = [event async for event in events]
 
         async def run_it() -> None:
-            found.append(await events.run("c0"))
+            found.append(await events.run_call("c0"))
 
         async with anyio.create_task_group() as group:
             group.start_soon(run_it)
             group.start_soon(run_it)
-        found.append(await events.run("c0"))
-    found.append(await events.run("c0"))
+        found.append(await events.run_call("c0"))
+    found.append(await events.run_call("c0"))
     assert ran == [0]
     assert all(observation is found[0] for observation in found)
 
@@ -115,14 +116,14 @@ async def test_a_call_without_a_result_of_its_own_gives_the_observation_that_it_
     body = chat(calls=[("bad", "act", '{"n": "x"}'), ("none", "nope", "{}")])
     async with manual(stream(body)) as events:
         _ = [event async for event in events]
-        assert (await events.run("bad")).outcome == "invalid"
-        assert (await events.run("none")).outcome == "unknown_tool"
+        assert (await events.run_call("bad")).outcome == "invalid"
+        assert (await events.run_call("none")).outcome == "unknown_tool"
 
 
 async def test_what_waits_when_the_turn_ends_badly_cannot_be_run_any_more() -> None:
     async with manual(stream(anthropic(calls=CALLS[:1], stop="max_tokens"))) as events:
         _ = [event async for event in events]
-        assert (await events.run("c0")).outcome == "skipped"
+        assert (await events.run_call("c0")).outcome == "skipped"
     assert ran == []
 
 
@@ -141,11 +142,11 @@ async def test_leaving_the_block_cancels_what_runs_and_skips_what_does_not() -> 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             body = stream(chat(calls=[("a", "stay", "{}"), ("b", "stay", "{}")]))
-            async with pipeline(body, tools=[stay], dispatch="manual") as events:
+            async with pipeline(body, tools=[stay], start="manual") as events:
                 _ = [event async for event in events]
 
                 async def run_it() -> None:
-                    waited.append((await events.run("a")).outcome)
+                    waited.append((await events.run_call("a")).outcome)
 
                 group.start_soon(run_it)
                 await begun.wait()
@@ -174,7 +175,7 @@ async def test_a_pipeline_that_was_opened_runs_calls_by_hand_too() -> None:
         async with anyio.create_task_group() as group:
             events = manual(stream(chat(calls=CALLS))).open(group)
             _ = [event async for event in events]
-            assert (await events.run("c1")).value == 1
+            assert (await events.run_call("c1")).value == 1
             rest = [event async for event in events]
             assert [event.call_id for event in rest if isinstance(event, Observation)] == ["c1"]
             await events.aclose()
@@ -183,20 +184,20 @@ async def test_a_pipeline_that_was_opened_runs_calls_by_hand_too() -> None:
 
 async def test_misuse_says_what_to_do() -> None:
     async with pipeline(stream(chat(calls=CALLS)), tools=[act]) as events:
-        with pytest.raises(LocalProtocolError, match="pass dispatch='manual'"):
-            await events.run("c0")
+        with pytest.raises(LocalProtocolError, match="pass start='manual'"):
+            await events.run_call("c0")
     unentered = manual(stream(chat(calls=CALLS)))
     with pytest.raises(TypeError, match="was not entered"):
-        await unentered.run("c0")
+        await unentered.run_call("c0")
     async with manual(stream(chat(calls=CALLS))) as events:
         async for event in events:
             if type(event).__name__ == "ToolCallStart":
                 with pytest.raises(LocalProtocolError, match="no such call"):
-                    await events.run("other")
+                    await events.run_call("other")
                 break
     async with manual(hanging(anthropic(calls=CALLS[:1], stop=None)[:2])) as events:
         async for event in events:
             if type(event).__name__ == "ToolCallStart":
                 with pytest.raises(LocalProtocolError, match="run it after its ToolCallValidated"):
-                    await events.run("c0")
+                    await events.run_call("c0")
                 break

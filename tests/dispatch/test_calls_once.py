@@ -26,23 +26,21 @@ from streamtools import (
     Limits,
     ModelRetry,
     Observation,
-    StreamWarning,
     ToolCallValidated,
     ToolContext,
     ToolError,
-    ToolProgress,
-    ToolStarted,
     Trajectory,
     pipeline,
     tool,
 )
 from streamtools.content import Media, Opaque, ToolResult
-from streamtools.dispatch import Dispatcher
+from streamtools.dispatch import CallPool
 from streamtools.dispatch.executor import Begin, Emit
 from streamtools.dispatch.executors import IdempotencyStore, Invocation, LocalExecutor, MemoryStore, call_fingerprint
 from streamtools.dispatch.results import encode_result
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import CallStillRunning, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from streamtools.events import StreamWarning, ToolProgress, ToolStarted
 
 pytestmark = pytest.mark.anyio
 
@@ -340,7 +338,7 @@ async def test_calls_that_start_by_hand_or_early_are_kept_too(store: Idempotency
                 async with pipeline(body, tools=[pay], store=store, trajectory=run_, **options) as events:  # type: ignore[arg-type]
                     async for event in events:
                         if isinstance(event, ToolCallValidated) and options["dispatch"] == "manual":
-                            await events.run(event)
+                            await events.run_call(event)
             seen += events.turn.observations
         assert [one.recorded for one in seen] == [False, True]
     assert effects == [key_of("a"), key_of("b")]
@@ -406,7 +404,7 @@ async def test_a_call_that_ran_for_a_stream_that_failed_is_unknown_from_then_on(
 
     with anyio.fail_after(WAIT_S):
         run_ = Trajectory(run_id="r")
-        async with pipeline(breaking(), tools=[pay], store=store, trajectory=run_, dispatch="early") as events:
+        async with pipeline(breaking(), tools=[pay], store=store, trajectory=run_, start="early") as events:
             with pytest.raises(ConnectionError):
                 _ = [event async for event in events]
     assert [seen.outcome for seen in events.turn.observations] == ["cancelled"]
@@ -851,11 +849,11 @@ async def test_a_sync_call_that_is_cancelled_while_it_waits_for_a_thread_is_not_
 
     try:
         with anyio.fail_after(WAIT_S):
-            shared, run_ = Dispatcher(Limits(max_threads=1)), Trajectory(run_id="r")
-            async with pipeline(stream(chat(calls=[said("hold")])), tools=[hold], dispatcher=shared):
+            shared, run_ = CallPool(Limits(max_threads=1)), Trajectory(run_id="r")
+            async with pipeline(stream(chat(calls=[said("hold")])), tools=[hold], pool=shared):
                 await begun.wait()
                 body = stream(chat(calls=[said("pay")]))
-                async with pipeline(body, tools=[pay], store=store, trajectory=run_, dispatcher=shared) as events:
+                async with pipeline(body, tools=[pay], store=store, trajectory=run_, pool=shared) as events:
                     await anyio.wait_all_tasks_blocked()
     finally:
         let_go.set()

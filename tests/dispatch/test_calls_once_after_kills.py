@@ -19,8 +19,9 @@ from placed_tools import marks
 from processes import wait_until_gone
 from streams import chat, stream
 
-from streamtools import Observation, Suspended, ToolProgress, Trajectory, pipeline, resume
+from streamtools import Observation, Suspended, Trajectory, pipeline, resume
 from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
+from streamtools.events import ToolProgress
 
 pytestmark = pytest.mark.anyio
 

@@ -19,10 +19,8 @@ from streamtools import (
     Limits,
     Observation,
     Tool,
-    ToolCallStart,
     ToolCallValidated,
     ToolContext,
-    ToolStarted,
     Trajectory,
     pipeline,
     tool,
@@ -31,8 +29,9 @@ from streamtools.dispatch import MemoryStore
 from streamtools.dispatch.store import EndUnknown, call_fingerprint
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import LocalProtocolError
+from streamtools.events import ToolCallStart, ToolStarted
 from streamtools.history import lint
-from streamtools.pipeline.agent_loop import trajectory
+from streamtools.pipelines.agent_loop import agent_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -282,8 +281,8 @@ async def test_a_call_of_a_run_is_cancelled_and_the_model_reads_so() -> None:
 
     wire = "openai.chat_completions"
     with anyio.fail_after(10):
-        async with trajectory(
-            ask, [{"role": "user", "content": "Go."}], tools=[stays(world), double], target=wire
+        async with agent_loop(
+            ask, [{"role": "user", "content": "Go."}], tools=[stays(world), double], wire=wire
         ) as run:
             with pytest.raises(LocalProtocolError, match="no step goes on"):
                 run.cancel("t")

@@ -11,19 +11,10 @@ import pytest
 from pydantic import BaseModel
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import (
-    Limits,
-    Observation,
-    Tool,
-    ToolCallValidated,
-    ToolDefinitionError,
-    ToolStarted,
-    Turn,
-    pipeline,
-    tool,
-)
-from streamtools.dispatch import Dispatcher
-from streamtools.errors import LocalProtocolError
+from streamtools import Limits, Observation, Tool, ToolCallValidated, Turn, pipeline, tool
+from streamtools.dispatch import CallPool
+from streamtools.errors import LocalProtocolError, ToolDefinitionError
+from streamtools.events import ToolStarted
 
 pytestmark = pytest.mark.anyio
 
@@ -131,9 +122,9 @@ async def test_a_call_that_is_held_keeps_its_place_and_one_that_will_never_run_g
     turn = await turn_of(calls, [write, read])
     assert (room.came, [o.outcome for o in turn.observations]) == (["write", "read"], ["ok", "ok"])
     room.came.clear()
-    shared = Dispatcher()
+    shared = CallPool()
     cut = stream(anthropic(calls=calls, stop="max_tokens"))
-    async with pipeline(cut, tools=[write, read], dispatcher=shared) as events:
+    async with pipeline(cut, tools=[write, read], pool=shared) as events:
         _ = [event async for event in events]
     assert (room.came, [o.outcome for o in events.turn.observations]) == ([], ["skipped", "skipped"])
     assert (shared.running, shared.waiting) == (0, 0)
@@ -212,7 +203,7 @@ async def test_a_key_is_taken_of_models_and_foreign_arguments_and_fails_the_call
 
 
 async def test_the_limits_of_a_shared_dispatcher_hold_across_its_pipelines_and_they_take_turns() -> None:
-    shared, order = Dispatcher(Limits(max_concurrency=1)), []
+    shared, order = CallPool(Limits(max_concurrency=1)), []
     now = most = 0
 
     @tool(effect="pure")
@@ -229,7 +220,7 @@ async def test_the_limits_of_a_shared_dispatcher_hold_across_its_pipelines_and_t
 
     async def one(owner: str, calls: int) -> None:
         body = anthropic(calls=[(f"c{n}", "work", f'{{"owner": "{owner}", "n": {n}}}') for n in range(calls)])
-        async with pipeline(stream(body), tools=[work], dispatcher=shared, dispatch="turn_end") as events:
+        async with pipeline(stream(body), tools=[work], pool=shared, start="turn_end") as events:
             _ = [event async for event in events]
         assert [o.outcome for o in events.turn.observations] == ["ok"] * calls
 
@@ -244,7 +235,7 @@ async def test_the_limits_of_a_shared_dispatcher_hold_across_its_pipelines_and_t
 
 
 async def test_a_pipeline_that_is_left_gives_its_places_in_a_shared_dispatcher_to_the_others() -> None:
-    shared, inside = Dispatcher(Limits(max_concurrency=1)), anyio.Event()
+    shared, inside = CallPool(Limits(max_concurrency=1)), anyio.Event()
 
     @tool(effect="pure", conflict_key="path")
     async def stay(path: str) -> str:
@@ -260,13 +251,13 @@ async def test_a_pipeline_that_is_left_gives_its_places_in_a_shared_dispatcher_t
 
     calls = [("a", "stay", '{"path": "x"}'), ("b", "stay", '{"path": "x"}'), ("c", "brief", "{}")]
     with anyio.fail_after(5):
-        async with pipeline(hanging(anthropic(calls=calls, stop=None)), tools=[stay, brief], dispatcher=shared) as left:
+        async with pipeline(hanging(anthropic(calls=calls, stop=None)), tools=[stay, brief], pool=shared) as left:
             async for event in left:
                 if isinstance(event, ToolCallValidated) and event.call_id == "c":
                     break
             await inside.wait()
             assert (shared.running, shared.waiting) == (1, 2)
-            async with pipeline(stream(chat(calls=[("z", "brief", "{}")])), tools=[brief], dispatcher=shared) as other:
+            async with pipeline(stream(chat(calls=[("z", "brief", "{}")])), tools=[brief], pool=shared) as other:
                 await left.aclose()
                 seen = [event async for event in other if isinstance(event, Observation)]
     assert [o.outcome for o in seen] == ["ok"]
@@ -276,7 +267,7 @@ async def test_a_pipeline_that_is_left_gives_its_places_in_a_shared_dispatcher_t
 
 
 def test_a_dispatcher_is_used_in_one_event_loop_at_a_time() -> None:
-    shared, mistakes = Dispatcher(), []
+    shared, mistakes = CallPool(), []
 
     @tool(effect="pure")
     async def stay() -> str:
@@ -297,21 +288,21 @@ def test_a_dispatcher_is_used_in_one_event_loop_at_a_time() -> None:
         return "done"
 
     async def use(name: str) -> None:
-        async with pipeline(stream(chat(calls=[("a", name, "{}")])), tools=[stay, brief], dispatcher=shared) as events:
+        async with pipeline(stream(chat(calls=[("a", name, "{}")])), tools=[stay, brief], pool=shared) as events:
             _ = [event async for event in events]
 
     anyio.run(use, "stay")
-    assert mistakes == ["a Dispatcher is shared within one event loop; make one for each"]
+    assert mistakes == ["a CallPool is shared within one event loop; make one for each"]
     anyio.run(use, "brief", backend="trio")  # it is empty: another loop may have it
 
 
 @pytest.mark.parametrize("given", [3, Limits()], ids=["a number", "limits"])
 def test_what_is_no_dispatcher_is_refused(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"dispatcher is a streamtools\.dispatch\.Dispatcher\(\), not"):
-        pipeline(stream([]), dispatcher=given)
+    with pytest.raises(TypeError, match=r"dispatcher is a streamtools\.dispatch\.CallPool\(\), not"):
+        pipeline(stream([]), pool=given)
     if isinstance(given, int):
         with pytest.raises(TypeError, match=r"limits is a streamtools\.Limits"):
-            Dispatcher(given)  # type: ignore[arg-type]
+            CallPool(given)  # type: ignore[arg-type]
 
 
 REFUSED: list[tuple[Mapping[str, Any], str]] = [
@@ -367,7 +358,7 @@ async def test_a_started_call_names_what_released_it() -> None:
 
 async def test_a_once_call_that_is_held_on_an_open_stream_holds_up_no_other_users_call_of_the_same_key() -> None:
     """Its line begins at its release: else one stream that pings on would keep everybody's orders waiting."""
-    shared, ready, ran = Dispatcher(), anyio.Event(), list[str]()
+    shared, ready, ran = CallPool(), anyio.Event(), list[str]()
 
     @tool(conflict_key="order")
     async def change(order: str, who: str) -> str:
@@ -386,7 +377,7 @@ async def test_a_once_call_that_is_held_on_an_open_stream_holds_up_no_other_user
             yield b": ping\n\n"
 
     async def first() -> None:
-        async with pipeline(pings_on(), tools=[change], dispatcher=shared) as events:
+        async with pipeline(pings_on(), tools=[change], pool=shared) as events:
             async for event in events:
                 if isinstance(event, ToolCallValidated):
                     ready.set()
@@ -395,7 +386,7 @@ async def test_a_once_call_that_is_held_on_an_open_stream_holds_up_no_other_user
         async with anyio.create_task_group() as group:
             group.start_soon(first)
             await ready.wait()
-            turn = await turn_of(call("second"), [change], dispatcher=shared)
+            turn = await turn_of(call("second"), [change], pool=shared)
             assert shared.waiting == 1, "the first is held still"
             group.cancel_scope.cancel()
     assert [(seen.call_id, seen.outcome) for seen in turn.observations] == [("second", "ok")]

@@ -13,8 +13,9 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, chat, hanging, key_of, stream
 
-from streamtools import Limits, Observation, ToolContext, ToolError, ToolProgress, ToolStarted, Turn, pipeline, tool
+from streamtools import Limits, Observation, ToolContext, ToolError, Turn, pipeline, tool
 from streamtools.dispatch.threads import abandoned_threads
+from streamtools.events import ToolProgress, ToolStarted
 
 pytestmark = pytest.mark.anyio
 
@@ -320,12 +321,12 @@ async def test_turn_end_holds_pure_calls_and_early_lets_once_calls_start_at_once
     body = anthropic(calls=[("a", "spend", "{}"), ("b", "double", '{"n": 1}')], stop="max_tokens")
     outcomes = {}
     for policy in ("auto", "early", "turn_end"):
-        async with pipeline(stream(body), tools=[spend, double], dispatch=policy) as events:
+        async with pipeline(stream(body), tools=[spend, double], start=policy) as events:
             _ = [event async for event in events]
         outcomes[policy] = [observation.outcome for observation in events.turn.observations]
     assert outcomes == {"auto": ["skipped", "ok"], "early": ["ok", "ok"], "turn_end": ["skipped", "skipped"]}
-    with pytest.raises(ValueError, match="unknown dispatch 'later'; known: auto, early, turn_end, manual"):
-        pipeline(stream(body), dispatch="later")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unknown start 'later'; known: auto, early, turn_end, manual"):
+        pipeline(stream(body), start="later")  # type: ignore[arg-type]
 
 
 async def test_a_call_to_the_providers_own_tool_is_reported_and_never_run() -> None:

@@ -21,18 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from placed_tools import FORMS, SECRET, marks
 from streams import Call, anthropic, chat, hanging, key_of, sse, stream
 
-from streamtools import (
-    Event,
-    Limits,
-    Observation,
-    Tool,
-    ToolCallValidated,
-    ToolProgress,
-    ToolStarted,
-    Trajectory,
-    pipeline,
-    tool,
-)
+from streamtools import Event, Limits, Observation, Tool, ToolCallValidated, Trajectory, pipeline, tool
 from streamtools.dispatch.executor import Begin, Emit
 from streamtools.dispatch.executors import Invocation, LocalExecutor, MemoryStore, ProcessExecutor
 from streamtools.errors import (
@@ -43,6 +32,7 @@ from streamtools.errors import (
     ToolOutcomeUnknown,
     ToolTimeout,
 )
+from streamtools.events import ToolProgress, ToolStarted
 from streamtools.exports import export_all
 from streamtools.telemetry import Tracing
 
@@ -567,10 +557,10 @@ async def test_calls_by_hand_run_elsewhere_when_they_are_told_to() -> None:
     scripted = Scripted("done")
     with anyio.fail_after(WAIT_S):
         body = chat(calls=[said("a", "pay"), said("b", "pay")])
-        async with pipeline(stream(body), tools=[pay], executor=scripted, dispatch="manual") as events:
+        async with pipeline(stream(body), tools=[pay], executor=scripted, start="manual") as events:
             async for event in events:
                 if isinstance(event, ToolCallValidated) and event.call.call_id == "b":
-                    assert (await events.run(event)).value == "done"
+                    assert (await events.run_call(event)).value == "done"
     assert {seen.call_id: seen.outcome for seen in events.turn.observations} == {"a": "skipped", "b": "ok"}
     assert [call.call_id for call in scripted.calls] == ["b"]
 
@@ -579,7 +569,7 @@ async def test_early_calls_run_elsewhere_before_the_turn_has_ended() -> None:
     scripted = Scripted("done")
     body = anthropic(calls=[said("a", "pay")], stop=None)  # the end of the turn never comes
     with anyio.fail_after(WAIT_S):
-        async with pipeline(hanging(body), tools=[pay], executor=scripted, dispatch="early") as events:
+        async with pipeline(hanging(body), tools=[pay], executor=scripted, start="early") as events:
             async for event in events:
                 if isinstance(event, Observation):
                     assert (event.call_id, event.value) == ("a", "done")

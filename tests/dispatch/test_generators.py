@@ -9,9 +9,10 @@ import anyio
 import pytest
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Event, Observation, Pipeline, ToolContext, ToolProgress, ToolStarted, pipeline, tool
+from streamtools import Event, Observation, Pipeline, ToolContext, pipeline, tool
 from streamtools.content import FinalResult, Text, ToolResult
 from streamtools.errors import ToolNotStarted, ToolOutcomeUnknown
+from streamtools.events import ToolProgress, ToolStarted
 
 pytestmark = pytest.mark.anyio
 

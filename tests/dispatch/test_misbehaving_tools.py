@@ -21,8 +21,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Event, Limits, Observation, ToolError, ToolStarted, Turn, pipeline, tool
+from streamtools import Event, Limits, Observation, ToolError, Turn, pipeline, tool
 from streamtools.dispatch.threads import abandoned_threads
+from streamtools.events import ToolStarted
 from streamtools.telemetry import Tracing
 
 pytestmark = pytest.mark.anyio
@@ -326,7 +327,7 @@ async def test_a_rollback_in_a_tools_finally_is_awaited(way: str) -> None:
                 steps.append(step)
         return "never"
 
-    turn = await ended(way, work, dispatch="early")
+    turn = await ended(way, work, start="early")
     assert steps == ["one", "two"]
     assert [seen.outcome for seen in turn.observations] == ["timed_out" if way == "timeout" else "cancelled"]
     assert turn.warnings == ()
@@ -349,7 +350,7 @@ async def test_a_rollback_that_takes_too_long_is_cut_after_the_grace(way: str) -
                 steps.append("was cut")
         return "never"
 
-    turn = await ended(way, work, dispatch="early", limits=Limits(cancel_grace=0.05))
+    turn = await ended(way, work, start="early", limits=Limits(cancel_grace=0.05))
     assert steps == ["began", "was cut"]
     assert [seen.outcome for seen in turn.observations] == ["timed_out" if way == "timeout" else "cancelled"]
 

@@ -16,17 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamtools import (
-    Event,
-    Limits,
-    Observation,
-    TextDelta,
-    Tool,
-    ToolCallValidated,
-    ToolStarted,
-    Trajectory,
-    pipeline,
-)
+from streamtools import Event, Limits, Observation, TextDelta, Tool, ToolCallValidated, Trajectory, pipeline
 from streamtools import tool as tool_of
 from streamtools.dispatch import MemoryStore
 from streamtools.dispatch.executors import Invocation
@@ -39,6 +29,7 @@ from streamtools.errors import (
     ToolOutcomeUnknown,
     ToolTimeout,
 )
+from streamtools.events import ToolStarted
 from streamtools.stages import DEFAULT
 
 LONG_S = 5_000.0  # beyond every time here but the grace
@@ -593,7 +584,7 @@ class OneTurn(RuleBasedStateMachine):
     @rule(data=st.data())
     def run_by_hand(self, data: Any) -> None:
         call = self.pick(data, self.model.of("held"))
-        self.asking.append(self.loop.create_task(self.events.run(call.call_id)))
+        self.asking.append(self.loop.create_task(self.events.run_call(call.call_id)))
         self.model.go(call)
 
     # -- the executor's words --

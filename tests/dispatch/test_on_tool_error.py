@@ -9,7 +9,8 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, hanging, stream
 
-from streamtools import ApprovalRequested, Limits, Observation, Pipeline, ToolStarted, pipeline, tool
+from streamtools import ApprovalRequested, Limits, Observation, Pipeline, pipeline, tool
+from streamtools.events import ToolStarted
 
 pytestmark = pytest.mark.anyio
 

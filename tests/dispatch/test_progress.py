@@ -11,8 +11,9 @@ import anyio.to_thread
 import pytest
 from streams import anthropic, stream
 
-from streamtools import Limits, Observation, StreamWarning, ToolContext, ToolProgress, ToolStarted, pipeline, tool
+from streamtools import Limits, Observation, ToolContext, pipeline, tool
 from streamtools.content import FinalResult
+from streamtools.events import StreamWarning, ToolProgress, ToolStarted
 
 pytestmark = pytest.mark.anyio
 

@@ -18,21 +18,10 @@ from every_wire import CHAT, IN_DELTAS, MISTRAL, framed, said
 from sansio import check_histories
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import (
-    Limits,
-    Observation,
-    StepEnd,
-    StreamEnd,
-    ToolCallEnd,
-    ToolContext,
-    ToolProgress,
-    ToolStarted,
-    Turn,
-    pipeline,
-    tool,
-)
+from streamtools import Limits, Observation, StreamEnd, ToolContext, Turn, pipeline, run_tool, tool
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import CallTruncated, TruncatedStream
+from streamtools.events import StepEnd, ToolCallEnd, ToolProgress, ToolStarted
 from streamtools.wires import WIRES
 
 pytestmark = pytest.mark.anyio
@@ -110,7 +99,7 @@ async def test_a_call_starts_at_its_own_end_marker_and_not_an_event_before(wire:
         await anyio.sleep_forever()
 
     with anyio.fail_after(5):
-        async with pipeline(source(), wire=wire, tools=[double], dispatch=policy, observers=[started]) as events:
+        async with pipeline(source(), wire=wire, tools=[double], start=policy, observers=[started]) as events:
             await anyio.wait_all_tasks_blocked()
             assert started.calls == []
             gate.set()
@@ -158,7 +147,7 @@ async def test_where_calls_have_no_end_marker_they_start_when_the_response_says_
         yield b"data: [DONE]\n\n"
 
     with anyio.fail_after(5):
-        async with pipeline(source(), wire=wire, tools=[double], dispatch="early", observers=[started]) as events:
+        async with pipeline(source(), wire=wire, tools=[double], start="early", observers=[started]) as events:
             await anyio.wait_all_tasks_blocked()
             assert started.calls == []
             gate.set()
@@ -228,7 +217,7 @@ async def test_a_turn_that_fails_has_started_what_spends_only_if_that_was_asked_
 
     seen: list[Any] = []
     with anyio.fail_after(5):
-        async with pipeline(source(), tools=[spend], dispatch=policy) as events:
+        async with pipeline(source(), tools=[spend], start=policy) as events:
             with contextlib.nullcontext() if how == "length" else pytest.raises((OSError, TruncatedStream)):
                 async for event in events:
                     seen.append(event)
@@ -248,7 +237,7 @@ async def test_a_call_whose_arguments_do_not_fit_does_not_start_early_either() -
     started = Started()
     calls = [("a", "double", '{"n": "many"}'), ("b", "nope", "{}"), ("c", "double", '{"n": 1}')]
     body = anthropic(calls=calls)
-    async with pipeline(stream(body), tools=[double], dispatch="early", observers=[started]) as events:
+    async with pipeline(stream(body), tools=[double], start="early", observers=[started]) as events:
         _ = [event async for event in events]
     assert started.calls == ["c"]
     assert [o.outcome for o in events.turn.observations] == ["invalid", "unknown_tool", "ok"]
@@ -272,7 +261,7 @@ async def test_a_call_that_was_cut_runs_nothing_tells_the_model_so_and_keeps_its
     cut = '{"path": "a.txt", "content": "line1'
     body = chat(calls=[("a", "write", cut)], finish=finish)
     seen: list[Any] = []
-    async with pipeline(stream(body), tools=[write], dispatch="early") as events:
+    async with pipeline(stream(body), tools=[write], start="early") as events:
         with contextlib.nullcontext() if finish else pytest.raises(TruncatedStream):
             async for event in events:
                 seen.append(event)
@@ -337,7 +326,7 @@ async def test_a_call_that_nothing_but_a_bad_end_of_its_turn_has_ended_does_not_
     started = Started()
     body = chat(calls=[("a", "act", '{"n": 1}'), ("b", "act", '{"n": 2}')], finish=finish)
     source = stream(body, then=error)
-    async with pipeline(source, tools=[act], dispatch=policy, observers=[started]) as events:
+    async with pipeline(source, tools=[act], start=policy, observers=[started]) as events:
         with contextlib.nullcontext() if finish else pytest.raises((OSError, TruncatedStream)):
             _ = [event async for event in events]
     assert (ran, started.calls) == ([], [])
@@ -487,7 +476,7 @@ async def test_whether_a_thread_is_given_up_is_for_its_own_call_alone() -> None:
     @tool(effect="pure", timeout=60)
     async def outer() -> str:
         """Run a sync tool that has no time-out, inside one that has."""
-        return f"outer: {await inner.run()}"
+        return f"outer: {(await run_tool(inner, {})).value}"
 
     @tool(effect="pure", timeout=0.02)
     def impatient() -> bool:

@@ -9,8 +9,9 @@ import anyio
 import pytest
 from streams import anthropic, chat, stream
 
-from streamtools import Event, Limits, Observation, TextDelta, ToolStarted, parse, pipeline, tool
+from streamtools import Event, Limits, Observation, TextDelta, parse, pipeline, tool
 from streamtools.errors import TruncatedStream
+from streamtools.events import ToolStarted
 from streamtools.stages import DEFAULT
 from streamtools.tools import Toolset
 

@@ -9,8 +9,9 @@ import anyio
 import pytest
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Limits, Observation, ToolContext, ToolError, ToolStarted, Trajectory, Turn, pipeline, tool
+from streamtools import Limits, Observation, ToolContext, ToolError, Trajectory, Turn, pipeline, tool
 from streamtools.errors import CallDenied, ModelRetry, UnknownTool
+from streamtools.events import ToolStarted
 
 pytestmark = pytest.mark.anyio
 

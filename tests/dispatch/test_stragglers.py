@@ -10,8 +10,9 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import ApprovalRequested, Event, Limits, Observation, StreamWarning, ToolStarted, pipeline, tool
+from streamtools import ApprovalRequested, Event, Limits, Observation, pipeline, tool
 from streamtools.dispatch.threads import abandoned_threads
+from streamtools.events import StreamWarning, ToolStarted
 
 pytestmark = pytest.mark.anyio
 

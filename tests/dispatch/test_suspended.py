@@ -14,10 +14,8 @@ from streamtools import (
     ApprovalRequested,
     Observation,
     Pipeline,
-    StepStart,
     Suspended,
     ToolContext,
-    ToolStarted,
     Trajectory,
     pipeline,
     resume,
@@ -25,6 +23,7 @@ from streamtools import (
 )
 from streamtools.dispatch import MemoryStore, SqliteStore
 from streamtools.errors import SuspendedError
+from streamtools.events import StepStart, ToolStarted
 from streamtools.exports import export_all
 from streamtools.history import lint, with_results
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sansio import byte_by_byte
 
-from streamtools import LimitExceeded, RemoteProtocolError
-from streamtools.errors import LocalProtocolError
+from streamtools.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
 from streamtools.framing import JSONArrayDecoder
 
 

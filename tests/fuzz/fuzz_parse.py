@@ -41,16 +41,8 @@ with atheris.instrument_imports(include=["streamtools"]) if atheris else nullcon
     from mutations import cut, random_json, shuffled, spoiled
     from sansio import QUIRKS, body_of, check_turn, snapshot
 
-    from streamtools import (
-        Limits,
-        StreamDecoder,
-        ToolCallDelta,
-        ToolCallEnd,
-        ToolCallStart,
-        ToolCallValidated,
-        Turn,
-        parse,
-    )
+    from streamtools import Limits, StreamDecoder, ToolCallValidated, Turn, parse
+    from streamtools.events import ToolCallDelta, ToolCallEnd, ToolCallStart
     from streamtools.stages import DEFAULT, DIALECTS, split_think, text_calls
     from streamtools.turn import TurnBuilder
     from streamtools.wires import WIRES

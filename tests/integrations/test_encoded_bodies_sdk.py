@@ -12,7 +12,8 @@ from encoded import PAIRS, bomb, encoded
 from loopback import Loopback
 from streams import chat
 
-from streamtools import LimitExceeded, Limits, TextDelta, pipeline
+from streamtools import Limits, TextDelta, pipeline
+from streamtools.errors import LimitExceeded
 
 pytestmark = pytest.mark.anyio
 

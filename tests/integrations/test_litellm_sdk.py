@@ -10,7 +10,7 @@ from loopback import Loopback
 from streams import chat, chat_chunk, sse
 from weather import ask_and_answer, get_weather, leaves_in_the_middle, read
 
-from streamtools import TruncatedStream
+from streamtools.errors import TruncatedStream
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it asks the network when it is imported
 litellm = pytest.importorskip("litellm", reason="litellm IS NOT INSTALLED: make test-integrations")

@@ -10,7 +10,7 @@ from streams import chat, stream
 
 from streamtools.events import Observation
 from streamtools.mcp import FetchedTools, fetch_tools
-from streamtools.pipeline.entry import pipeline
+from streamtools.pipelines.entry import pipeline
 
 NO_ARGUMENTS = {"type": "object", "additionalProperties": False}
 CITY = {

@@ -19,8 +19,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pydantic import BaseModel
 from streams import chat, stream
 
-from streamtools import Limits, ToolContext, ToolError, ToolProgress, pipeline
+from streamtools import Limits, ToolContext, ToolError, pipeline
 from streamtools.errors import ToolFailed
+from streamtools.events import ToolProgress
 from streamtools.mcp import fetch_tools
 from streamtools.telemetry import Tracing
 from streamtools.telemetry.carrier import current_carrier

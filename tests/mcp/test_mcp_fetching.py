@@ -10,8 +10,10 @@ import anyio
 import pytest
 from mcp_session import CITY, NO_ARGUMENTS, FakeSession, fetched, listed, observed, text
 
-from streamtools import Limits, ToolDefinitionError, Toolset, tool
+from streamtools import Limits, tool
+from streamtools.errors import ToolDefinitionError
 from streamtools.mcp import ServerTool, fetch_tools
+from streamtools.tools import Toolset
 
 pytestmark = pytest.mark.anyio
 

@@ -33,8 +33,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from pydantic import TypeAdapter
 from streams import chat, stream
 
-from streamtools import ToolProgress, pipeline, tool
+from streamtools import pipeline, tool
 from streamtools.content import Media
+from streamtools.events import ToolProgress
 from streamtools.mcp import SchemaCache, fetch_tools
 from streamtools.telemetry import Tracing
 from streamtools.tools import Effect

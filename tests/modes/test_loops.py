@@ -12,7 +12,8 @@ import anyio
 import pytest
 from streams import anthropic, chat
 
-from streamtools import Event, Observation, StreamEnd, ToolCallStart, ToolContext, pipeline, run_tool, tool
+from streamtools import Event, Observation, StreamEnd, ToolContext, pipeline, run_tool, tool
+from streamtools.events import ToolCallStart
 from streamtools.exports import export
 from streamtools.modes import (
     JSONObjectAdapter,

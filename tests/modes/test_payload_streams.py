@@ -10,20 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import anthropic, chat, chat_chunk, sse
 
-from streamtools import (
-    Event,
-    Limits,
-    ReasoningDelta,
-    StreamDecoder,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolCallValidated,
-    Turn,
-    parse,
-    tool,
-)
+from streamtools import Event, Limits, ReasoningDelta, StreamDecoder, TextDelta, ToolCallValidated, Turn, parse, tool
+from streamtools.events import ToolCallDelta, ToolCallEnd, ToolCallStart
 from streamtools.modes import (
     JSONObjectAdapter,
     NativeToolAdapter,

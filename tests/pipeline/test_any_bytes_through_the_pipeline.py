@@ -13,7 +13,8 @@ from mutations import TIMES
 from sansio import QUIRKS, body_of
 from streams import stream
 
-from streamtools import Observation, StepEnd, StreamError, parse, pipeline, tool
+from streamtools import Observation, StreamError, parse, pipeline, tool
+from streamtools.events import StepEnd
 from streamtools.wires import WIRES as ALL_WIRES
 
 EVENTS = sorted({event for quirk in QUIRKS for event in events_of(body_of(quirk))})

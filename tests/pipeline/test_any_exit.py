@@ -15,8 +15,9 @@ import pytest
 from every_wire import framed, said
 from sansio import check_histories, encode
 
-from streamtools import Event, Limits, Observation, ToolCallStart, ToolError, Turn, pipeline, tool
+from streamtools import Event, Limits, Observation, ToolError, Turn, pipeline, tool
 from streamtools.errors import StreamError
+from streamtools.events import ToolCallStart
 from streamtools.history import convert, lint
 from streamtools.wires import WIRES
 

@@ -23,20 +23,17 @@ from streamtools import (
     Limits,
     Observation,
     Pipeline,
-    StepEnd,
     StreamEnd,
     TextDelta,
     ToolCallValidated,
     ToolContext,
     ToolError,
-    ToolProgress,
-    ToolStarted,
     pipeline,
     tool,
 )
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import TruncatedStream
-from streamtools.events import Event, ToolCallEnd, ToolCallStart
+from streamtools.events import Event, StepEnd, ToolCallEnd, ToolCallStart, ToolProgress, ToolStarted
 from streamtools.stages import DEFAULT
 
 pytestmark = pytest.mark.anyio

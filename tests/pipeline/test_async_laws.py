@@ -16,11 +16,9 @@ from streams import anthropic, chat, chat_chunk, hanging, sse, stream
 from streamtools import (
     Limits,
     Observation,
-    StepEnd,
     StreamEnd,
     TextDelta,
     ToolCallValidated,
-    ToolStarted,
     Trajectory,
     Turn,
     parse,
@@ -28,6 +26,7 @@ from streamtools import (
     tool,
 )
 from streamtools.errors import LocalProtocolError, TruncatedStream
+from streamtools.events import StepEnd, ToolStarted
 
 pytestmark = pytest.mark.anyio
 

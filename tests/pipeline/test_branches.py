@@ -19,25 +19,21 @@ from test_examples import programs, run_program
 from streamtools import (
     ApprovalRequested,
     Event,
-    EventsDropped,
     Limits,
     Observation,
     Pipeline,
-    StepEnd,
-    StepStart,
     StreamEnd,
     TextDelta,
     ToolCallValidated,
     ToolContext,
-    ToolProgress,
-    ToolStarted,
     Trajectory,
     pipeline,
     tool,
 )
 from streamtools.errors import ConsumerTooSlow, LocalProtocolError, TruncatedStream
+from streamtools.events import EventsDropped, StepEnd, StepStart, ToolProgress, ToolStarted
 from streamtools.integrations import encode_event
-from streamtools.pipeline.queues import Branch, BranchQueue, WhenFull
+from streamtools.pipelines.queues import Branch, BranchQueue, WhenFull
 from streamtools.testing import ScriptedSource
 
 pytestmark = pytest.mark.anyio
@@ -174,7 +170,7 @@ async def test_the_order_is_that_of_the_numbers_also_where_one_event_brings_abou
 
 async def test_a_branch_does_not_change_what_the_consumer_and_the_turn_get() -> None:
     async def consume(rules: Iterable[WhenFull]) -> tuple[list[Event], str, list[Any]]:
-        events = pipeline(stream(chat(["a", "b", "c"], CALLS)), tools=[double], dispatch="turn_end")
+        events = pipeline(stream(chat(["a", "b", "c"], CALLS)), tools=[double], start="turn_end")
         branches = [events.branch(size=2 if rule != "wait" else 256, when_full=rule) for rule in rules]
         async with events:
             seen = await exhaust(events)
@@ -511,7 +507,7 @@ async def interleaved(moves: list[tuple[str, int]], size: int) -> tuple[list[Eve
     here, there = list[Event](), list[Event]()
     with anyio.fail_after(60):
         body, limits = chat(["x"] * emitted, calls), Limits(event_buffer=1)  # no further than is asked for
-        async with pipeline(body, tools=[double], dispatch="turn_end", limits=limits) as events:
+        async with pipeline(body, tools=[double], start="turn_end", limits=limits) as events:
             branch = events.branch(size=size, when_full="drop_oldest")
             for what, count in moves:
                 if what == "take":
@@ -863,7 +859,7 @@ async def test_two_readers_of_one_branch_share_its_events() -> None:
 async def test_a_branch_waits_on_while_a_pipeline_by_hand_rests() -> None:
     there: list[Event] = []
     with anyio.fail_after(PATIENCE_S):
-        events = pipeline(stream(chat(calls=CALLS)), tools=[double], dispatch="manual")
+        events = pipeline(stream(chat(calls=CALLS)), tools=[double], start="manual")
         async with events, anyio.create_task_group() as tasks:
             tasks.start_soon(read, events.branch(), there)
             ready = [event async for event in events if isinstance(event, ToolCallValidated)]
@@ -871,7 +867,7 @@ async def test_a_branch_waits_on_while_a_pipeline_by_hand_rests() -> None:
             for call in ready:
                 await anyio.wait_all_tasks_blocked()
                 assert not any(isinstance(event, StepEnd) for event in there)
-                await events.run(call)
+                await events.run_call(call)
             await exhaust(events)
     assert [event.outcome for event in there if isinstance(event, Observation)] == ["ok"] * 3
     assert isinstance(there[-1], StepEnd)

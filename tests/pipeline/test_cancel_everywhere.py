@@ -26,9 +26,10 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from streams import anthropic
 
-from streamtools import ApprovalRequested, Event, Limits, TextDelta, ToolCallStart, Trajectory, pipeline, tool
-from streamtools.dispatch import DispatchPolicy, MemoryStore
+from streamtools import ApprovalRequested, Event, Limits, TextDelta, Trajectory, pipeline, tool
+from streamtools.dispatch import MemoryStore, StartPolicy
 from streamtools.errors import RemoteProtocolError
+from streamtools.events import ToolCallStart
 from streamtools.history import lint
 from streamtools.observers import Cursor
 from streamtools.stages import DEFAULT
@@ -95,7 +96,7 @@ class Run:
     left: int = 0
     """Checkpoints until `scope` is cancelled; 0: never."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    dispatch: DispatchPolicy = "auto"
+    dispatch: StartPolicy = "auto"
     places: int = 1
     """How many calls may run at once."""
     breaks_after: int = -1
@@ -169,7 +170,7 @@ class Run:
         return pipeline(
             self.source(),
             tools=[double, slow, spend, ask],
-            dispatch=self.dispatch,
+            start=self.dispatch,
             store=self.store,
             limits=Limits(event_buffer=2, max_concurrency=self.places),
             stages=DEFAULT.append(Seen),

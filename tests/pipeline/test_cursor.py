@@ -12,7 +12,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from streams import chat, stream
 
-from streamtools import Observation, StepEnd, StepStart, ToolCallEnd, Trajectory, pipeline, tool
+from streamtools import Observation, Trajectory, pipeline, tool
+from streamtools.events import StepEnd, StepStart, ToolCallEnd
 from streamtools.observers import Cursor
 from streamtools.telemetry import Tracing
 from streamtools.telemetry.log import FIELDS

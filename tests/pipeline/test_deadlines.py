@@ -16,21 +16,11 @@ import trio
 import trio.testing
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import (
-    ApprovalRequested,
-    Event,
-    Limits,
-    Pipeline,
-    StepEnd,
-    StreamEnd,
-    TextDelta,
-    Trajectory,
-    pipeline,
-    tool,
-)
+from streamtools import ApprovalRequested, Event, Limits, Pipeline, StreamEnd, TextDelta, Trajectory, pipeline, tool
 from streamtools.errors import DeadlineExceeded, StreamError
+from streamtools.events import StepEnd
 from streamtools.history import lint
-from streamtools.pipeline.agent_loop import trajectory
+from streamtools.pipelines.agent_loop import agent_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -249,7 +239,7 @@ async def test_a_request_that_is_never_answered_is_given_up(limit: str) -> None:
         await anyio.sleep_forever()
 
     with anyio.fail_after(20):
-        async with trajectory(ask, ASKED, tools=TOOLS, target=CHAT, limits=Limits(**{limit: SOON})) as run:
+        async with agent_loop(ask, ASKED, tools=TOOLS, wire=CHAT, limits=Limits(**{limit: SOON})) as run:
             with pytest.raises(DeadlineExceeded, match="the request was not answered") as caught:
                 await run.finish()
     assert (caught.value.limit, run.outcome, run.messages) == (limit, "error", ASKED)
@@ -267,7 +257,7 @@ async def test_a_run_ends_where_its_time_is_over_and_its_history_can_be_sent(lim
 
     limits = Limits(**{limit: 0.3})
     with anyio.fail_after(20):
-        async with trajectory(ask, ASKED, tools=TOOLS, target=CHAT, limits=limits) as run:
+        async with agent_loop(ask, ASKED, tools=TOOLS, wire=CHAT, limits=limits) as run:
             with pytest.raises(DeadlineExceeded, match=limit):
                 await run.finish()
     assert run.outcome == "error"

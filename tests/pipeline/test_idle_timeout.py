@@ -13,9 +13,9 @@ import trio
 import trio.testing
 from streams import chat, chat_chunk, sse
 
-from streamtools import Limits, Observation, StepEnd, pipeline, tool
+from streamtools import Limits, Observation, pipeline, tool
 from streamtools.errors import TruncatedStream
-from streamtools.events import Event, StreamEnd
+from streamtools.events import Event, StepEnd, StreamEnd
 
 FOREVER = 10_000_000.0
 

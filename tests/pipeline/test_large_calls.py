@@ -14,7 +14,6 @@ from streams import anthropic, chat, stream
 from streamtools import (
     ApprovalRequested,
     Event,
-    LimitExceeded,
     Limits,
     Observation,
     StreamDecoder,
@@ -22,14 +21,14 @@ from streamtools import (
     Suspended,
     TextDelta,
     Tool,
-    ToolCallEnd,
     pipeline,
     resume,
     run_tool,
     tool,
 )
 from streamtools.dispatch import MemoryStore
-from streamtools.errors import DeadlineExceeded
+from streamtools.errors import DeadlineExceeded, LimitExceeded
+from streamtools.events import ToolCallEnd
 from streamtools.tools import TakesLong
 
 pytestmark = pytest.mark.anyio

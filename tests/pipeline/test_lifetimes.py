@@ -23,20 +23,9 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 from opentelemetry.trace import StatusCode
 from streams import anthropic, chat, chat_chunk, hanging, sse, stream
 
-from streamtools import (
-    Event,
-    Limits,
-    Observation,
-    StepEnd,
-    StepStart,
-    StreamEnd,
-    StreamStart,
-    TextDelta,
-    ToolStarted,
-    pipeline,
-    tool,
-)
+from streamtools import Event, Limits, Observation, StreamEnd, TextDelta, pipeline, tool
 from streamtools.errors import ProviderError, RemoteProtocolError, TruncatedStream
+from streamtools.events import StepEnd, StepStart, StreamStart, ToolStarted
 from streamtools.telemetry import Tracing
 from streamtools.testing import ScriptedSource
 

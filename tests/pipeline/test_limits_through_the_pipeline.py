@@ -17,9 +17,10 @@ import trio.testing
 from every_wire import framed, said
 from streams import chat, chat_chunk, sse, stream
 
-from streamtools import LimitExceeded, Limits, StreamEnd, StreamError, StreamWarning, TextDelta, pipeline, tool
+from streamtools import Limits, StreamEnd, StreamError, TextDelta, pipeline, tool
 from streamtools.dispatch.threads import abandoned_threads
-from streamtools.errors import RemoteProtocolError, TruncatedStream
+from streamtools.errors import LimitExceeded, RemoteProtocolError, TruncatedStream
+from streamtools.events import StreamWarning
 
 LIMITS = {field.name for field in fields(Limits)}
 GEMINI, RESPONSES = "gemini.generate_content", "openai.responses"

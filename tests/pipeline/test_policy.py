@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from streams import chat, stream
 
-from streamtools import Event, ToolCallEnd, ToolCallValidated, ToolError, pipeline, tool
+from streamtools import Event, ToolCallValidated, ToolError, pipeline, tool
+from streamtools.events import ToolCallEnd
 from streamtools.stages import DEFAULT
 
 pytestmark = pytest.mark.anyio

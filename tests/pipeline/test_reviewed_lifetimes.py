@@ -14,23 +14,12 @@ import trio
 import trio.testing
 from streams import anthropic, chat, hanging, sse, stream
 
-from streamtools import (
-    Event,
-    Limits,
-    Observation,
-    StepEnd,
-    TextDelta,
-    ToolCallValidated,
-    ToolContext,
-    ToolProgress,
-    Turn,
-    pipeline,
-    tool,
-)
-from streamtools.dispatch import Dispatcher
+from streamtools import Event, Limits, Observation, TextDelta, ToolCallValidated, ToolContext, Turn, pipeline, tool
+from streamtools.dispatch import CallPool
 from streamtools.errors import LocalProtocolError, TruncatedStream
-from streamtools.pipeline.agent_loop import trajectory
-from streamtools.pipeline.queues import WhenFull
+from streamtools.events import StepEnd, ToolProgress
+from streamtools.pipelines.agent_loop import agent_loop
+from streamtools.pipelines.queues import WhenFull
 from streamtools.stages import DEFAULT
 
 asynchronous = pytest.mark.anyio
@@ -119,7 +108,7 @@ async def test_a_step_that_is_closed_at_rest_was_complete_however_it_is_closed(l
     body = chat(["x"], [("a", "answers", "{}")])
     source = stream(body) if at_rest else hanging(body[:2])
     with anyio.fail_after(PATIENCE_S):
-        async with pipeline(source, tools=[answers], dispatch="manual") as events:
+        async with pipeline(source, tools=[answers], start="manual") as events:
             branch = events.branch()
             async for event in events:
                 if isinstance(event, TextDelta) and not at_rest:
@@ -239,7 +228,7 @@ async def comes_to_an_end(work: Coroutine[Any, Any, None]) -> None:
 @never_begun
 @pytest.mark.parametrize("call_id", ["a", "b"], ids=["no call has begun", "another call has begun"])
 def test_a_block_ends_although_a_call_was_cancelled_by_itself_before_its_first_step(call_id: str) -> None:
-    shared = Dispatcher()
+    shared = CallPool()
     turns: list[Turn] = []
 
     async def slowly(items: list[bytes]) -> AsyncIterator[bytes]:
@@ -251,7 +240,7 @@ def test_a_block_ends_although_a_call_was_cancelled_by_itself_before_its_first_s
 
     async def use(observer: CancelAll) -> None:
         body = anthropic(calls=[("a", "sleeps", "{}"), ("b", "sleeps", "{}")], stop=None)
-        events = pipeline(slowly(body), tools=[sleeps], dispatcher=shared, observers=[observer])
+        events = pipeline(slowly(body), tools=[sleeps], pool=shared, observers=[observer])
         try:
             async with events:
                 await read(events, [])
@@ -373,7 +362,7 @@ async def test_a_run_is_iterated_in_one_task_and_no_second_one_asks_the_model_to
 
     seen: list[Event] = []
     with anyio.fail_after(PATIENCE_S):
-        async with trajectory(ask, ASKED, target=CHAT) as run, anyio.create_task_group() as tasks:
+        async with agent_loop(ask, ASKED, wire=CHAT) as run, anyio.create_task_group() as tasks:
             tasks.start_soon(read, run, seen)
             await making.wait()
             with pytest.raises(LocalProtocolError, match="in one task"):
@@ -388,7 +377,7 @@ async def test_a_run_is_iterated_in_one_task_and_no_second_one_asks_the_model_to
 async def test_a_reader_of_a_run_that_was_cancelled_may_be_followed_by_another() -> None:
     body = chat(["one", "two"], finish="stop")
     with anyio.fail_after(PATIENCE_S):
-        async with trajectory(lambda *_: hanging(body[:2]), ASKED, target=CHAT) as run:
+        async with agent_loop(lambda *_: hanging(body[:2]), ASKED, wire=CHAT) as run:
             with anyio.CancelScope() as scope:
                 async for event in run:
                     if isinstance(event, TextDelta):
@@ -406,7 +395,7 @@ async def test_a_run_whose_first_request_has_failed_says_so_when_it_is_to_be_fin
     async def ask(messages: list[Any], tools: list[Any]) -> None:
         raise ConnectionError("no route")
 
-    async with trajectory(ask, ASKED, target=CHAT) as run:
+    async with agent_loop(ask, ASKED, wire=CHAT) as run:
         with pytest.raises(ConnectionError):
             await run.finish()
         with pytest.raises(LocalProtocolError, match="first request failed"):
@@ -430,7 +419,7 @@ def test_an_option_that_no_step_could_take_is_refused_before_the_model_is_asked(
 ) -> None:
     """Else a request would be paid for, and its stream be left open."""
     with pytest.raises(error, match=next(iter(option))):
-        trajectory(lambda *_: None, ASKED, tools=[answers], target=CHAT, **option)
+        agent_loop(lambda *_: None, ASKED, tools=[answers], wire=CHAT, **option)
 
 
 @asynchronous
@@ -453,7 +442,7 @@ async def test_a_stream_that_a_run_was_given_and_never_read_is_closed() -> None:
         scope.cancel()
         return given
 
-    run = trajectory(ask, ASKED, target=CHAT)
+    run = agent_loop(ask, ASKED, wire=CHAT)
     with scope:
         async with run:
             await read(run, [])

@@ -14,7 +14,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import Limits, ToolStarted, Trajectory, pipeline, tool
+from streamtools import Limits, Trajectory, pipeline, tool
+from streamtools.events import ToolStarted
 from streamtools.telemetry import Tracing
 
 pytestmark = pytest.mark.anyio

@@ -11,10 +11,11 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, chat, stream
 
-from streamtools import ApprovalRequested, Event, Observation, StepStart, Suspended, ToolCallValidated, Trajectory, tool
+from streamtools import ApprovalRequested, Event, Observation, Suspended, ToolCallValidated, Trajectory, tool
 from streamtools.dispatch import MemoryStore
+from streamtools.events import StepStart
 from streamtools.history import lint
-from streamtools.pipeline.agent_loop import TrajectoryRun, trajectory
+from streamtools.pipelines.agent_loop import AgentLoop, agent_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -58,8 +59,8 @@ class Model:
         return stream(self.bodies[len(self.asked) - 1])
 
 
-def run_of(model: Model, messages: list[Any] = ASKED, target: str = CHAT, **options: Any) -> TrajectoryRun:
-    return trajectory(model, messages, tools=[pay, look], target=target, **options)
+def run_of(model: Model, messages: list[Any] = ASKED, target: str = CHAT, **options: Any) -> AgentLoop:
+    return agent_loop(model, messages, tools=[pay, look], wire=target, **options)
 
 
 async def test_a_run_pauses_until_its_calls_are_decided_and_then_asks_the_model_again() -> None:
@@ -185,7 +186,7 @@ async def test_a_word_between_two_steps_is_a_mistake() -> None:
 async def test_calls_are_run_by_hand_in_a_run_as_well() -> None:
     model = Model(chat(calls=[PAY[1]]), chat(["Done."], finish="stop"))
     with anyio.fail_after(5):
-        async with run_of(model, dispatch="manual") as run:
+        async with run_of(model, start="manual") as run:
             ready = [event async for event in run if isinstance(event, ToolCallValidated)]
             assert (await run.run_call(ready[0])).value == "seen z"
             seen = [event async for event in run]

@@ -10,10 +10,11 @@ import anyio.lowlevel
 import pytest
 from streams import chat, hanging, stream
 
-from streamtools import Observation, StepStart, TextDelta, ToolStarted, Trajectory, Turn, tool
+from streamtools import Observation, TextDelta, Trajectory, Turn, tool
 from streamtools.errors import ExportError, LocalProtocolError, TruncatedStream
+from streamtools.events import StepStart, ToolStarted
 from streamtools.history import lint
-from streamtools.pipeline.agent_loop import trajectory
+from streamtools.pipelines.agent_loop import agent_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +50,7 @@ ANSWER = chat(["It is ", "8."], finish="stop")
 
 async def test_the_model_is_asked_until_it_answers() -> None:
     model = Model(calling(2), calling(4), ANSWER)
-    async with trajectory(model, ASKED, tools=[double], target=CHAT) as run:
+    async with agent_loop(model, ASKED, tools=[double], wire=CHAT) as run:
         events = [event async for event in run]
     assert (run.outcome, len(run.turns)) == ("answered", 3)
     assert [event.value for event in events if isinstance(event, Observation)] == [4, 8]
@@ -65,7 +66,7 @@ async def test_the_model_is_asked_until_it_answers() -> None:
 
 async def test_it_is_asked_so_often_and_no_oftener() -> None:
     model = Model(*(calling(n) for n in range(5)))
-    async with trajectory(model, ASKED, tools=[double], target=CHAT, max_steps=3) as run:
+    async with agent_loop(model, ASKED, tools=[double], wire=CHAT, max_steps=3) as run:
         assert (await run.finish()).observations[0].value == 4
     assert (run.outcome, len(model.asked)) == ("max_steps", 3)
     assert lint(run.messages, CHAT) == []
@@ -73,8 +74,8 @@ async def test_it_is_asked_so_often_and_no_oftener() -> None:
 
 async def test_a_condition_of_ones_own_ends_it_before_the_model_is_asked_again() -> None:
     model = Model(calling(2), calling(4), ANSWER)
-    async with trajectory(
-        model, ASKED, tools=[double], target=CHAT, stop=lambda turn: turn.observations[0].value == 8
+    async with agent_loop(
+        model, ASKED, tools=[double], wire=CHAT, stop=lambda turn: turn.observations[0].value == 8
     ) as run:
         await run.finish()
     assert (run.outcome, len(model.asked)) == ("stopped", 2)
@@ -83,7 +84,7 @@ async def test_a_condition_of_ones_own_ends_it_before_the_model_is_asked_again()
 
 async def test_what_a_strict_export_says_otherwise_is_turned_back() -> None:
     model = Model(chat(calls=[("c1", "double", '{"n": 2, "note": null}')]), ANSWER)
-    async with trajectory(model, ASKED, tools=[double], target=CHAT, strict=True) as run:
+    async with agent_loop(model, ASKED, tools=[double], wire=CHAT, strict=True) as run:
         await run.finish()
     assert model.asked[0][1][0]["function"]["strict"] is True
     assert run.turns[0].observations[0].outcome == "ok"
@@ -91,7 +92,7 @@ async def test_what_a_strict_export_says_otherwise_is_turned_back() -> None:
 
 async def test_a_stream_that_breaks_is_raised_and_leaves_a_history_that_can_be_sent() -> None:
     model = Model(calling(2), chat(["It is"], finish=None))
-    run = trajectory(model, ASKED, tools=[double], target=CHAT)
+    run = agent_loop(model, ASKED, tools=[double], wire=CHAT)
     async with run:
         with pytest.raises(TruncatedStream):
             await run.finish()
@@ -105,7 +106,7 @@ async def test_an_error_of_the_request_comes_out_as_it_is() -> None:
     async def fails(messages: list[Any], tools: list[Any]) -> Any:
         raise OSError("no route")
 
-    run = trajectory(fails, ASKED, target=CHAT)
+    run = agent_loop(fails, ASKED, wire=CHAT)
     with pytest.raises(OSError, match="no route"):
         async with run:
             await run.finish()
@@ -116,7 +117,7 @@ async def test_an_error_of_the_request_comes_out_as_it_is() -> None:
 async def test_it_may_be_left_at_any_event(at: int) -> None:
     model = Model(calling(2), calling(4), ANSWER)
     seen = 0
-    async with trajectory(model, ASKED, tools=[double], target=CHAT) as run:
+    async with agent_loop(model, ASKED, tools=[double], wire=CHAT) as run:
         async for _ in run:
             seen += 1
             if seen > at:
@@ -138,7 +139,7 @@ async def test_leaving_while_a_tool_runs_cancels_it_and_the_history_says_so() ->
         return hanging(chat(calls=[("c1", "wait", '{"n": 1}')])[:-2] + chat(calls=[("c1", "wait", '{"n": 1}')])[-2:])
 
     with anyio.fail_after(5):
-        async with trajectory(ask, ASKED, tools=[wait], target=CHAT) as run:
+        async with agent_loop(ask, ASKED, tools=[wait], wire=CHAT) as run:
             async for event in run:
                 if isinstance(event, ToolStarted):
                     assert lint(run.messages, CHAT, last=True) == []  # also in the middle
@@ -148,7 +149,7 @@ async def test_leaving_while_a_tool_runs_cancels_it_and_the_history_says_so() ->
 
 
 async def test_a_cancellation_from_outside_leaves_a_history_that_can_be_sent() -> None:
-    run = trajectory(Model(calling(2), calling(4), ANSWER), ASKED, tools=[double], target=CHAT)
+    run = agent_loop(Model(calling(2), calling(4), ANSWER), ASKED, tools=[double], wire=CHAT)
     with anyio.CancelScope() as scope:
         async with run:
             async for event in run:
@@ -163,7 +164,7 @@ async def test_a_cancellation_while_the_request_is_made_is_no_error_of_the_run()
     async def waits(messages: list[Any], tools: list[Any]) -> Any:
         await anyio.sleep_forever()
 
-    run = trajectory(waits, ASKED, target=CHAT)
+    run = agent_loop(waits, ASKED, wire=CHAT)
     with anyio.move_on_after(0) as scope:
         async with run:
             await run.finish()
@@ -176,7 +177,7 @@ async def test_a_condition_that_fails_ends_the_run_and_no_model_is_asked_again()
         raise KeyError("mine")
 
     model = Model(calling(2), ANSWER)
-    run = trajectory(model, ASKED, tools=[double], target=CHAT, stop=fails)
+    run = agent_loop(model, ASKED, tools=[double], wire=CHAT, stop=fails)
     async with run:
         with pytest.raises(KeyError, match="mine"):
             await run.finish()
@@ -187,7 +188,7 @@ async def test_a_condition_that_fails_ends_the_run_and_no_model_is_asked_again()
 
 async def test_an_error_of_the_body_leaves_the_block_unwrapped() -> None:
     with pytest.raises(KeyError):
-        async with trajectory(Model(calling(2), ANSWER), ASKED, tools=[double], target=CHAT) as run:
+        async with agent_loop(Model(calling(2), ANSWER), ASKED, tools=[double], wire=CHAT) as run:
             async for _ in run:
                 raise KeyError("mine")
     assert run.outcome == "left"
@@ -195,14 +196,14 @@ async def test_an_error_of_the_body_leaves_the_block_unwrapped() -> None:
 
 async def test_a_run_of_ones_own_brings_its_observers_and_its_id() -> None:
     mine = Trajectory(run_id="mine", observers=())
-    async with trajectory(Model(ANSWER), ASKED, target=CHAT, run=mine) as run:
+    async with agent_loop(Model(ANSWER), ASKED, wire=CHAT, trajectory=mine) as run:
         events = [event async for event in run]
     assert isinstance(events[0], StepStart)
-    assert (events[0].run_id, run.run) == ("mine", mine)
+    assert (events[0].run_id, run.trajectory) == ("mine", mine)
 
 
 async def test_misuse_says_what_to_write() -> None:
-    run = trajectory(Model(ANSWER), ASKED, target=CHAT)
+    run = agent_loop(Model(ANSWER), ASKED, wire=CHAT)
     with pytest.raises(TypeError, match="async with trajectory"):
         await anext(run)
     async with run:
@@ -211,11 +212,11 @@ async def test_misuse_says_what_to_write() -> None:
         async with run:
             raise AssertionError("it is not entered")
     with pytest.raises(TypeError, match="no option 'temperature'"):
-        trajectory(Model(ANSWER), ASKED, target=CHAT, temperature=1)
+        agent_loop(Model(ANSWER), ASKED, wire=CHAT, temperature=1)
     with pytest.raises(TypeError, match="not str"):
-        trajectory("gpt", ASKED, target=CHAT)  # type: ignore[arg-type]
+        agent_loop("gpt", ASKED, wire=CHAT)  # type: ignore[arg-type]
     with pytest.raises(ExportError, match="unknown export target"):
-        trajectory(Model(ANSWER), ASKED, tools=[double], target="morse")
+        agent_loop(Model(ANSWER), ASKED, tools=[double], wire="morse")
     for wrong in (0, True, 1.5):
         with pytest.raises(ValueError, match="max_steps"):
-            trajectory(Model(ANSWER), ASKED, target=CHAT, max_steps=wrong)  # type: ignore[arg-type]
+            agent_loop(Model(ANSWER), ASKED, wire=CHAT, max_steps=wrong)  # type: ignore[arg-type]

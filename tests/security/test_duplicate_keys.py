@@ -8,7 +8,8 @@ import pytest
 from every_wire import IN_DELTAS, framed, said
 from streams import chat, stream
 
-from streamtools import Observation, ToolCallDelta, ToolCallValidated, parse, pipeline, tool
+from streamtools import Observation, ToolCallValidated, parse, pipeline, tool
+from streamtools.events import ToolCallDelta
 from streamtools.tools import Tool
 
 pytestmark = pytest.mark.anyio

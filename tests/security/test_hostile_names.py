@@ -82,7 +82,7 @@ NOT_REGISTERED = [
 @pytest.mark.parametrize("name", NOT_REGISTERED, ids=ascii)
 @pytest.mark.parametrize("dispatch", ["auto", "early"])
 async def test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered(name: str, dispatch: Any) -> None:
-    observation, events = await observed(name, '{"amount": 5}', dispatch=dispatch)
+    observation, events = await observed(name, '{"amount": 5}', start=dispatch)
     assert RAN == []
     assert observation.outcome == "unknown_tool"
     assert observation.attempts == 0

@@ -17,7 +17,8 @@ from anyio import to_thread
 from held import Held, generator, manager_of_blocking
 from streams import chat
 
-from streamtools import LimitExceeded, Limits, TextDelta, Turn, pipeline
+from streamtools import Limits, TextDelta, Turn, pipeline
+from streamtools.errors import LimitExceeded
 from streamtools.sources import open_source
 
 pytestmark = pytest.mark.anyio

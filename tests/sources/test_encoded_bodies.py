@@ -23,8 +23,8 @@ from encoded import CODINGS, PAIRS, bomb, encoded
 from held import AiohttpResponse, Held, Response
 from streams import chat
 
-from streamtools import LimitExceeded, Limits, RemoteProtocolError, StreamError, TextDelta, Turn, pipeline, tool
-from streamtools.errors import TruncatedStream
+from streamtools import Limits, StreamError, TextDelta, Turn, pipeline, tool
+from streamtools.errors import LimitExceeded, RemoteProtocolError, TruncatedStream
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,8 @@ import pytest
 from held import AsyncStream, Chunk, Event, Held
 from streams import chat, stream
 
-from streamtools import ProviderError, TruncatedStream, Turn, pipeline
+from streamtools import Turn, pipeline
+from streamtools.errors import ProviderError, TruncatedStream
 from streamtools.sources import as_item
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from streams import stream
 
-from streamtools import TruncatedStream, Turn, UnknownPayload, Usage, pipeline, tool
+from streamtools import Turn, Usage, pipeline, tool
+from streamtools.errors import TruncatedStream
+from streamtools.events import UnknownPayload
 from streamtools.sources import as_item
 
 pytestmark = pytest.mark.anyio

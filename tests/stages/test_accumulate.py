@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sansio import check_turn
 from streams import chat_chunk, sse
 
-from streamtools import StreamDecoder, ToolCallDelta, ToolCallEnd, ToolCallStart, Turn, parse
+from streamtools import StreamDecoder, Turn, parse
+from streamtools.events import ToolCallDelta, ToolCallEnd, ToolCallStart
 
 TOOLS = ["get_weather", "get_time", "search"]
 END = chat_chunk({}, "tool_calls")

@@ -10,7 +10,9 @@ import pytest
 from sansio import check_turn
 from streams import chat
 
-from streamtools import Event, RemoteProtocolError, StreamEnd, StreamWarning, TextDelta, ToolCallEnd, parse
+from streamtools import Event, StreamEnd, TextDelta, parse
+from streamtools.errors import RemoteProtocolError
+from streamtools.events import StreamWarning, ToolCallEnd
 from streamtools.stages import DEFAULT, Chain, StageList
 
 BODY = chat(["Hel", "lo"], [("a", "f", '{"a":1}')])

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import pytest
 from streams import chat
 
-from streamtools import Event, Limits, StreamEnd, StreamWarning, parse
+from streamtools import Event, Limits, StreamEnd, parse
+from streamtools.events import StreamWarning
 from streamtools.stages import DEFAULT, Stage, StageList, split_think, text_calls
 from streamtools.tools import Toolset
 

@@ -8,8 +8,9 @@ import pytest
 from sansio import BUILT
 from streams import anthropic, chat
 
-from streamtools import Event, StreamDecoder, ToolCall, ToolCallEnd, ToolCallValidated, tool
+from streamtools import Event, StreamDecoder, ToolCall, ToolCallValidated, tool
 from streamtools.errors import InvalidArguments
+from streamtools.events import ToolCallEnd
 from streamtools.stages import DEFAULT
 from streamtools.tools import Exported
 

@@ -10,8 +10,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from streams import anthropic, stream
 
-from streamtools import ApprovalRequested, Pipeline, StreamWarning, ToolError, pipeline, resume, tool
+from streamtools import ApprovalRequested, Pipeline, ToolError, pipeline, resume, tool
 from streamtools.dispatch import MemoryStore
+from streamtools.events import StreamWarning
 from streamtools.telemetry import Tracing
 
 pytestmark = pytest.mark.anyio

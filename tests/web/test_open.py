@@ -16,20 +16,9 @@ import pytest
 import trio
 from streams import anthropic, chat, hanging, stream
 
-from streamtools import (
-    Limits,
-    Observation,
-    StepEnd,
-    StepStart,
-    StreamEnd,
-    TextDelta,
-    ToolCallValidated,
-    ToolStarted,
-    TruncatedStream,
-    pipeline,
-    tool,
-)
-from streamtools.errors import LocalProtocolError
+from streamtools import Limits, Observation, StreamEnd, TextDelta, ToolCallValidated, pipeline, tool
+from streamtools.errors import LocalProtocolError, TruncatedStream
+from streamtools.events import StepEnd, StepStart, ToolStarted
 from streamtools.testing import ScriptedSource
 
 pytestmark = pytest.mark.anyio
@@ -319,10 +308,10 @@ async def test_a_generator_that_a_framework_drops_at_its_yield_leaves_no_scope_b
 async def test_calls_of_yours_to_run_are_run_by_the_handle_which_reads_on_and_stays_open() -> None:
     body = chat(calls=[("a", "double", '{"n": 1}'), ("b", "double", '{"n": 2}')])
     async with anyio.create_task_group() as tasks:
-        events = pipeline(stream(body), tools=[double], dispatch="manual").open(tasks)
+        events = pipeline(stream(body), tools=[double], start="manual").open(tasks)
         ready = [event async for event in events if isinstance(event, ToolCallValidated)]
         assert [event.call.call_id for event in ready] == ["a", "b"]
-        assert (await events.run(ready[1])).value == 4
+        assert (await events.run_call(ready[1])).value == 4
         assert [event.call_id async for event in events if isinstance(event, Observation)] == ["b"]
         await events.aclose()
     assert {seen.call_id: seen.outcome for seen in events.turn.observations} == {"a": "skipped", "b": "ok"}
@@ -330,7 +319,7 @@ async def test_calls_of_yours_to_run_are_run_by_the_handle_which_reads_on_and_st
 
 async def test_a_call_may_be_asked_for_before_anything_was_read() -> None:
     async with anyio.create_task_group() as tasks:
-        events = pipeline(stream(chat(calls=[("a", "double", '{"n": 1}')])), tools=[double], dispatch="manual")
+        events = pipeline(stream(chat(calls=[("a", "double", '{"n": 1}')])), tools=[double], start="manual")
         opened = events.open(tasks)
         seen: list[Any] = []
 
@@ -340,7 +329,7 @@ async def test_a_call_may_be_asked_for_before_anything_was_read() -> None:
         tasks.start_soon(read)
         while not any(isinstance(event, StreamEnd) for event in seen):
             await anyio.lowlevel.checkpoint()
-        assert (await opened.run("a")).value == 2
+        assert (await opened.run_call("a")).value == 2
         await opened.aclose()
 
 

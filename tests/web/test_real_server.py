@@ -26,7 +26,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from streams import anthropic, chat
 
-from streamtools import Limits, Observation, TextDelta, ToolStarted, Turn, pipeline, tool
+from streamtools import Limits, Observation, TextDelta, Turn, pipeline, tool
+from streamtools.events import ToolStarted
 from streamtools.integrations import EventStreamResponse, encode_event
 from streamtools.telemetry import Tracing
 from streamtools.testing import ScriptedSource

@@ -9,23 +9,17 @@ import pytest
 from sansio import ANTHROPIC, check_histories, check_turn
 from streams import anthropic, sse
 
-from streamtools import (
+from streamtools import ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, Usage, parse
+from streamtools.events import (
     ProviderItem,
-    ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
-    StreamDecoder,
-    StreamEnd,
     StreamStart,
-    TextDelta,
     TextEnd,
     TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    Turn,
-    Usage,
-    parse,
 )
 
 Payloads = list[dict[str, Any]]

@@ -13,26 +13,20 @@ from hypothesis import strategies as st
 from sansio import check_histories, check_turn, snapshot
 from streams import anthropic, chat, sse
 
-from streamtools import (
+from streamtools import ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, Usage, parse
+from streamtools.errors import LimitExceeded, ProviderError
+from streamtools.events import (
     ProviderItem,
-    ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
-    StreamDecoder,
-    StreamEnd,
     StreamStart,
-    TextDelta,
     TextEnd,
     TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    Turn,
     UnknownPayload,
-    Usage,
-    parse,
 )
-from streamtools.errors import LimitExceeded, ProviderError
 from streamtools.limits import Limits
 from streamtools.wires import detect
 

@@ -27,25 +27,18 @@ from hypothesis import strategies as st
 from sansio import ANTHROPIC, CHAT, byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, sse
 
-from streamtools import (
-    Limits,
+from streamtools import Limits, ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, Usage, parse
+from streamtools.events import (
     ProviderItem,
-    ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
-    StreamDecoder,
-    StreamEnd,
     StreamStart,
-    TextDelta,
     TextEnd,
     TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    Turn,
     UnknownPayload,
-    Usage,
-    parse,
 )
 from streamtools.wires import detect, find
 

@@ -13,28 +13,20 @@ from gemini_streams import call, candidate, gemini, in_array, piece, pieces, res
 from mutations import TIMES, spoiled
 from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, snapshot
 
-from streamtools import (
-    Limits,
-    ProviderError,
+from streamtools import Limits, ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, Usage, parse, pipeline
+from streamtools.errors import ProviderError
+from streamtools.events import (
     ProviderItem,
-    ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
-    StreamDecoder,
-    StreamEnd,
     StreamStart,
     StreamWarning,
-    TextDelta,
     TextEnd,
     TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    Turn,
     UnknownPayload,
-    Usage,
-    parse,
-    pipeline,
 )
 from streamtools.wires import WIRES, detect
 

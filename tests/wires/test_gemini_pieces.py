@@ -10,17 +10,8 @@ from gemini_contents import GEMINI
 from gemini_streams import call, gemini, piece, pieces, response, text
 from sansio import byte_by_byte, check_histories, check_turn, snapshot
 
-from streamtools import (
-    Limits,
-    StreamDecoder,
-    ToolCall,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    Turn,
-    UnknownPayload,
-    parse,
-)
+from streamtools import Limits, StreamDecoder, ToolCall, Turn, parse
+from streamtools.events import ToolCallDelta, ToolCallEnd, ToolCallStart, UnknownPayload
 
 
 def read(*payloads: dict[str, Any], **options: Any) -> Turn:

@@ -13,24 +13,18 @@ from mistral_streams import DONE, chunk, mistral, thinking
 from sansio import ANTHROPIC, CHAT, MISTRAL, byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, sse
 
-from streamtools import (
-    Limits,
+from streamtools import Limits, ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, parse
+from streamtools.events import (
     ProviderItem,
-    ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
-    StreamDecoder,
-    StreamEnd,
     StreamStart,
-    TextDelta,
     TextEnd,
     TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    Turn,
     UnknownPayload,
-    parse,
 )
 from streamtools.wires import detect, find
 

@@ -13,25 +13,19 @@ from hypothesis import strategies as st
 from sansio import byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat
 
-from streamtools import (
-    ReasoningDelta,
+from streamtools import ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, Usage, parse
+from streamtools.errors import LimitExceeded, ProviderError
+from streamtools.events import (
     ReasoningEnd,
     ReasoningStart,
-    StreamDecoder,
-    StreamEnd,
     StreamStart,
-    TextDelta,
     TextEnd,
     TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    Turn,
     UnknownPayload,
-    Usage,
-    parse,
 )
-from streamtools.errors import LimitExceeded, ProviderError
 from streamtools.limits import Limits
 from streamtools.wires import detect
 

@@ -9,24 +9,18 @@ import pytest
 from sansio import CHAT, check_turn
 from streams import chat, chat_chunk, sse
 
-from streamtools import (
-    ReasoningDelta,
+from streamtools import ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, Usage, parse
+from streamtools.events import (
     ReasoningEnd,
     ReasoningStart,
     RefusalDelta,
-    StreamDecoder,
-    StreamEnd,
     StreamStart,
-    TextDelta,
     TextEnd,
     TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    Turn,
     UnknownPayload,
-    Usage,
-    parse,
 )
 
 CALL = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -30,27 +30,19 @@ from responses_streams import (
 from sansio import ANTHROPIC, CHAT, check_histories, check_turn, snapshot
 from streams import anthropic, chat, sse
 
-from streamtools import (
-    Limits,
-    Observation,
+from streamtools import Limits, Observation, ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, Usage, parse
+from streamtools.events import (
     ProviderItem,
-    ReasoningDelta,
     ReasoningEnd,
     ReasoningStart,
     RefusalDelta,
-    StreamDecoder,
-    StreamEnd,
     StreamStart,
-    TextDelta,
     TextEnd,
     TextStart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
-    Turn,
     UnknownPayload,
-    Usage,
-    parse,
 )
 
 RESPONSES = "openai.responses"

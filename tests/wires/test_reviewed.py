@@ -10,7 +10,8 @@ from every_wire import said
 from sansio import check_histories, check_turn
 from streams import chat_chunk, sse
 
-from streamtools import StreamDecoder, ToolCallValidated, Turn, UnknownPayload, parse, tool
+from streamtools import StreamDecoder, ToolCallValidated, Turn, parse, tool
+from streamtools.events import UnknownPayload
 
 DONE = b"data: [DONE]\n\n"
 Payload = dict[str, Any]

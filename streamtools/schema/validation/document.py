@@ -15,7 +15,7 @@ from ...errors import SchemaError
 from ...limits import Limits
 from .metaschemas import metaschema
 from .reading import escaped, refuse_size
-from .vocabulary import Applicator, Draft, dialect_of
+from .vocabulary import Applicator, SchemaVersion, dialect_of
 
 __all__ = ["AGAIN", "Document", "Place", "Resource"]
 
@@ -34,7 +34,7 @@ class Resource:
 
     __slots__ = ("anchors", "dialect", "dynamic", "root", "uri")
 
-    def __init__(self, uri: str, dialect: Draft, root: Place | None = None) -> None:
+    def __init__(self, uri: str, dialect: SchemaVersion, root: Place | None = None) -> None:
         self.uri = uri
         self.dialect = dialect
         self.root = root
@@ -130,7 +130,7 @@ class Document:
             are more schemas than `limits` allows.
     """
 
-    def __init__(self, schema: Any, dialect: Draft, limits: Limits) -> None:
+    def __init__(self, schema: Any, dialect: SchemaVersion, limits: Limits) -> None:
         self._limits = limits
         self._resources: dict[str, Resource] = {}
         self._by_id: dict[int, Place] = {}
@@ -161,7 +161,7 @@ class Document:
 
     # -- finding the schemas ---------------------------------------------------------------------------------
 
-    def _add(self, schema: Any, uri: str, dialect: Draft) -> Place:
+    def _add(self, schema: Any, uri: str, dialect: SchemaVersion) -> Place:
         resource = Resource(uri, dialect_of(schema, dialect, f"{uri}#"))
         self._resources[uri] = resource
         resource.root = self._index(Place(schema, resource, step=f"{uri}#"))

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from ...errors import SchemaError
 from .values import is_integer, kind_of
 
-__all__ = ["DIALECTS", "TYPES", "Applicator", "Draft", "dialect_of"]
+__all__ = ["DIALECTS", "TYPES", "Applicator", "SchemaVersion", "dialect_of"]
 
 Shape = Literal["one", "many", "named", "one_or_many", "named_or_names"]
 """How a keyword holds its schemas: one, in a list, by name; ``items`` and ``dependencies`` of draft-07 vary."""
@@ -52,7 +52,7 @@ class Check(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Draft:
+class SchemaVersion:
     """One version of JSON Schema."""
 
     name: str
@@ -174,7 +174,7 @@ _APPLICATORS_DRAFT_07 = {
 DIALECTS = {
     dialect.name: dialect
     for dialect in (
-        Draft(
+        SchemaVersion(
             name="2020-12",
             uri="https://json-schema.org/draft/2020-12/schema",
             applicators=_APPLICATORS_2020_12,
@@ -182,7 +182,7 @@ DIALECTS = {
             lone_reference=False,
             fragment_ids=False,
         ),
-        Draft(
+        SchemaVersion(
             name="draft-07",
             uri="http://json-schema.org/draft-07/schema",
             applicators=_APPLICATORS_DRAFT_07,
@@ -197,7 +197,7 @@ DIALECTS = {
 _BY_URI = {dialect.uri.partition("://")[2]: dialect for dialect in DIALECTS.values()}
 
 
-def dialect_of(schema: Any, otherwise: Draft, pointer: str) -> Draft:
+def dialect_of(schema: Any, otherwise: SchemaVersion, pointer: str) -> SchemaVersion:
     """What the schema's own ``$schema`` says; `otherwise` where it says nothing.
 
     Raises:

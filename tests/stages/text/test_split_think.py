@@ -12,19 +12,8 @@ from hypothesis import strategies as st
 from sansio import byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, chat_chunk, sse
 
-from streamtools import (
-    Event,
-    Limits,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    StreamDecoder,
-    TextDelta,
-    TextEnd,
-    TextStart,
-    Turn,
-    parse,
-)
+from streamtools import Event, Limits, ReasoningDelta, StreamDecoder, TextDelta, Turn, parse
+from streamtools.events import ReasoningEnd, ReasoningStart, TextEnd, TextStart
 from streamtools.stages import DEFAULT, StageList, split_think, text_calls
 from streamtools.tools import Toolset
 

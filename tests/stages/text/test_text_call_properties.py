@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sansio import check_turn, snapshot
 from streams import chat_chunk
 
-from streamtools import Limits, StreamDecoder, TextDelta, TextEnd, TextStart, Turn, parse
-from streamtools.events import Event
+from streamtools import Limits, StreamDecoder, TextDelta, Turn, parse
+from streamtools.events import Event, TextEnd, TextStart
 from streamtools.stages import DEFAULT, DIALECTS, Chain, StageList, text_calls
 from streamtools.tools import Toolset
 

@@ -89,7 +89,8 @@ def test_wherever_a_text_ends_nothing_runs_that_is_not_whole(dialect: str, finis
 
 @pytest.mark.parametrize("dialect", CASES)
 def test_arguments_stream_as_they_come(dialect: str) -> None:
-    from streamtools import StreamDecoder, ToolCallDelta, ToolCallEnd
+    from streamtools import StreamDecoder
+    from streamtools.events import ToolCallDelta, ToolCallEnd
 
     stream = StreamDecoder(tools=TOOLS, stages=with_calls(dialect))
     seen: list[tuple[str, int]] = []

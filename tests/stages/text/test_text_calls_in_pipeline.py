@@ -9,7 +9,8 @@ import pytest
 from dialect_cases import CASES, TOOLS, WHOLE
 from streams import chat, stream
 
-from streamtools import Observation, StreamEnd, TextDelta, TruncatedStream, pipeline, tool
+from streamtools import Observation, StreamEnd, TextDelta, pipeline, tool
+from streamtools.errors import TruncatedStream
 from streamtools.stages import DEFAULT, StageList, text_calls
 
 pytestmark = pytest.mark.anyio

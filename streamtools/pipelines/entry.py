@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from ..decode.decoder import StreamDecoder
-from ..dispatch import Approver, Dispatcher, DispatchOptions, DispatchPolicy, Verdict
+from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy, Verdict
 from ..dispatch.approval import decision
 from ..dispatch.executor import Executor
 from ..dispatch.options import OnToolError, executors_of
@@ -23,7 +23,29 @@ from .pump import Transform
 from .resuming import SuspendedDecoder, calls_of
 from .trajectory import Trajectory
 
-__all__ = ["Pipeline", "Transform", "pipeline", "resume"]
+__all__ = ["Pipeline", "PipelineKeywords", "StepKeywords", "Transform", "pipeline", "resume"]
+
+OnSourceError: TypeAlias = Literal["cancel", "drain"]
+
+
+class StepKeywords(TypedDict, total=False):
+    """The options of `pipeline` that hold for resumed calls, too; explained there."""
+
+    approve: Approver | None
+    executor: Executor | Mapping[str, Executor] | None
+    stages: StageList
+    pool: CallPool | None
+    limits: Limits
+    on_tool_error: OnToolError
+
+
+class PipelineKeywords(StepKeywords, total=False):
+    """The options of `pipeline` that each step of a run may have; explained there."""
+
+    start: StartPolicy
+    transforms: Sequence[Transform]
+    store: IdempotencyStore | None
+    on_source_error: OnSourceError
 
 
 def pipeline(
@@ -33,15 +55,15 @@ def pipeline(
     wire: str | None = None,
     stages: StageList = DEFAULT,
     transforms: Sequence[Transform] = (),
-    dispatch: DispatchPolicy = "auto",
+    start: StartPolicy = "auto",
     approve: Approver | None = None,
     executor: Executor | Mapping[str, Executor] | None = None,
     store: IdempotencyStore | None = None,
-    dispatcher: Dispatcher | None = None,
+    pool: CallPool | None = None,
     limits: Limits = Limits(),
     observers: Iterable[Observer] | None = None,
     trajectory: Trajectory | None = None,
-    on_source_error: Literal["cancel", "drain"] = "cancel",
+    on_source_error: OnSourceError = "cancel",
     on_tool_error: OnToolError = "continue",
     requested_at: float | None = None,
 ) -> Pipeline:
@@ -59,14 +81,14 @@ def pipeline(
         wire: the wire that the stream speaks; found from its first payload by default.
         stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
         transforms: async generator functions that the events pass after the stages.
-        dispatch: when calls start; by default as each tool's `effect` allows.
+        start: when calls start; by default as each tool's `effect` allows.
         approve: is asked about each call that needs an approval, and says True, False, a text (why not), or None, so
             that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
         executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. It is
             entered, and left, by you.
         store: remembers ``once`` calls and approved ones, so that none of them runs twice. After a crash it knows them
             if the `trajectory` has the same ``run_id`` again.
-        dispatcher: shared by pipelines whose calls are to be bounded together; by default each has its own.
+        pool: shared by pipelines whose calls are to be bounded together; by default each has its own.
         limits: bounds on everything.
         observers: see every event. By default spans, if OpenTelemetry is configured.
         trajectory: the run that this is a step of. It brings its own observers.
@@ -80,12 +102,12 @@ def pipeline(
         ValueError: `wire` or an option is not known.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
-    _check(stages, transforms, limits, trajectory, dispatcher)
-    if on_source_error not in ("cancel", "drain"):
+    _check(stages, transforms, limits, trajectory, pool)
+    if on_source_error not in get_args(OnSourceError):
         raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
     toolset = _toolset(tools)
     options = DispatchOptions(
-        policy=dispatch,
+        policy=start,
         approver=approve,
         on_tool_error=on_tool_error,
         executors=executors_of(executor, toolset),
@@ -99,7 +121,7 @@ def pipeline(
         tools=toolset,
         transforms=tuple(transforms),
         options=options,
-        dispatcher=dispatcher,
+        pool=pool,
         limits=limits,
         trajectory=run,
         drain=on_source_error == "drain",
@@ -113,14 +135,9 @@ def resume(
     tools: Iterable[AnyTool] | Toolset,
     store: IdempotencyStore,
     decisions: Mapping[str, Verdict] | None = None,
-    approve: Approver | None = None,
-    executor: Executor | Mapping[str, Executor] | None = None,
-    stages: StageList = DEFAULT,
-    dispatcher: Dispatcher | None = None,
-    limits: Limits = Limits(),
     observers: Iterable[Observer] | None = None,
     trajectory: Trajectory | None = None,
-    on_tool_error: OnToolError = "continue",
+    **options: Unpack[StepKeywords],
 ) -> Pipeline:
     """Go on with calls that waited for an approval, perhaps in another process.
 
@@ -139,14 +156,11 @@ def resume(
         tools: what they call, as for the pipeline that they come from.
         store: sees to it that a call runs once, though this be resumed twice. A `SqliteStore` does so over processes.
         decisions: what has been decided, by `call_id`: True, False, or a text (why not).
-        approve: is asked about the others; see `pipeline`.
-        executor: see `pipeline`.
-        stages: see `pipeline`.
-        dispatcher: see `pipeline`.
-        limits: see `pipeline`; what the calls held within their own run they may hold here.
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
-        on_tool_error: see `pipeline`.
+        options: ``approve`` (asked about the calls that are not decided), ``executor``, ``stages``, ``pool``,
+            ``limits`` and ``on_tool_error``, as for `pipeline`. What the calls held within their own run's limits they
+            may hold here.
 
     Raises:
         TypeError: `suspended` is none, a decision is none, or there is no store.
@@ -156,16 +170,17 @@ def resume(
         raise TypeError(f"resume takes a Suspended, say Suspended.from_json(text, key), not {type(suspended).__name__}")
     if store is None:
         raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
-    _check(stages, (), limits, trajectory, dispatcher)
+    stages, limits, pool = options.get("stages", DEFAULT), options.get("limits", Limits()), options.get("pool")
+    _check(stages, (), limits, trajectory, pool)
     toolset = _toolset(tools)
-    options = DispatchOptions(
-        approver=_decided(suspended, decisions or {}, approve),
-        on_tool_error=on_tool_error,
-        executors=executors_of(executor, toolset),
+    dispatch = DispatchOptions(
+        approver=_decided(suspended, decisions or {}, options.get("approve")),
+        on_tool_error=options.get("on_tool_error", "continue"),
+        executors=executors_of(options.get("executor"), toolset),
         store=store,
         resumed={call.call_id: call.idempotency_key for call in suspended.calls},
     )
-    options.check()
+    dispatch.check()
     if trajectory is None:
         trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
     return Pipeline(
@@ -173,8 +188,8 @@ def resume(
         SuspendedDecoder(suspended, toolset, stages, limits),
         tools=toolset,
         transforms=(),
-        options=options,
-        dispatcher=dispatcher,
+        options=dispatch,
+        pool=pool,
         limits=limits,
         trajectory=Trajectory.of(trajectory, observers),
         drain=False,
@@ -183,7 +198,7 @@ def resume(
 
 
 def _decided(suspended: Suspended, decisions: Mapping[str, Verdict], approve: Approver | None) -> Approver | None:
-    """Who is asked: what was decided, then whoever else decides."""
+    """Returns an approver that knows the decisions and asks `approve` for the rest."""
     known = {call.call_id for call in suspended.calls}
     for call_id, verdict in decisions.items():
         if call_id not in known:
@@ -208,8 +223,8 @@ def _toolset(tools: Iterable[AnyTool] | Toolset) -> Toolset:
     return toolset
 
 
-def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any, dispatcher: Any) -> None:
-    """Say what was passed instead of what: later it would be an attribute that some object lacks."""
+def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any, pool: Any) -> None:
+    """Refuse an argument of a wrong type by its name: later it would be an attribute that some object lacks."""
     if not isinstance(stages, StageList):
         raise TypeError(f"stages is a StageList made from streamtools.stages.DEFAULT, not {type(stages).__name__}")
     if callable(transforms):
@@ -218,5 +233,5 @@ def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any, dispatche
         raise TypeError(f"limits is a streamtools.Limits(...), not {type(limits).__name__}")
     if trajectory is not None and not isinstance(trajectory, Trajectory):
         raise TypeError(f"trajectory is a streamtools.Trajectory(), not {type(trajectory).__name__}")
-    if dispatcher is not None and not isinstance(dispatcher, Dispatcher):
-        raise TypeError(f"dispatcher is a streamtools.dispatch.Dispatcher(), not {type(dispatcher).__name__}")
+    if pool is not None and not isinstance(pool, CallPool):
+        raise TypeError(f"pool is a streamtools.dispatch.CallPool(), not {type(pool).__name__}")

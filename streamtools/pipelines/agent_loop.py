@@ -1,6 +1,6 @@
 """Many steps as one run: ask the model, run its calls, send the results, until it answers.
 
-    async with trajectory(ask, messages, tools=[get_weather], target="openai.chat_completions") as run:
+    async with agent_loop(ask, messages, tools=[get_weather], target="openai.chat_completions") as run:
         async for event in run:
             ...
     messages = run.messages
@@ -17,11 +17,10 @@ the block instead suspends them; another run begins with them, and puts their re
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, Unpack
 
 from anyio import create_task_group, move_on_after
 from anyio.abc import TaskGroup
@@ -34,14 +33,14 @@ from ..events import Event, Observation, ToolCallValidated
 from ..exports import Exports, export_all
 from ..history import with_results
 from ..limits import Limits
-from ..parts import ToolCall
+from ..parts import FINISHES, ToolCall
 from ..tools import Tool
 from ..turn import Turn
-from .entry import Pipeline, pipeline, resume
+from .entry import Pipeline, PipelineKeywords, StepKeywords, pipeline, resume
 from .hosted import OpenPipeline
 from .trajectory import Trajectory
 
-__all__ = ["CallModel", "RunOutcome", "TrajectoryRun", "trajectory"]
+__all__ = ["AgentLoop", "CallModel", "RunOutcome", "agent_loop"]
 
 CallModel: TypeAlias = Callable[[list[Any], list[Any]], Any]
 """Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
@@ -50,47 +49,43 @@ CallModel: TypeAlias = Callable[[list[Any], list[Any]], Any]
 RunOutcome: TypeAlias = Literal["answered", "stopped", "max_steps", "error", "suspended", "left"]
 """``answered``: the model called nothing more. ``stopped``: `stop` said so. ``max_steps``: it would have gone on.
 ``error``: a stream failed, or a request, or `stop`. ``suspended``: it was left while calls waited for an approval; see
-`TrajectoryRun.suspended`. ``left``: the block was left or cancelled before its end."""
-
-_RESUMED_STEP = {"suspended", "tools", "decisions", "trajectory", "observers"}
-_RESUMED_WITH = inspect.signature(resume).parameters.keys() - _RESUMED_STEP
-
-_CONTINUED = "pause"  # Anthropic's server tools: the same turn goes on when it is sent back
+`AgentLoop.suspended`. ``left``: the block was left or cancelled before its end."""
 
 
-def trajectory(
+def agent_loop(
     call_model: CallModel,
     messages: Sequence[Any],
     *,
     tools: Iterable[Tool[..., Any] | Callable[..., Any]] | Exports = (),
-    target: str,
+    wire: str,
     max_steps: int = 16,
     stop: Callable[[Turn], bool] | None = None,
     strict: bool | Literal["where_possible"] = False,
-    run: Trajectory | None = None,
+    trajectory: Trajectory | None = None,
     suspended: Suspended | None = None,
     decisions: Mapping[str, Verdict] | None = None,
-    **options: Any,
-) -> TrajectoryRun:
+    **options: Unpack[PipelineKeywords],
+) -> AgentLoop:
     """Ask a model until it answers, running the calls that it makes on the way.
 
     Args:
         call_model: makes the request of each step; see `CallModel`. What it raises comes out of ``async for``.
-        messages: the history to begin with, in the target's own shape. It is not changed: see `TrajectoryRun.messages`.
-        tools: what the model may call; they are exported for `target` once, and what the export said otherwise is
+        messages: the history to begin with, in the wire's own shape. It is not changed: see `AgentLoop.messages`.
+        tools: what the model may call; they are exported for `wire` once, and what the export said otherwise is
             turned back. Exports that were made already are taken as they are.
-        target: whose requests these are, one of `streamtools.wires.WIRES`.
+        wire: the wire that the requests and the streams are of, one of `streamtools.wires.WIRES`.
         max_steps: how often the model is asked at most.
         stop: is given each turn that made calls, results included; True ends the run before the model is asked again.
         strict: export the tools in their strict form.
-        run: the run that the steps belong to, with its observers; by default a new one.
+        trajectory: the run that the steps belong to, with its observers; by default a new one.
         suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
             a ``store=``; see `resume`.
         decisions: what has been decided about them.
-        options: for each step's `pipeline`: ``limits``, ``dispatch``, ``stages``, ``transforms``, ``dispatcher`` ...
+        options: for each step's `pipeline`: ``limits``, ``start``, ``approve``, ``executor``, ``store``, ``stages``,
+            ``transforms``, ``pool``, ``on_tool_error``, ``on_source_error``.
 
     Raises:
-        ExportError: the target is unknown, or cannot carry a tool.
+        ExportError: the wire is unknown, or cannot carry a tool.
         TypeError: an option is none of `pipeline`'s, or is the run's own, or not what `pipeline` takes.
         ValueError: `max_steps` is less than 1, a decision is about no suspended call, or an option is not known.
     """
@@ -100,40 +95,33 @@ def trajectory(
         raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
     if stop is not None and not callable(stop):
         raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")
-    known = inspect.signature(pipeline).parameters.keys() - {
-        "stream",
-        "tools",
-        "trajectory",
-        "observers",
-        "requested_at",
-    }
+    known = PipelineKeywords.__required_keys__ | PipelineKeywords.__optional_keys__
     if unknown := sorted(options.keys() - known):
-        raise TypeError(f"trajectory has no option {unknown[0]!r}; the pipeline's are {', '.join(sorted(known))}")
+        raise TypeError(f"agent_loop has no option {unknown[0]!r}; the pipeline's are {', '.join(sorted(known))}")
     if suspended is not None and options.get("store") is None:
         raise TypeError("to resume suspended calls, pass store=: it keeps them from running twice")
     if suspended is None and decisions:
         raise ValueError("decisions are about suspended calls; pass suspended=, too")
     if suspended is not None:  # better now than when they have run
-        with_results(list(messages), suspended.placeholders(), target)
-    exports = tools if isinstance(tools, Exports) else export_all(tools, target, strict=strict)
-    options.setdefault("wire", target)
-    pipeline(b"", tools=exports, observers=(), **options)  # what it refuses is refused before the model is asked
+        with_results(list(messages), suspended.placeholders(), wire)
+    exports = tools if isinstance(tools, Exports) else export_all(tools, wire, strict=strict)
+    pipeline(b"", tools=exports, wire=wire, observers=(), **options)  # refuse now, before the model is asked
     if suspended is not None:
         resume(suspended, tools=exports, decisions=decisions, observers=(), **_of_resume(options))
-    return TrajectoryRun(
+    return AgentLoop(
         call_model,
         messages,
         exports=exports,
-        target=target,
+        wire=wire,
         max_steps=max_steps,
         stop=stop,
-        run=run or (Trajectory() if suspended is None else Trajectory.resumed(suspended)),
+        trajectory=trajectory or (Trajectory() if suspended is None else Trajectory.resumed(suspended)),
         options=options,
         resuming=None if suspended is None else (suspended, decisions or {}),
     )
 
 
-class TrajectoryRun:
+class AgentLoop:
     """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at what came of it."""
 
     def __init__(
@@ -142,14 +130,14 @@ class TrajectoryRun:
         messages: Sequence[Any],
         *,
         exports: Exports,
-        target: str,
+        wire: str,
         max_steps: int,
         stop: Callable[[Turn], bool] | None,
-        run: Trajectory,
-        options: dict[str, Any],
+        trajectory: Trajectory,
+        options: PipelineKeywords,
         resuming: tuple[Suspended, Mapping[str, Verdict]] | None,
     ) -> None:
-        self.run = run
+        self.trajectory = trajectory
         """What the steps have in common: id, numbering, observers."""
         self.outcome: RunOutcome | None = None
         """How the run ended; None while it goes on."""
@@ -158,7 +146,7 @@ class TrajectoryRun:
         self._call_model = call_model
         self._begun_with = list(messages)
         self._exports = exports
-        self._target = target
+        self._wire = wire
         self._max_steps = max_steps
         self._stop = stop
         self._options = options
@@ -179,7 +167,7 @@ class TrajectoryRun:
 
     @property
     def messages(self) -> list[Any]:
-        """The history up to here, in the target's shape: what it began with, and each turn with its results.
+        """The history up to here, in the wire's shape: what it began with, and each turn with its results.
 
         A fresh list, sendable at any moment after the block, and between two steps within it. In the middle of a step
         its calls that run have the result that they were interrupted.
@@ -187,13 +175,13 @@ class TrajectoryRun:
         turns = list(self.turns if self._events is None else (*self.turns, self._events.turn))
         begun_with = list(self._begun_with)
         if self._resuming is not None and turns:
-            begun_with = with_results(begun_with, turns.pop(0).observations, self._target)
-        return [*begun_with, *(message for turn in turns for message in turn.messages(self._target))]
+            begun_with = with_results(begun_with, turns.pop(0).observations, self._wire)
+        return [*begun_with, *(message for turn in turns for message in turn.messages(self._wire))]
 
     @property
     def suspended(self) -> Suspended | None:
         """The calls that wait for an approval, also after the block; see `Pipeline.suspended`. To go on with them, keep
-        `messages` beside them, and give both to another `trajectory`."""
+        `messages` beside them, and give both to another `agent_loop`."""
         return self._left_suspended if self._events is None else self._events.suspended
 
     def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
@@ -209,17 +197,17 @@ class TrajectoryRun:
         return self._step().cancel(call, reason)
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
-        """Run a ready call, with ``dispatch="manual"``; see `Pipeline.run`. Then iterate on."""
-        return await self._step().run(call)
+        """Run a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on."""
+        return await self._step().run_call(call)
 
     def _step(self) -> OpenPipeline:
         if self._events is None:
             raise LocalProtocolError("no step goes on; decide about a call after its ApprovalRequested")
         return self._events
 
-    async def __aenter__(self) -> TrajectoryRun:
+    async def __aenter__(self) -> AgentLoop:
         if self._entered:
-            raise LocalProtocolError("a trajectory is entered once; make a new one for the next run")
+            raise LocalProtocolError("an agent_loop is entered once; make a new one for the next run")
         self._entered = True
         self._group = await create_task_group().__aenter__()
         return self
@@ -242,13 +230,13 @@ class TrajectoryRun:
                 self.outcome = "left" if self.suspended is None else "suspended"
         return None
 
-    def __aiter__(self) -> TrajectoryRun:
+    def __aiter__(self) -> AgentLoop:
         return self
 
     async def __anext__(self) -> Event:
         if self._group is None:
             raise TypeError(
-                "a trajectory is iterated inside its block; write:  async with trajectory(...) as run:  ..."
+                "an agent_loop is iterated inside its block; write:  async with agent_loop(...) as run:  ..."
             )
         if self._iterated:  # else both would ask the model
             raise LocalProtocolError("another task waits for the run's next event; iterate over a run in one task")
@@ -294,12 +282,17 @@ class TrajectoryRun:
                 return self._resume(*self._resuming).open(group)
             self._asked += 1
             requested_at = time.monotonic()
-            self.run.began_at = self.run.began_at or requested_at
+            self.trajectory.began_at = self.trajectory.began_at or requested_at
             stream = self._call_model(self.messages, list(self._exports.payloads))
             if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
                 stream = await self._in_time(stream, requested_at)
             block = pipeline(
-                stream, tools=self._exports, trajectory=self.run, requested_at=requested_at, **self._options
+                stream,
+                tools=self._exports,
+                wire=self._wire,
+                trajectory=self.trajectory,
+                requested_at=requested_at,
+                **self._options,
             )
         except Exception:
             self.outcome = "error"
@@ -308,12 +301,12 @@ class TrajectoryRun:
 
     async def _in_time(self, request: Awaitable[Any], requested_at: float) -> Any:
         """Awaits a request, within the times for the first chunk and the run."""
-        limits: Limits = self._options.get("limits", Limits())
+        limits = self._options.get("limits", Limits())
         ends = [
             (began + seconds, name, seconds)
             for name, seconds, began in (
                 ("first_chunk_timeout", limits.first_chunk_timeout, requested_at),
-                ("run_timeout", limits.run_timeout, self.run.began_at),
+                ("run_timeout", limits.run_timeout, self.trajectory.began_at),
             )
             if seconds is not None
         ]
@@ -327,12 +320,12 @@ class TrajectoryRun:
     def _resume(self, suspended: Suspended, decisions: Mapping[str, Verdict]) -> Pipeline:
         """The step that was left: its calls are decided, and the model is not asked."""
         taken = _of_resume(self._options)
-        return resume(suspended, tools=self._exports, decisions=decisions, trajectory=self.run, **taken)
+        return resume(suspended, tools=self._exports, decisions=decisions, trajectory=self.trajectory, **taken)
 
     def _decide(self, turn: Turn) -> None:
         """Whether the model is asked again."""
         ours = any(call.kind != "server" for call in turn.calls)
-        if not ours and turn.finish != _CONTINUED:
+        if not ours and not (turn.finish is not None and FINISHES[turn.finish].goes_on):
             self.outcome = "answered"
         elif self._stopped_by(turn):
             self.outcome = "stopped"
@@ -353,6 +346,7 @@ class TrajectoryRun:
             self.turns, self._events = (*self.turns, self._events.turn), None
 
 
-def _of_resume(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a pipeline's options that a resumed step has, too."""
-    return {name: value for name, value in options.items() if name in _RESUMED_WITH}
+def _of_resume(options: PipelineKeywords) -> Any:
+    """Returns those of a pipeline's options that a resumed step has, too; and the store."""
+    wanted = {*StepKeywords.__optional_keys__, "store"}
+    return {name: value for name, value in options.items() if name in wanted}

@@ -22,7 +22,7 @@ from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken, current_token
 
-from ..dispatch import Calls, Dispatcher, DispatchOptions
+from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.approval import Decision, check_loop
 from ..dispatch.call import Mention
 from ..dispatch.suspended import Asked, Suspended, SuspendedCall
@@ -62,7 +62,7 @@ class Pipeline:
         tools: Toolset,
         transforms: tuple[Transform, ...],
         options: DispatchOptions,
-        dispatcher: Dispatcher | None,
+        pool: CallPool | None,
         limits: Limits,
         trajectory: Trajectory,
         drain: bool,
@@ -74,7 +74,7 @@ class Pipeline:
         self._step = Step(trajectory, self._outbox)
         self._trajectory = trajectory
         self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits)
-        self._calls = Calls(dispatcher, tools, limits, options, self._step, self._start_call, self._at)
+        self._calls = Calls(pool, tools, limits, options, self._step, self._start_call, self._at)
         self._resumed = suspended
         self._ending = Settling(self._step, decoder, self._pump, self._calls)
         self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)
@@ -104,7 +104,7 @@ class Pipeline:
     @property
     def resting(self) -> bool:
         """All is read, and nothing more comes unless somebody approves a call, denies it, or, with
-        ``dispatch="manual"``, has it `run`."""
+        ``start="manual"``, has it `run_call`."""
         return self._outbox.resting and not self._step.ended
 
     def __aiter__(self) -> Pipeline:
@@ -125,8 +125,8 @@ class Pipeline:
             raise error
         raise StopAsyncIteration
 
-    async def run(self, call: ToolCall | ToolCallValidated | str) -> Observation:
-        """Run a ready call now, with ``dispatch="manual"``, and return its observation; a second time, the same one.
+    async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
+        """Run a ready call now, with ``start="manual"``, and return its observation; a second time, the same one.
 
         A loop over the pipeline ends when nothing runs any more; after a run there may be more, so loop again. Run
         before its turn has ended well, a call may have a result for a turn that then fails. What was never run is
