@@ -54,7 +54,8 @@ from dataclasses import replace
 import anyio
 import placed_tools
 from streams import chat, stream
-from streamtools import Observation, Suspended, ToolProgress, Trajectory, pipeline, resume
+from streamtools import Observation, Suspended, Trajectory, pipeline, resume
+from streamtools.events import ToolProgress
 from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
 
 name, path, calls, where = sys.argv[1:]
@@ -200,7 +201,8 @@ QUEUED = """
 import sys, threading
 import anyio
 from streams import chat, stream
-from streamtools import Limits, ToolStarted, Trajectory, pipeline, tool
+from streamtools import Limits, Trajectory, pipeline, tool
+from streamtools.events import ToolStarted
 from streamtools.dispatch import SqliteStore
 
 calls, wait = sys.argv[1], sys.argv[2] == "wait"

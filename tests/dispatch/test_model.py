@@ -438,7 +438,7 @@ class OneTurn(RuleBasedStateMachine):
             self.source, self.leaving = Script(), asyncio.Event()
             limits = Limits(max_concurrency=most, idle_timeout=None, tool_timeout=None, cancel_grace=1e12)
             options: dict[str, Any] = {
-                "dispatch": policy,
+                "start": policy,
                 "on_tool_error": "cancel" if cancels else "continue",
                 "on_source_error": "drain" if drain else "cancel",
                 "trajectory": Trajectory(run_id="r", observers=[self.watch]),

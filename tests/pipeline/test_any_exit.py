@@ -62,7 +62,7 @@ def drawn(wire: str, dice: random.Random) -> Scenario:
     if wire == CHAT and exit_ == "end" and len(items) > 1:
         items.append(b"data: [DONE]\n\n")
     options = {
-        "dispatch": dice.choice(["auto", "auto", "early", "turn_end"]),
+        "start": dice.choice(["auto", "auto", "early", "turn_end"]),
         "on_source_error": dice.choice(["cancel", "drain"]),
         "limits": Limits(max_concurrency=dice.choice([1, 2, 16]), event_buffer=dice.choice([1, 4, 256])),
     }

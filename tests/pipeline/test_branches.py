@@ -386,7 +386,7 @@ async def test_what_concerns_a_call_and_the_ends_is_never_dropped() -> None:
     assert numbers(there) == list(range(1, len(here)))
 
 
-DROPPED = {"TextStart", "TextDelta", "TextEnd", "ToolCallDelta", "ToolProgress", "Warning"}
+DROPPED = {"TextStart", "TextDelta", "TextEnd", "ToolCallDelta", "ToolProgress", "StreamWarning"}
 
 
 async def test_who_decides_about_calls_by_a_branch_that_drops_events_is_asked_about_each() -> None:

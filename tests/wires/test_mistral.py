@@ -61,7 +61,7 @@ def test_thinking_text_and_a_call_are_told_in_order() -> None:
         chunk({"tool_calls": [{"id": PARIS[0], "function": {"name": "f", "arguments": "{}"}}]}, "tool_calls"),
     )
     kinds = [StreamStart, ReasoningStart, ReasoningDelta, ReasoningDelta, ReasoningEnd, TextStart, TextDelta, TextDelta]
-    assert [type(e) for e in told if type(e).__name__ != "Warning"] == [
+    assert [type(e) for e in told if type(e).__name__ != "StreamWarning"] == [
         *kinds, TextEnd, ToolCallStart, ToolCallDelta, ToolCallEnd, StreamEnd,
     ]  # fmt: skip
 
