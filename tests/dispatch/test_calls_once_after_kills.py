@@ -22,7 +22,7 @@ from streams import chat, stream
 from streamtools import Observation, Suspended, ToolProgress, Trajectory, pipeline, resume
 from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
 async def test_killing_the_worker_in_the_middle_is_unknown_and_one_effect(tmp_path: Path) -> None:

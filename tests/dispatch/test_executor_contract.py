@@ -25,7 +25,7 @@ from streamtools.into_loop import call_soon
 from streamtools.testing import check_executor
 from streamtools.testing_executors import CHECKS
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
 @pytest.mark.parametrize(("anyio_backend", "tools"), [("asyncio", "async"), ("trio", "sync")])

@@ -51,7 +51,7 @@ from streamtools.errors import (
 from streamtools.exports import export_all
 from streamtools.telemetry import Tracing
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 WAIT_S = 60  # for anything: workers start slowly on a busy machine
 

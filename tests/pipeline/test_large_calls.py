@@ -31,7 +31,7 @@ from streamtools.dispatch import MemoryStore
 from streamtools.errors import DeadlineExceeded
 from streamtools.tools import TakesLong
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 LARGE = json.dumps({"text": "x" * 50_000})
 SMALL = json.dumps({"text": "x"})

@@ -17,7 +17,7 @@ from streams import anthropic, chat, hanging, stream
 from streamtools import Limits, ToolStarted, Trajectory, pipeline, tool
 from streamtools.telemetry import Tracing
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
 class Spans(SpanProcessor):
