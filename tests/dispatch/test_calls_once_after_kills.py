@@ -23,7 +23,7 @@ from streamtools import Observation, Suspended, Trajectory, pipeline, resume
 from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
 from streamtools.events import ToolProgress
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
 async def test_killing_the_worker_in_the_middle_is_unknown_and_one_effect(tmp_path: Path) -> None:

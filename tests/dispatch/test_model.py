@@ -15,6 +15,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from profiles import examples
 
 from streamtools import Event, Limits, Observation, TextDelta, Tool, ToolCallValidated, Trajectory, pipeline
 from streamtools import tool as tool_of
@@ -728,4 +729,4 @@ class OneTurn(RuleBasedStateMachine):
 
 
 TestOneTurn = OneTurn.TestCase
-TestOneTurn.settings = settings(derandomize=True, deadline=None, max_examples=100, stateful_step_count=40)
+TestOneTurn.settings = settings(derandomize=True, deadline=None, max_examples=examples(100), stateful_step_count=40)
