@@ -73,3 +73,9 @@ class Wire:
     """A prompt as messages. A system prompt where the wire has none in its list gives none."""
     rules: HistoryRules = field(default_factory=HistoryRules)
     """What the provider demands of a history."""
+
+    def new_decoder(self, limits: Limits) -> WireDecoder:
+        """A decoder for one stream, which knows its wire by name."""
+        made = self.decoder(limits)
+        made.name = self.name
+        return made
