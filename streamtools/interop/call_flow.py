@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import ExportError
 from .calls import SanitizedCall
 from .contributions import Contribution, ToolCallAccessor
-from .formats import CUSTOM_FORMATS
+from .formats import raw_formats
 from .lookup import adapter_for, first, fitting_first, unknown, unreachable
 from .meanings import InspectedCall
 from .memory import Memory
@@ -69,7 +69,7 @@ class CallFlow:
         self, call: Mapping[str, Any], found: InspectedCall, wire: str | None, wanted: Sequence[str]
     ) -> bool:
         """Whether a call of an accepted format has to be written anew: for its raw text, its name or its arguments."""
-        if found.payload_metadata.get("unwrapped") and not CUSTOM_FORMATS.isdisjoint(wanted):
+        if found.payload_metadata.get("unwrapped") and not raw_formats().isdisjoint(wanted):
             return True
         if wire is None:
             decoded = "decoded" in found.payload_metadata.get("normalizations", ())

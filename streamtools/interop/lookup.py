@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ..errors import ExportError
 from .contributions import Contribution
-from .formats import CUSTOM_FORMATS
+from .formats import raw_formats
 
 __all__ = ["adapter_for", "first", "fitting_first", "unknown", "unreachable"]
 
@@ -35,7 +35,8 @@ def adapter_for(adapters: Mapping[tuple[str | None, str], T], source: str, forma
 
 def fitting_first(formats: Sequence[str], *, raw: bool) -> list[str]:
     """Formats in the order in which to try them: those of the same kind of payload before the others."""
-    return sorted(formats, key=lambda format: (format in CUSTOM_FORMATS) is not raw)
+    raw_ones = raw_formats()
+    return sorted(formats, key=lambda format: (format in raw_ones) is not raw)
 
 
 def unknown(what: str, given: Mapping[str, Any]) -> ExportError:

@@ -21,8 +21,8 @@ from ..wires.saying import id_as_read
 from ..wires.transcript import Entry, Prompt, Said
 from .attachments import AttachmentStore
 from .blocks import read_blocks, write_blocks
-from .calls import arguments_text
-from .formats import CUSTOM_FORMATS, ToolInteropTarget
+from .calls import arguments_text, stored_call
+from .formats import ToolInteropTarget, raw_formats
 from .meanings import InspectedCall, InspectedResult
 from .registry import ToolInteropRegistry
 from .rendering import as_messages, render_results, result_for, with_metadata
@@ -70,7 +70,7 @@ def to_native_messages(
     """
     wire = _wire(target)
     formats = target_formats or ToolInteropTarget(wire.name).formats()
-    writer = _Writer(wire, registry, raw=not CUSTOM_FORMATS.isdisjoint(formats), stand_ins=StandIns(messages))
+    writer = _Writer(wire, registry, raw=not raw_formats().isdisjoint(formats), stand_ins=StandIns(messages))
     native = [each for head, results in _groups(messages) for each in writer.write(head, results)]
     shown: list[dict[str, Any]] = writer.stand_ins.shown(native)
     return shown
@@ -254,8 +254,8 @@ class _Reader:
     def _call(self, call: ToolCall, place: int) -> dict[str, Any]:
         call_id = id_as_read(call.call_id) or f"call_{self._answers}_{place}"
         self._unanswered.append((call.name, call_id))
-        body = {"name": call.name, "input" if call.kind == "custom" else "arguments": call.arguments_text}
-        stored = self._registry.stored_tool_call({"id": call_id, "type": call.kind, call.kind: body}, wire=self._wire)
+        written = stored_call(call_id, call.name, call.arguments_text, raw=call.kind == "custom")
+        stored = self._registry.stored_tool_call(written, wire=self._wire)
         self._names[call_id] = stored[stored["type"]]["name"]
         return stored
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from ..errors import ExportError
+from ..wires import Wire, known
 from .call_flow import CallFlow
-from .calls import CALL_ACCESSORS, CALL_ADAPTERS
+from .calls import accessor_of, adapter_of
 from .contributions import LEVELS, Contribution, Level, contributions_of
-from .formats import CUSTOM_FORMATS, TARGET_FORMATS, ToolInteropTarget
+from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
 from .in_force import warn_if_bypassed
 from .meanings import InspectedCall, InspectedResult, InspectedSchema
 from .memory import Memory
@@ -26,17 +28,7 @@ from .results import RESULT_ACCESSORS
 from .schema_flow import ConvertedSchema, SchemaFlow
 from .schemas import SCHEMA_ACCESSORS, SCHEMA_ADAPTERS
 
-__all__ = ["BUILT_IN_CONTRIBUTION", "ToolDescriptor", "ToolInteropRegistry"]
-
-BUILT_IN_CONTRIBUTION = Contribution(
-    name="built-in",
-    schema_accessors=SCHEMA_ACCESSORS,
-    schema_adapters=SCHEMA_ADAPTERS,
-    call_accessors=CALL_ACCESSORS,
-    call_adapters=CALL_ADAPTERS,
-    result_accessors=RESULT_ACCESSORS,
-)
-"""What everybody gets: the formats of `FORMATS`, and results as each wire has them."""
+__all__ = ["ToolDescriptor", "ToolInteropRegistry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,8 @@ class ToolInteropRegistry:
         descriptors: Iterable[ToolDescriptor] = (),
         last_resort: bool = False,
     ) -> None:
-        given: list[tuple[Level, Contribution]] = [*contributions, ("built_in", BUILT_IN_CONTRIBUTION)]
+        self._built_in = _built_in(known())
+        given: list[tuple[Level, Contribution]] = [*contributions, ("built_in", self._built_in)]
         self.contributions: tuple[tuple[Level, Contribution], ...] = tuple(
             sorted(given, key=lambda pair: LEVELS.index(pair[0]))
         )
@@ -114,7 +107,7 @@ class ToolInteropRegistry:
     def without(self, name: str) -> ToolInteropRegistry:
         """A registry that lacks the contributions of this name; what they hid comes to light. The built-in one stays.
         What this one remembers of conversions does not go along, its descriptors do."""
-        kept = [pair for pair in self.contributions if pair[1] is not BUILT_IN_CONTRIBUTION and pair[1].name != name]
+        kept = [pair for pair in self.contributions if pair[1] is not self._built_in and pair[1].name != name]
         return ToolInteropRegistry(kept, descriptors=self.descriptors, last_resort=self._last_resort)
 
     def __repr__(self) -> str:
@@ -271,7 +264,7 @@ class ToolInteropRegistry:
             ExportError: no accessor knows it, or it has no id.
         """
         self._used()
-        return self._calls.convert(call, None, _STORED, came_over=wire)
+        return self._calls.convert(call, None, TARGET_FORMATS[STORED_WIRE], came_over=wire)
 
     def name_on(self, tool_name: str, target: ToolInteropTarget | str) -> str:
         """The name under which a tool was converted for a target: its own, unless the target does not take that."""
@@ -317,13 +310,23 @@ class ToolInteropRegistry:
         self._used()
         wire = _target(target).wire
         found = [self._results.inspect(result) for result in results if isinstance(result, dict)]
-        if target_formats and CUSTOM_FORMATS.isdisjoint(target_formats):
+        if target_formats and raw_formats().isdisjoint(target_formats):
             found = [replace(result, kind="function") for result in found]
         contents = [self._results.content(result, wire) for result in found]
         return render_results(found, wire, contents, lambda name: self._memory.name_on(wire, name))
 
 
-_STORED = TARGET_FORMATS["openai.chat_completions"]
+@lru_cache(maxsize=1)
+def _built_in(wires: tuple[Wire, ...]) -> Contribution:
+    """What everybody gets: the formats of all wires that are known, and those that belong to none."""
+    return Contribution(
+        name="built-in",
+        schema_accessors=SCHEMA_ACCESSORS,
+        schema_adapters=SCHEMA_ADAPTERS,
+        call_accessors=tuple(accessor_of(format) for format in call_formats(wires)),
+        call_adapters=tuple(adapter_of(format) for format in call_formats(wires)),
+        result_accessors=RESULT_ACCESSORS,
+    )
 
 
 def _target(target: ToolInteropTarget | str) -> ToolInteropTarget:

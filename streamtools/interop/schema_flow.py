@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import ExportError
 from .contributions import Contribution, ToolSchemaAdapter
 from .fitting import fitted, with_fitted
-from .formats import BUILT_IN, CUSTOM_FORMATS, ToolInteropTarget
+from .formats import BUILT_IN, ToolInteropTarget, raw_formats
 from .lookup import adapter_for, first, fitting_first, unknown, unreachable
 from .meanings import InspectedSchema
 from .memory import Memory
@@ -78,7 +78,7 @@ class SchemaFlow:
     ) -> ConvertedSchema:
         require_shallow(found)
         fit = None
-        if adapter in SCHEMA_ADAPTERS and adapter.format not in CUSTOM_FORMATS:  # who contributes one knows its wire
+        if adapter in SCHEMA_ADAPTERS and adapter.format not in raw_formats():  # who contributes one knows its wire
             fit = fitted(found, target.wire)
         schema = adapter.adapt(found if fit is None else with_fitted(found, fit))
         lost = losses(found, adapter.format)
