@@ -22,9 +22,8 @@ from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_format
 from .in_force import warn_if_bypassed
 from .meanings import InspectedCall, InspectedResult, InspectedSchema
 from .memory import Memory
-from .rendering import render_results
 from .result_flow import ResultFlow
-from .results import RESULT_ACCESSORS
+from .results import accessors_of, render_results
 from .schema_flow import ConvertedSchema, SchemaFlow
 from .schemas import SCHEMA_ACCESSORS, SCHEMA_ADAPTERS
 
@@ -325,7 +324,7 @@ def _built_in(wires: tuple[Wire, ...]) -> Contribution:
         schema_adapters=SCHEMA_ADAPTERS,
         call_accessors=tuple(accessor_of(format) for format in call_formats(wires)),
         call_adapters=tuple(adapter_of(format) for format in call_formats(wires)),
-        result_accessors=RESULT_ACCESSORS,
+        result_accessors=accessors_of(wires),
     )
 
 

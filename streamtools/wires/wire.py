@@ -12,6 +12,7 @@ from ..limits import Limits
 from .answer import Answer
 from .base import WireDecoder
 from .call_format import CallFormat
+from .result_format import ResultFormat
 from .rules import HistoryRules
 from .transcript import Entry, Prompt
 
@@ -76,3 +77,5 @@ class Wire:
     """What the provider demands of a history."""
     calls: tuple[CallFormat, ...]
     """How its history writes a call, the usual form first."""
+    results: ResultFormat
+    """How its history writes the result of a call."""

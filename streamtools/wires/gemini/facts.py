@@ -1,10 +1,13 @@
-"""How the Gemini API writes a call."""
+"""How the Gemini API writes a call and its result."""
 
 from __future__ import annotations
 
-from ..call_format import CallFormat
+from collections.abc import Mapping
 
-__all__ = ["CALLS"]
+from ..call_format import CallFormat
+from ..result_format import ResultFormat
+
+__all__ = ["CALLS", "RESULT"]
 
 CALLS = (
     CallFormat(
@@ -15,4 +18,8 @@ CALLS = (
         id_optional=True,  # older models have none
         arguments="args",
     ),
+)
+
+RESULT = ResultFormat(
+    recognises=lambda result: isinstance(result.get("functionResponse"), Mapping), list_key="parts", id_optional=True
 )

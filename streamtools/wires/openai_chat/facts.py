@@ -1,10 +1,11 @@
-"""How Chat Completions writes a call."""
+"""How Chat Completions writes a call and its result."""
 
 from __future__ import annotations
 
 from ..call_format import CallFormat
+from ..result_format import ResultFormat
 
-__all__ = ["CALLS", "FUNCTION"]
+__all__ = ["CALLS", "FUNCTION", "RESULT"]
 
 FUNCTION = CallFormat(
     name="openai.chat_completions.function",
@@ -21,3 +22,9 @@ CUSTOM = CallFormat(
 )
 
 CALLS = (FUNCTION, CUSTOM)
+
+RESULT = ResultFormat(
+    recognises=lambda result: result.get("role") == "tool" and "tool_call_id" in result,
+    call_id_key="tool_call_id",
+    is_message=True,
+)
