@@ -8,26 +8,31 @@ gives the tool its raw text again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NoReturn
 
 from ..errors import ExportError
 from ..wires import Wire, known
-from .call_flow import CallFlow
 from .calls import accessor_of, adapter_of
 from .contributions import LEVELS, Contribution, Level, contributions_of
+from .flows import CallFlow, ConvertedSchema, ResultFlow, SchemaFlow
 from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
-from .in_force import warn_if_bypassed
 from .meanings import InspectedCall, InspectedResult, InspectedSchema
 from .memory import Memory
-from .result_flow import ResultFlow
 from .results import accessors_of, render_results
-from .schema_flow import ConvertedSchema, SchemaFlow
 from .schemas import SCHEMA_ACCESSORS, SCHEMA_ADAPTERS
 
-__all__ = ["ToolDescriptor", "ToolInteropRegistry"]
+__all__ = ["DefaultRegistryWarning", "ToolDescriptor", "ToolInteropRegistry", "put_in_force"]
+
+
+class DefaultRegistryWarning(UserWarning):
+    """The registry of last resort is used where a request has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ class ToolInteropRegistry:
     def _used(self) -> None:
         """Something is asked from outside."""
         if self._last_resort:
-            warn_if_bypassed()
+            _warn_if_bypassed()
 
     # -- schemas ---------------------------------------------------------------------------------------------------
 
@@ -330,3 +335,35 @@ def _built_in(wires: tuple[Wire, ...]) -> Contribution:
 
 def _target(target: ToolInteropTarget | str) -> ToolInteropTarget:
     return ToolInteropTarget(target) if isinstance(target, str) else target
+
+
+# -- the registry of the request that a task is part of ----------------------------------------------------------------
+
+
+_IN_FORCE: ContextVar[Callable[[], object | None] | None] = ContextVar("tool_interop_registry", default=None)
+
+
+def put_in_force(registry: object) -> None:
+    """Note that this task, and those that it starts, belong to a request with a registry of its own, as long as that
+    registry lives."""
+    _IN_FORCE.set(weakref.ref(registry))
+
+
+def _warn_if_bypassed() -> None:
+    """Warn, where the caller of this package stands, if this task's request has a registry of its own."""
+    in_force = _IN_FORCE.get()
+    if in_force is not None and in_force() is not None:
+        warnings.warn(
+            "the default tool interop registry is used although this request has one of its own, so that what its "
+            "provider and tools contribute is bypassed; use get_registry_from_context(context)",
+            DefaultRegistryWarning,
+            stacklevel=_frames_of_ours(),
+        )
+
+
+def _frames_of_ours() -> int:
+    """How many frames up the first caller is that is not of this package, as `warnings.warn` counts them."""
+    frame, count = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+        frame, count = frame.f_back, count + 1
+    return count
