@@ -11,6 +11,8 @@ from typing import Any
 from ..limits import Limits
 from .answer import Answer
 from .base import WireDecoder
+from .call_format import CallFormat
+from .result_format import ResultFormat
 from .rules import HistoryRules
 from .transcript import Entry, Prompt
 
@@ -54,9 +56,9 @@ class CallIds:
         return self.made_up(digest.hexdigest())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wire:
-    """A provider's streaming format, and the way back."""
+    """A provider's streaming format, and the way back. Each is itself alone, so that it may be a key."""
 
     name: str
     decoder: Callable[[Limits], WireDecoder]
@@ -73,6 +75,10 @@ class Wire:
     """A prompt as messages. A system prompt where the wire has none in its list gives none."""
     rules: HistoryRules = field(default_factory=HistoryRules)
     """What the provider demands of a history."""
+    calls: tuple[CallFormat, ...]
+    """How its history writes a call, the usual form first."""
+    results: ResultFormat
+    """How its history writes the result of a call."""
 
     def new_decoder(self, limits: Limits) -> WireDecoder:
         """A decoder for one stream, which knows its wire by name."""

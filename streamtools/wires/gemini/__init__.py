@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, GeminiDecoder, recognises
+from .facts import CALLS, RESULT
 from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
@@ -39,5 +40,7 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    calls=CALLS,
+    results=RESULT,
 )
 """Responses of ``streamGenerateContent`` in, events out."""

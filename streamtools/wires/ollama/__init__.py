@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, OllamaDecoder, recognises
+from .facts import CALLS, RESULT
 from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
@@ -34,4 +35,6 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    calls=CALLS,
+    results=RESULT,
 )
