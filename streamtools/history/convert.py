@@ -133,7 +133,7 @@ class _Moving:
         self.system = "\n\n".join(texts) or None
 
     def losses(self, messages: list[Any]) -> tuple[str, ...]:
-        """What did not come along into these messages."""
+        """Lists what the target's messages cannot express."""
         carried = set(_strings(messages)) if self._media else set()
         for place, media in self._media:
             if not {media.data, media.url} & carried:
