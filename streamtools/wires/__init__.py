@@ -15,7 +15,19 @@ from .answer import Answer
 from .base import WireDecoder
 from .wire import CallIds, Tolerance, Wire
 
-__all__ = ["WIRES", "Answer", "CallIds", "Tolerance", "Wire", "WireDecoder", "decoder", "detect", "find", "render"]
+__all__ = [
+    "WIRES",
+    "Answer",
+    "CallIds",
+    "Tolerance",
+    "Wire",
+    "WireDecoder",
+    "decoder",
+    "detect",
+    "find",
+    "known",
+    "render",
+]
 
 _WIRES: dict[str, Wire] = {
     wire.name: wire
@@ -32,6 +44,11 @@ _WIRES: dict[str, Wire] = {
 }
 WIRES: tuple[str, ...] = tuple(_WIRES)
 """The names of all wires."""
+
+
+def known() -> tuple[Wire, ...]:
+    """All wires, in their order."""
+    return tuple(_WIRES.values())
 
 
 def find(name: str) -> Wire:

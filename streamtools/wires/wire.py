@@ -12,6 +12,7 @@ from ..limits import Limits
 from .answer import Answer
 from .base import WireDecoder
 from .rules import HistoryRules
+from .tool_format import StructuredOutput, ToolFormat
 from .transcript import Entry, Prompt
 
 __all__ = ["CallIds", "Tolerance", "Wire"]
@@ -54,11 +55,13 @@ class CallIds:
         return self.made_up(digest.hexdigest())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Wire:
-    """A provider's streaming format, and the way back."""
+    """A provider's streaming format, and the way back. Each is itself alone, so that it may be a key."""
 
     name: str
+    short_name: str | None = None
+    """How the command line may call it, too."""
     decoder: Callable[[Limits], WireDecoder]
     recognises: Callable[[Mapping[str, Any]], bool]
     """Whether a payload can only be of this wire."""
@@ -73,3 +76,10 @@ class Wire:
     """A prompt as messages. A system prompt where the wire has none in its list gives none."""
     rules: HistoryRules = field(default_factory=HistoryRules)
     """What the provider demands of a history."""
+    tools: tuple[ToolFormat, ...]
+    """How its requests tell tools, the usual form first."""
+    structured: StructuredOutput | None = None
+    """How they ask for an answer that keeps to a schema."""
+    message_in: tuple[str | int, ...] | None = None
+    """Where a whole response has its message, which has ``content`` and perhaps ``tool_calls``; None if no message of
+    that kind is there."""

@@ -20,11 +20,13 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .tools import TOOLS
 
 __all__ = ["NAME", "WIRE", "AnthropicDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    short_name="anthropic",
     decoder=AnthropicDecoder,
     recognises=recognises,
     render=render,
@@ -34,4 +36,6 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    tools=TOOLS,
+    message_in=(),
 )

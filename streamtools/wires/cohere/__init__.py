@@ -36,11 +36,13 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .tools import TOOLS
 
 __all__ = ["NAME", "WIRE", "CohereDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    short_name="cohere",
     decoder=CohereDecoder,
     recognises=recognises,
     render=render,
@@ -50,4 +52,6 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    tools=TOOLS,
+    message_in=("message",),
 )
