@@ -29,17 +29,19 @@ ARGS ?=
 
 # pyright must not go to the network to look for a newer version of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# Some hundred tests start a Python, which would compile the package each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Tests that also compare with an SDK where there is one.
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all sweeps soak test-integrations test-ray test-dbos lint types unit test-pydantic test-oldest bench bench-load bench-compare format clean help
+.PHONY: demo test test-all thorough sweeps soak test-integrations test-ray test-dbos lint types unit test-pydantic test-oldest bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
 	@$(BIN)/python -m demo $(ARGS)
 
-test: lint types unit  ## all that must pass: lint, types and unit
+test: lint types unit  ## what to run while you work, three minutes: lint, types and unit
 
 lint: $(VENV)/.dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .
@@ -49,10 +51,16 @@ types: $(VENV)/.dev  ## mypy and pyright, both strict about what is public
 	$(BIN)/mypy --strict
 	$(BIN)/pyright
 
-unit: $(VENV)/.dev  ## the tests, with branch coverage
-	$(BIN)/python -m pytest -n $(JOBS) -m "not sweep" --cov $(ARGS)
+unit: $(VENV)/.dev  ## the quick tests: of each law some cases and examples
+	$(BIN)/python -m pytest -n $(JOBS) -m "not sweep and not thorough" $(ARGS)
 
-test-all: test sweeps test-oldest test-dbos  ## test, and what takes minutes; neither the SDKs nor the cluster
+# The quick tests are among the thorough ones and are not run twice.
+test-all: export STREAMTOOLS_TESTS := full
+test-all: lint types thorough sweeps test-oldest test-dbos  ## all that must pass before it lands; neither the SDKs nor the cluster
+
+thorough: export STREAMTOOLS_TESTS := full
+thorough: $(VENV)/.dev  ## every case and example of each law, with branch coverage
+	$(BIN)/python -m pytest -n $(JOBS) -m "not sweep" --cov $(ARGS)
 
 sweeps: $(VENV)/.dev  ## the long tests: every point of cancellation, interrupts, workers that are killed
 	$(BIN)/python -m pytest -n $(JOBS) -m sweep $(ARGS)

@@ -6,7 +6,7 @@ Events go in (`TurnBuilder.add`), a `Turn` comes out: the same from `parse`, fro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from .errors import ExportError, StreamError
@@ -31,7 +31,7 @@ from .events import (
 from .history.calls import history_form, result_of
 from .history.ids import with_valid_ids
 from .parts import Finish, Part, ToolCall, Usage
-from .wires import WIRES, Answer, render
+from .wires import Answer, Wire, find, is_known, names
 
 __all__ = ["Turn", "TurnBuilder"]
 
@@ -59,6 +59,8 @@ class Turn:
     """Every tolerance that was used, once per code and detail."""
     observations: tuple[Observation, ...] = ()
     """In call order; empty where nothing was dispatched (`parse`)."""
+    record: Wire | None = field(default=None, repr=False, compare=False)
+    """The wire itself, where its name alone does not find it: one that was passed and not registered."""
 
     @property
     def text(self) -> str:
@@ -83,11 +85,11 @@ class Turn:
         if self.error is not None:
             raise self.error
 
-    def messages(self, wire: str | None = None) -> list[Any]:
+    def messages(self, wire: Wire | str | None = None) -> list[Any]:
         """The messages to append for the next request: the assistant's turn, and one result for every call.
 
         Args:
-            wire: the wire to write for; by default the one that the turn came over.
+            wire: the wire to write for, or its name; by default the one that the turn came over.
 
         Returns:
             Plain dicts in the provider's own shape, ready to send (as Any: each SDK has types of its own). To its own
@@ -97,32 +99,39 @@ class Turn:
         Raises:
             ExportError: the wire is unknown, or none was given and the wire was never detected.
         """
-        wire = wire or self.wire
-        if wire is None and not self.parts:
+        found = self._wire_for(wire)
+        if found is None:
             return []
-        if wire is None:
-            raise ExportError("the turn's wire was never found; say which messages you want: messages(wire)")
-        if wire not in WIRES:
-            raise ExportError(f"cannot write messages for {wire!r}; known: {', '.join(WIRES)}")
         observed = {observation.call_id: observation for observation in self.observations}
         ours = [call for call in self.calls if call.kind != "server"]
         answer = Answer(
             parts=self.parts,
             calls={call.call_id: call for call in self.calls},
             arguments={call.call_id: history_form(call) for call in self.calls},
-            results=tuple(result_of(call, observed.get(call.call_id), wire) for call in ours),
+            results=tuple(result_of(call, observed.get(call.call_id), found.name) for call in ours),
             finish=self.finish,
-            own_wire=wire == self.wire,
+            own_wire=found.name == self.wire,
         )
-        return render(wire, with_valid_ids(answer, wire))
+        return found.render(with_valid_ids(answer, found))
+
+    def _wire_for(self, wire: Wire | str | None) -> Wire | None:
+        wanted = wire or self.record or self.wire
+        if wanted is None and not self.parts:
+            return None
+        if wanted is None:
+            raise ExportError("the turn's wire was never found; say which messages you want: messages(wire)")
+        try:
+            return find(wanted)
+        except ValueError as error:
+            raise ExportError(f"cannot write messages for {wanted!r}; known: {', '.join(names())}") from error
 
 
 class TurnBuilder:
     """Collects events into a `Turn`. Costs one list append per delta; the text is joined once."""
 
     def __init__(self) -> None:
-        self.wire: str | None = None
-        """The wire, where somebody knows it who asks for the turn."""
+        self.wire: Wire | str | None = None
+        """The wire, or its name, as far as the one who asks for the turn knows it."""
         self._start: StreamStart | None = None
         self._end: StreamEnd | None = None
         self._parts: list[Part | _OpenPart] = []
@@ -149,11 +158,12 @@ class TurnBuilder:
 
     def build(self) -> Turn:
         """The turn so far. Costs time linear in its size."""
-        start, end = self._start, self._end
+        start, end, wire = self._start, self._end, self.wire
         in_order = sorted(self._calls.values(), key=lambda call: call.index)  # a call may be announced late
         calls = tuple(self._dispatchable(call) for call in in_order)
         return Turn(
-            wire=self.wire or (start.wire if start else None),
+            wire=(wire.name if isinstance(wire, Wire) else wire) or (start.wire if start else None),
+            record=wire if isinstance(wire, Wire) and not is_known(wire) else None,
             model=start.model if start else None,
             response_id=start.response_id if start else None,
             parts=self._ordered_parts(calls),

@@ -25,13 +25,14 @@ from typing import Any
 import pytest
 from every_wire import CHAT, FRAMES, GEMINI, MISTRAL, RESPONSES, check_sendable, dumped, events_of, payloads_of
 from mutations import TIMES, cut, shuffled
+from profiles import examples
 from sansio import check_turn, snapshot
 
 from streamtools import ToolCall, Turn, parse
 
 test_corpus = pytest.importorskip("test_corpus", reason="THE RECORDED RESPONSES WERE NOT FOUND, so none was spoiled")
 CORE: list[dict[str, Any]] = test_corpus.CORE
-MUTANTS = 40 * TIMES
+MUTANTS = examples(40, quick=8) * TIMES
 SEED = random.randrange(2**32) if TIMES > 1 else 0
 
 of_core = pytest.mark.parametrize("row", CORE, ids=[row["file"] for row in CORE])

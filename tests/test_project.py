@@ -39,6 +39,8 @@ def test_make_test_runs_lint_types_and_tests() -> None:
     places = [done.stdout.find(f"/{command}") for command in commands[:-1]] + [done.stdout.find("-m pytest")]
     assert -1 not in places
     assert places == sorted(places)
+    assert '-m "not sweep and not thorough"' in done.stdout
+    assert "--cov" not in done.stdout
 
 
 @needs_make
@@ -47,6 +49,7 @@ def test_make_test_runs_lint_types_and_tests() -> None:
     [
         "demo",
         "test-all",
+        "thorough",
         "sweeps",
         "soak",
         "test-ray",
@@ -156,8 +159,10 @@ def test_continuous_integration_runs_all_that_there_is_but_the_sdks() -> None:
 @needs_make
 def test_make_test_all_runs_the_tests_the_long_ones_and_those_with_the_lowest_versions() -> None:
     plan = make("-n", "test-all").stdout
-    parts = ('-m "not sweep"', "-m sweep", "STREAMTOOLS_OLDEST=1 .venv-oldest/bin/python -m pytest", "tests/durable")
+    parts = ["ruff check", "ruff format --check", "mypy --strict", "/pyright", '-m "not sweep" --cov', "-m sweep"]
+    parts += ["STREAMTOOLS_OLDEST=1 .venv-oldest/bin/python -m pytest", "tests/durable"]
     assert all(part in plan for part in parts)
+    assert "not thorough" not in plan, "the quick tests are among the others, and run once"
 
 
 @needs_make

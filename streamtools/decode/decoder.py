@@ -18,7 +18,7 @@ from ..limits import Limits
 from ..stages import DEFAULT, Deferred, StageList
 from ..text import excerpt
 from ..tools import AnyTool, Toolset
-from ..wires import WireDecoder, decoder, detect
+from ..wires import Wire, WireDecoder, detect, find
 from ..wires.reading import malformed, provider_error
 from .body import Body, tolerant_json, wrapped
 
@@ -46,7 +46,7 @@ class StreamDecoder:
     def __init__(
         self,
         *,
-        wire: str | None = None,
+        wire: Wire | str | None = None,
         tools: Iterable[AnyTool | str] | Toolset = (),
         stages: StageList = DEFAULT,
         limits: Limits = Limits(),
@@ -55,7 +55,9 @@ class StreamDecoder:
     ) -> None:
         self._limits = limits
         self._body = Body(limits)
-        self._wire: WireDecoder | None = None if wire is None else decoder(wire, limits)
+        self.record = None if wire is None else find(wire)
+        """The wire itself; None so far."""
+        self._wire = None if self.record is None else self.record.new_decoder(limits)
         toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
         self._chain = stages.build(toolset, limits, id_salt, defer=defer)
         self.done = False
@@ -83,7 +85,7 @@ class StreamDecoder:
     @property
     def wire(self) -> str | None:
         """The wire that was given or found; None so far."""
-        return self._wire.name if self._wire else None
+        return self.record.name if self.record else None
 
     @property
     def deferred(self) -> Deferred | None:
@@ -320,7 +322,8 @@ class StreamDecoder:
             if len(self._untold) > _MAX_UNTOLD:
                 raise self._unknown_wire()
             return None
-        wire = self._wire = decoder(name, self._limits)
+        self.record = find(name)
+        wire = self._wire = self.record.new_decoder(self._limits)
         for early, early_raw in self._untold:
             wire.raw = early_raw
             self._pass_on(wire, wire.feed(early), out)

@@ -10,6 +10,7 @@ from ..limits import Limits
 from ..stages import DEFAULT, StageList
 from ..tools import AnyTool, Toolset
 from ..turn import Turn, TurnBuilder
+from ..wires import Wire
 from .body import SLICE_BYTES, slices
 from .decoder import StreamDecoder
 
@@ -19,7 +20,7 @@ __all__ = ["parse"]
 def parse(
     body: bytes | Iterable[bytes | str | Mapping[str, Any]],
     *,
-    wire: str | None = None,
+    wire: Wire | str | None = None,
     tools: Iterable[AnyTool | str] | Toolset = (),
     stages: StageList = DEFAULT,
     limits: Limits = Limits(),
@@ -55,5 +56,5 @@ def parse(
         for part in slices(item):
             turn.add_all(stream.feed(part))
     turn.add_all(stream.finish())
-    turn.wire = stream.wire
+    turn.wire = stream.record
     return turn.build()

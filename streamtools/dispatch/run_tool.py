@@ -106,7 +106,7 @@ class _Host:
         self.observation: Observation | None = None
 
     def emit(self, event: Event) -> None:
-        """Keep the last word; nobody asks for the others."""
+        """Keeps the Observation, ignores the rest."""
         if isinstance(event, Observation):
             self.observation = event
 

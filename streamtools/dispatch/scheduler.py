@@ -149,7 +149,7 @@ class _Key:
 
 
 class Scheduler:
-    """Decides; it runs nothing itself.
+    """Decides which calls may run now; starts none.
 
     Args:
         max_running: how many jobs may run at once.

@@ -35,8 +35,8 @@ class Converted:
 
 def convert(
     messages: Sequence[Any],
-    source: str,
-    target: str,
+    source: Wire | str,
+    target: Wire | str,
     *,
     system: str | None = None,
     foreign: bool = False,
@@ -52,8 +52,8 @@ def convert(
 
     Args:
         messages: native messages of `source`. They are not changed.
-        source: whose they are, one of `streamtools.wires.WIRES`.
-        target: who shall take them, likewise.
+        source: the wire that they are of, or its name.
+        target: the wire that shall take them, likewise.
         system: the system prompt, where `source` has it beside the messages.
         foreign: the messages come from another endpoint, though of the same wire (OpenAI's and Azure's, Gemini's and
             Vertex'): what only the one that issued it takes back stays behind.
@@ -67,7 +67,7 @@ def convert(
     """
     reader, writer = wire_named(source), wire_named(target, model)
     told = [Prompt(role="system", blocks=(Text(system),))] if system else []
-    if source == target and not foreign:
+    if reader.name == writer.name and not foreign:
         repaired = repair(list(messages), target, model=model, last=last, bad_arguments=bad_arguments)
         return _with_system(repaired, told, system, writer)
     read = Messages(messages, reader)
@@ -133,7 +133,7 @@ class _Moving:
         self.system = "\n\n".join(texts) or None
 
     def losses(self, messages: list[Any]) -> tuple[str, ...]:
-        """What did not come along into these messages."""
+        """Lists what the target's messages cannot express."""
         carried = set(_strings(messages)) if self._media else set()
         for place, media in self._media:
             if not {media.data, media.url} & carried:

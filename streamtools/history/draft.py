@@ -31,7 +31,7 @@ class Site(NamedTuple):
 
 @dataclass(slots=True)
 class Spot:
-    """What is to stand at a site: messages, or blocks of one."""
+    """The replacement of a site: messages, or blocks of one."""
 
     before: list[Any] = field(default_factory=list)
     instead: Any = None
@@ -69,7 +69,7 @@ class Draft:
         return self._counts[place]
 
     def spot(self, site: Site, list_field: str | None) -> Spot:
-        """What is to stand at a site, to be filled.
+        """Returns a site's replacement, to be filled in.
 
         Args:
             site: the site.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
 
-from ..wires import Answer, find
+from ..wires import Answer, Wire, find
 from ..wires.saying import CallNames
 
 __all__ = ["renamed", "stand_ins", "valid_ids", "with_valid_ids"]
 
 
-def with_valid_ids(answer: Answer, target: str) -> Answer:
+def with_valid_ids(answer: Answer, target: Wire | str) -> Answer:
     """`answer` with ids that `target` accepts; the same object if they all are already.
 
     What goes back over its own wire keeps the ids that the provider gave, whatever they look like.
@@ -40,7 +40,7 @@ def renamed(answer: Answer, ids: Mapping[str, str]) -> Answer:
     )
 
 
-def valid_ids(ids: Iterable[str], target: str, *, keep: Collection[str] = ()) -> dict[str, str]:
+def valid_ids(ids: Iterable[str], target: Wire | str, *, keep: Collection[str] = ()) -> dict[str, str]:
     """Each id, and what stands for it at `target`: itself where that is valid, or to be kept, else a name made of its
     hash.
 
@@ -60,7 +60,7 @@ def valid_ids(ids: Iterable[str], target: str, *, keep: Collection[str] = ()) ->
     return found
 
 
-def stand_ins(call_id: str, target: str, known: Container[str]) -> list[str]:
+def stand_ins(call_id: str, target: Wire | str, known: Container[str]) -> list[str]:
     """Those of the `known` ids of a history that may stand there for a turn's `call_id`: itself, what `valid_ids` puts
     in its place, and what it puts there for an id that stood there before.
 

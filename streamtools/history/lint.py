@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..parts import ToolCall
 from ..text import excerpt
+from ..wires import Wire
 from ..wires.rules import Violation, ViolationCode
 from ..wires.saying import id_as_read
 from ..wires.transcript import Entry, Prompt, Said
@@ -24,7 +25,7 @@ _PLACE = re.compile(r"\[(\d+)\]")
 
 def lint(
     messages: Sequence[Any],
-    wire: str,
+    wire: Wire | str,
     *,
     model: str | None = None,
     tools: Sequence[Any] | None = None,
@@ -36,7 +37,7 @@ def lint(
 
     Args:
         messages: native messages of `wire`, as they would be sent.
-        wire: the wire, one of `streamtools.wires.WIRES`.
+        wire: the wire, or its name.
         model: the model's name, where an endpoint has models that demand more than others (Bedrock).
         tools: the request's tools, if they are to be looked at: some providers want tools declared whenever the
             history uses any.

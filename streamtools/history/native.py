@@ -8,7 +8,7 @@ from typing import Any
 
 from ..content import Text
 from ..errors import ExportError
-from ..wires import WIRES, Wire, find
+from ..wires import Wire, find, known, names
 from ..wires.transcript import Entry, Prompt, Returned, Said
 
 __all__ = ["Messages", "is_empty", "mended", "plain_of", "refuse_another_wires", "role_of", "wire_named"]
@@ -68,10 +68,9 @@ def refuse_another_wires(read: Messages) -> None:
     """
     if not read.plain or any(not is_empty(entry) for entry in read.entries):
         return
-    for name in WIRES:
-        other = find(name)
-        if name != read.wire.name and any(_says_something(entry) for entry in other.read(read.plain)):
-            raise ExportError(f"none of these is a message of {read.wire.name}; they look like those of {name}")
+    for other in known():
+        if other.name != read.wire.name and any(_says_something(entry) for entry in other.read(read.plain)):
+            raise ExportError(f"none of these is a message of {read.wire.name}; they look like those of {other.name}")
 
 
 def _says_something(entry: Entry) -> bool:
@@ -91,15 +90,19 @@ def mended(messages: list[Any], mend: Callable[[list[Any]], list[Any]]) -> list[
     return [originals.get(id(message), message) for message in after]
 
 
-def wire_named(name: str, model: str | None = None) -> Wire:
-    """The wire of that name, with the rules that hold for the model.
+def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
+    """The wire, or that of the name, with the rules that hold for the model.
 
     Raises:
         ExportError: there is no such wire.
     """
-    if name not in WIRES:
-        raise ExportError(f"no wire is called {name!r}, so its histories cannot be read; known: {', '.join(WIRES)}")
-    wire = find(name)
+    try:
+        wire = find(wanted)
+    except ValueError as error:
+        known_names = ", ".join(names())
+        raise ExportError(
+            f"no wire is called {wanted!r}, so its histories cannot be read; known: {known_names}"
+        ) from error
     for_model = wire.rules.for_model
     return replace(wire, rules=for_model(model)) if model is not None and for_model is not None else wire
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..wires import Wire
 from .assembly import assembled, joined
 from .native import Messages, mended, refuse_another_wires, wire_named
 from .pairing import pair
@@ -17,7 +18,7 @@ _MAX_ROUNDS = 8
 
 def repair(
     messages: list[Any],
-    wire: str,
+    wire: Wire | str,
     *,
     model: str | None = None,
     last: bool = False,
@@ -34,7 +35,7 @@ def repair(
 
     Args:
         messages: native messages of `wire`. They are not changed.
-        wire: the wire, one of `streamtools.wires.WIRES`.
+        wire: the wire, or its name.
         model: the model's name, where an endpoint has models that demand more than others (Bedrock).
         last: also answer calls without a result at the very end. Without it they count as still running.
         bad_arguments: what becomes of arguments that are no JSON object: ``empty`` (``{}``), or ``wrap_raw``

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ..events import Observation
+from ..wires import Wire
 from ..wires.saying import id_as_read
 from .draft import Draft, Site, is_same
 from .finding import Observed, observed_calls, shown
@@ -22,7 +23,7 @@ from .pairing import Exchange, pair
 __all__ = ["with_results"]
 
 
-def with_results(messages: list[Any], observations: Iterable[Observation], wire: str) -> list[Any]:
+def with_results(messages: list[Any], observations: Iterable[Observation], wire: Wire | str) -> list[Any]:
     """The same history, in which each of these calls has this observation as its result; the same list if that
     changes nothing.
 
@@ -41,7 +42,7 @@ def with_results(messages: list[Any], observations: Iterable[Observation], wire:
     Args:
         messages: native messages of `wire`, dicts or an SDK's objects. They are not changed.
         observations: what became of the calls, one of each at most.
-        wire: the wire, one of `streamtools.wires.WIRES`.
+        wire: the wire, or its name.
 
     Raises:
         ValueError: an observation's call is not in the history, or two observations are of one call.

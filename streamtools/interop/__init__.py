@@ -48,14 +48,13 @@ from .contributions import (
     ToolSchemaAdapter,
     contribution_of,
 )
+from .flows import ConvertedSchema
 from .formats import FORMATS, TARGET_FORMATS, ToolInteropTarget
-from .in_force import DefaultRegistryWarning
 from .meanings import InspectedCall, InspectedResult, InspectedSchema
 from .native import from_native_messages, system_text, to_native_messages
-from .registry import ToolDescriptor, ToolInteropRegistry
+from .registry import DefaultRegistryWarning, ToolDescriptor, ToolInteropRegistry
 from .requests import finalize, initialize_request, initialize_stack, ready_messages
 from .results import format_tool_result
-from .schema_flow import ConvertedSchema
 from .stored import assistant_message, from_turn, tool_calls_of
 
 __all__ = [

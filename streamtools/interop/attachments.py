@@ -14,10 +14,13 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
 from ..errors import ExportError
+from ..wires import Wire, known
 from ..wires.media import decoded
+from .formats import call_formats
 
 __all__ = [
     "Attachment",
@@ -146,24 +149,34 @@ def _from_field(node: Mapping[str, Any], text: str, store: AttachmentStore) -> A
     return {**node, "data": reference(store.put(Attachment(data, told if "/" in told else None)))}
 
 
-def rewritten(node: Any, change: Callable[[Any], Any], depth: int = 0) -> Any:
+def rewritten(node: Any, change: Callable[[Any], Any]) -> Any:
     """A copy of `node` with `change` made at every place, from the outside in, or the same object if nothing changed.
     Arguments of calls are left alone, and so is what is nested deeper than any provider's message."""
+    return _rewritten(node, change, _argument_places(known()), 0)
+
+
+def _rewritten(node: Any, change: Callable[[Any], Any], left_alone: frozenset[str], depth: int) -> Any:
     changed = change(node)
     if changed is not node or isinstance(node, (str, bytes)) or depth >= _MAX_DEPTH:
         return changed
     if isinstance(node, Mapping):
-        if node.get("type") in _CALLS:
+        if node.get("type") in left_alone:
             return node
-        items = {key: value if key in _CALLS else rewritten(value, change, depth + 1) for key, value in node.items()}
+        items = {
+            key: value if key in left_alone else _rewritten(value, change, left_alone, depth + 1)
+            for key, value in node.items()
+        }
         return items if any(items[key] is not node[key] for key in items) else node
     if isinstance(node, (list, tuple)):
-        values = [rewritten(value, change, depth + 1) for value in node]
+        values = [_rewritten(value, change, left_alone, depth + 1) for value in node]
         return values if any(new is not old for new, old in zip(values, node, strict=True)) else node
     return node
 
 
-_CALLS = frozenset(
-    {"tool_use", "server_tool_use", "mcp_tool_use", "toolUse", "functionCall", "tool_calls", "arguments"}
-)
-"""Where a call stands whose arguments are a value, by the type or the key that says so."""
+@lru_cache(maxsize=1)
+def _argument_places(wires: tuple[Wire, ...]) -> frozenset[str]:
+    """Where a call stands whose arguments are a value, by the type or the key that says so."""
+    lists = {wire.rules.call_path.partition("[")[0] for wire in wires if wire.rules.call_path}
+    formats = [format for format in call_formats(wires) if not (format.as_text or format.raw)]
+    marks = {format.inside or format.type or format.arguments for format in formats}
+    return frozenset(lists | marks | {type for format in formats for type in format.run_by_provider})

@@ -1,8 +1,9 @@
-"""The built-in accessors and adapters of calls, and what a call looks like whose arguments were beyond saving."""
+"""Calls in the formats of the wires: what one means, how it is written, and what is left of one that came corrupt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from pydantic_core import from_json, to_json
@@ -11,20 +12,13 @@ from ..errors import ExportError
 from ..limits import Limits
 from ..stages.finalize import arguments_of
 from ..text import deeper_than
+from ..wires import find
+from ..wires.call_format import CallFormat
 from .contributions import ToolCallAccessor, ToolCallAdapter
-from .formats import (
-    ANTHROPIC_TOOL,
-    BEDROCK_TOOL,
-    CHAT_CUSTOM,
-    CHAT_FUNCTION,
-    GEMINI_FUNCTION,
-    MCP_TOOL,
-    RESPONSES_CUSTOM,
-    RESPONSES_FUNCTION,
-)
+from .formats import STORED_WIRE
 from .meanings import InspectedCall
 
-__all__ = ["CALL_ACCESSORS", "CALL_ADAPTERS", "SanitizedCall", "arguments_text"]
+__all__ = ["SanitizedCall", "accessor_of", "adapter_of", "arguments_text", "stored_call"]
 
 JSON: TypeAlias = Mapping[str, Any]
 
@@ -58,75 +52,52 @@ def _restored(call: JSON, raw: Any, problem: str) -> SanitizedCall:
     return SanitizedCall(call, raw=raw, problem=problem)
 
 
-# -- readers -----------------------------------------------------------------------------------------------------------
+# -- the formats of the wires ------------------------------------------------------------------------------------------
 
 
-def _chat_function(call: JSON) -> InspectedCall | None:
-    body = call.get("function")
-    if call.get("type", "function") != "function" or not isinstance(body, Mapping):
+def accessor_of(format: CallFormat) -> ToolCallAccessor:
+    """Reads the calls of a format."""
+    return ToolCallAccessor(format.name, partial(_inspected, format), format.replaced)
+
+
+def adapter_of(format: CallFormat) -> ToolCallAdapter:
+    """Writes calls in a format."""
+    return ToolCallAdapter(format.name, partial(_written, format))
+
+
+def stored_call(call_id: str, name: str, arguments: str, *, raw: bool) -> dict[str, Any]:
+    """A call as a stored history has it.
+
+    Args:
+        call_id, name: of the call.
+        arguments: the text of a JSON object, or the raw text.
+        raw: which of the two it is.
+    """
+    return next(format for format in find(STORED_WIRE).calls if format.raw is raw).write(name, call_id, arguments)
+
+
+def _inspected(format: CallFormat, call: JSON) -> InspectedCall | None:
+    found = format.read(call)
+    if found is None:
         return None
-    return _read(CHAT_FUNCTION, {**body, "id": call.get("id")}, "id", "arguments", _left(call, "function", "id"))
-
-
-def _chat_custom(call: JSON) -> InspectedCall | None:
-    body = call.get("custom")
-    if call.get("type") != "custom" or not isinstance(body, Mapping):
-        return None
-    return _raw(CHAT_CUSTOM, {**body, "id": call.get("id")}, "id", _left(call, "custom", "id"))
-
-
-def _responses_function(call: JSON) -> InspectedCall | None:
-    if call.get("type") != "function_call":
-        return None
-    return _read(RESPONSES_FUNCTION, call, "call_id", "arguments", _left(call, "call_id", "name", "arguments"))
-
-
-def _responses_custom(call: JSON) -> InspectedCall | None:
-    if call.get("type") != "custom_tool_call":
-        return None
-    return _raw(RESPONSES_CUSTOM, call, "call_id", _left(call, "call_id", "name", "input"))
-
-
-def _anthropic(call: JSON) -> InspectedCall | None:
-    if call.get("type") != "tool_use":
-        return None
-    return _read(ANTHROPIC_TOOL, call, "id", "input", _left(call, "id", "name", "input"))
-
-
-def _gemini(call: JSON) -> InspectedCall | None:
-    body = call.get("functionCall")
-    if not isinstance(body, Mapping):
-        return None
-    return _read(GEMINI_FUNCTION, body, "id", "args", _left(call, "functionCall"))
-
-
-def _bedrock(call: JSON) -> InspectedCall | None:
-    body = call.get("toolUse")
-    if not isinstance(body, Mapping):
-        return None
-    return _read(BEDROCK_TOOL, body, "toolUseId", "input", _left(call, "toolUse"))
-
-
-def _mcp(call: JSON) -> InspectedCall | None:
-    if "name" not in call or call.keys() - {"name", "arguments", "_meta", "task"}:
-        return None
-    return _read(MCP_TOOL, call, "", "arguments", _left(call, "name", "arguments"))
-
-
-def _read(format: str, body: JSON, id_key: str, key: str, extra: dict[str, Any]) -> InspectedCall | None:
-    name, call_id = body.get("name"), body.get(id_key)
-    if not isinstance(name, str):
-        return None
-    payload, metadata, problem = _arguments(body.get(key))
+    name, call_id, arguments, extra = found
+    payload, metadata, problem = (_raw_text if format.raw else _arguments)(arguments)
+    if extra:
+        metadata["extra"] = extra
     return InspectedCall(
         tool_name=name,
-        call_id=call_id if isinstance(call_id, str) and call_id else None,
+        call_id=call_id,
         payload=payload,
-        payload_kind="object",
-        payload_format=format,
-        payload_metadata=metadata | ({"extra": extra} if extra else {}),
+        payload_kind="raw" if format.raw else "object",
+        payload_format=format.name,
+        payload_metadata=metadata,
         problem=problem,
     )
+
+
+def _raw_text(given: object) -> tuple[str | None, dict[str, Any], str | None]:
+    """Payload, metadata and problem of a raw call's text."""
+    return (given, {}, None) if isinstance(given, str) else (None, {}, "missing_input")
 
 
 def _arguments(given: object) -> tuple[dict[str, Any] | None, dict[str, Any], str | None]:
@@ -163,83 +134,9 @@ def _misfit(arguments: JSON) -> str | None:
     return None
 
 
-def _raw(format: str, body: JSON, id_key: str, extra: dict[str, Any]) -> InspectedCall | None:
-    name, call_id, text = body.get("name"), body.get(id_key), body.get("input")
-    if not isinstance(name, str):
-        return None
-    whole = isinstance(text, str)
-    return InspectedCall(
-        tool_name=name,
-        call_id=call_id if isinstance(call_id, str) and call_id else None,
-        payload=text if whole else None,
-        payload_kind="raw",
-        payload_format=format,
-        payload_metadata={"extra": extra} if extra else {},
-        problem=None if whole else "missing_input",
-    )
-
-
-def _left(call: JSON, *known: str) -> dict[str, Any]:
-    return {key: value for key, value in call.items() if key not in known and key != "type"}
-
-
-# -- the same call with other arguments --------------------------------------------------------------------------------
-
-
-def _replacer(
-    key: str, inside: str | None = None, *, as_text: bool = False
-) -> Callable[[JSON, str | dict[str, Any]], dict[str, Any]]:
-    def replaced(call: JSON, arguments: str | dict[str, Any]) -> dict[str, Any]:
-        value = to_json(arguments).decode() if as_text and isinstance(arguments, dict) else arguments
-        if inside is None:
-            return {**call, key: value}
-        return {**call, inside: {**call[inside], key: value}}
-
-    return replaced
-
-
-# -- writers -----------------------------------------------------------------------------------------------------------
-
-
-def _write_chat_function(call: InspectedCall) -> dict[str, Any]:
-    function = {"name": call.tool_name, "arguments": arguments_text(call)}
-    return {"id": _id(call), "type": "function", "function": function}
-
-
-def _write_chat_custom(call: InspectedCall) -> dict[str, Any]:
-    return {"id": _id(call), "type": "custom", "custom": {"name": call.tool_name, "input": _text(call)}}
-
-
-def _write_responses_function(call: InspectedCall) -> dict[str, Any]:
-    said = {"call_id": _id(call), "name": call.tool_name, "arguments": arguments_text(call)}
-    return {"type": "function_call", **said}
-
-
-def _write_responses_custom(call: InspectedCall) -> dict[str, Any]:
-    return {"type": "custom_tool_call", "call_id": _id(call), "name": call.tool_name, "input": _text(call)}
-
-
-def _write_anthropic(call: InspectedCall) -> dict[str, Any]:
-    return {"type": "tool_use", "id": _id(call), "name": call.tool_name, "input": _object(call)}
-
-
-def _write_gemini(call: InspectedCall) -> dict[str, Any]:
-    id_ = {} if call.call_id is None else {"id": call.call_id}
-    return {"functionCall": {**id_, "name": call.tool_name, "args": _object(call)}}
-
-
-def _write_bedrock(call: InspectedCall) -> dict[str, Any]:
-    return {"toolUse": {"toolUseId": _id(call), "name": call.tool_name, "input": _object(call)}}
-
-
-def _write_mcp(call: InspectedCall) -> dict[str, Any]:
-    return {"name": call.tool_name, "arguments": _object(call)}
-
-
-def _id(call: InspectedCall) -> str:
-    if call.call_id is None:
-        raise ExportError(f"the call of {call.tool_name!r} has no id, which this format needs; give it one first")
-    return call.call_id
+def _written(format: CallFormat, call: InspectedCall) -> dict[str, Any]:
+    arguments = _text(call) if format.raw else arguments_text(call) if format.as_text else _object(call)
+    return format.write(call.tool_name, call.call_id, arguments)
 
 
 def _object(call: InspectedCall) -> dict[str, Any]:
@@ -261,28 +158,3 @@ def _text(call: InspectedCall) -> str:
     if arguments.keys() - {"input"} or not isinstance(text, str):
         raise ExportError(f"the call of {call.tool_name!r} carries an object, which a custom call cannot")
     return text
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-CALL_ACCESSORS = (
-    ToolCallAccessor(CHAT_FUNCTION, _chat_function, _replacer("arguments", "function", as_text=True)),
-    ToolCallAccessor(CHAT_CUSTOM, _chat_custom, _replacer("input", "custom")),
-    ToolCallAccessor(RESPONSES_FUNCTION, _responses_function, _replacer("arguments", as_text=True)),
-    ToolCallAccessor(RESPONSES_CUSTOM, _responses_custom, _replacer("input")),
-    ToolCallAccessor(ANTHROPIC_TOOL, _anthropic, _replacer("input")),
-    ToolCallAccessor(GEMINI_FUNCTION, _gemini, _replacer("args", "functionCall")),
-    ToolCallAccessor(BEDROCK_TOOL, _bedrock, _replacer("input", "toolUse")),
-    ToolCallAccessor(MCP_TOOL, _mcp, _replacer("arguments")),
-)
-
-CALL_ADAPTERS = (
-    ToolCallAdapter(CHAT_FUNCTION, _write_chat_function),
-    ToolCallAdapter(CHAT_CUSTOM, _write_chat_custom),
-    ToolCallAdapter(RESPONSES_FUNCTION, _write_responses_function),
-    ToolCallAdapter(RESPONSES_CUSTOM, _write_responses_custom),
-    ToolCallAdapter(ANTHROPIC_TOOL, _write_anthropic),
-    ToolCallAdapter(GEMINI_FUNCTION, _write_gemini),
-    ToolCallAdapter(BEDROCK_TOOL, _write_bedrock),
-    ToolCallAdapter(MCP_TOOL, _write_mcp),
-)

@@ -11,8 +11,7 @@ from typing import Any
 
 from ..errors import ExportError
 from .formats import FORMATS, TARGET_FORMATS, ToolInteropTarget
-from .in_force import put_in_force
-from .registry import ToolDescriptor, ToolInteropRegistry
+from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
 
 __all__ = [
     "DEFAULT_TOOL_INTEROP_REGISTRY",

@@ -1,16 +1,18 @@
 """The names of what is translated: formats (how something is written) and targets (which wire it is written for).
 
 A format's name is its wire and what it is there: ``openai.responses.custom``. Schemas and calls share the names; a
-result's format is its wire, or one of the two that this package stores.
+result's format is its wire, or one of the two that this package stores. Which formats there are is said by the wires.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import lru_cache
 
 from ..errors import ExportError
+from ..wires import Wire, known
+from ..wires.call_format import CallFormat
 
 __all__ = [
     "ANTHROPIC_TOOL",
@@ -18,26 +20,78 @@ __all__ = [
     "BUILT_IN",
     "CHAT_CUSTOM",
     "CHAT_FUNCTION",
-    "CUSTOM_FORMATS",
     "FORMATS",
     "GEMINI_FUNCTION",
     "MCP_TOOL",
     "NATIVE_RESULT",
     "RESPONSES_CUSTOM",
     "RESPONSES_FUNCTION",
+    "STORED_WIRE",
     "TARGET_FORMATS",
     "TOOL_RESULT",
     "ToolInteropTarget",
+    "call_formats",
+    "raw_formats",
 ]
 
-CHAT_FUNCTION = "openai.chat_completions.function"
-CHAT_CUSTOM = "openai.chat_completions.custom"
-RESPONSES_FUNCTION = "openai.responses.function"
-RESPONSES_CUSTOM = "openai.responses.custom"
-ANTHROPIC_TOOL = "anthropic.messages.tool"
-GEMINI_FUNCTION = "gemini.function_declaration"
-MCP_TOOL = "mcp.tool"
-BEDROCK_TOOL = "bedrock.tool_spec"
+MCP_CALL = CallFormat(name="mcp.tool", only=frozenset({"name", "arguments", "_meta", "task"}))
+
+BUILT_IN = ".built_in"
+"""Ends the format of a tool that its provider runs itself (``anthropic.messages.built_in``). Nobody else has it, so it
+is never translated."""
+
+STORED_WIRE = "openai.chat_completions"
+"""In whose formats a stored history has its calls."""
+TOOL_RESULT = "tool_result"
+"""The canonical result: text, and blocks where there is more."""
+NATIVE_RESULT = "provider_native_tool_result"
+"""A result that a tool wrote for one provider."""
+
+
+def call_formats(wires: tuple[Wire, ...]) -> tuple[CallFormat, ...]:
+    """The formats of calls that wires have, and those that belong to none, in the order in which to ask them."""
+    formats = dict.fromkeys([*(format for wire in wires for format in wire.calls), MCP_CALL])
+    return tuple(sorted(formats, key=lambda format: format.bare))
+
+
+def raw_formats() -> frozenset[str]:
+    """The formats whose calls carry one raw text."""
+    return _raw_formats(known())
+
+
+@lru_cache(maxsize=1)
+def _raw_formats(wires: tuple[Wire, ...]) -> frozenset[str]:
+    return frozenset(format.name for wire in wires for format in wire.calls if format.raw)
+
+
+@lru_cache(maxsize=1)
+def _by_target(wires: tuple[Wire, ...]) -> dict[str, tuple[str, ...]]:
+    named = {wire.name: tuple(format.name for format in wire.calls) for wire in wires}
+    return {**named, "mcp": (MCP_CALL.name,)}
+
+
+class _TargetFormats(Mapping[str, tuple[str, ...]]):
+    """The formats of all wires that are known when it is asked."""
+
+    def __getitem__(self, wire: str) -> tuple[str, ...]:
+        return _by_target(known())[wire]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_by_target(known()))
+
+    def __len__(self) -> int:
+        return len(_by_target(known()))
+
+
+TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
+"""What each wire takes by itself, the usual format first."""
+
+CHAT_FUNCTION, CHAT_CUSTOM = TARGET_FORMATS["openai.chat_completions"]
+RESPONSES_FUNCTION, RESPONSES_CUSTOM = TARGET_FORMATS["openai.responses"]
+(ANTHROPIC_TOOL,) = TARGET_FORMATS["anthropic.messages"]
+(GEMINI_FUNCTION,) = TARGET_FORMATS["gemini.generate_content"]
+(MCP_TOOL,) = TARGET_FORMATS["mcp"]
+(BEDROCK_TOOL,) = TARGET_FORMATS["bedrock.converse_stream"]
 
 FORMATS = (
     CHAT_FUNCTION,
@@ -50,33 +104,6 @@ FORMATS = (
     BEDROCK_TOOL,
 )
 """Every format of schemas and calls that is built in."""
-
-CUSTOM_FORMATS = frozenset({CHAT_CUSTOM, RESPONSES_CUSTOM})
-"""Formats whose calls carry one raw text."""
-
-BUILT_IN = ".built_in"
-"""Ends the format of a tool that its provider runs itself (``anthropic.messages.built_in``). Nobody else has it, so it
-is never translated."""
-
-TOOL_RESULT = "tool_result"
-"""The canonical result: text, and blocks where there is more."""
-NATIVE_RESULT = "provider_native_tool_result"
-"""A result that a tool wrote for one provider."""
-
-TARGET_FORMATS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "openai.chat_completions": (CHAT_FUNCTION, CHAT_CUSTOM),
-        "openai.responses": (RESPONSES_FUNCTION, RESPONSES_CUSTOM),
-        "anthropic.messages": (ANTHROPIC_TOOL,),
-        "gemini.generate_content": (GEMINI_FUNCTION,),
-        "mistral.chat": (CHAT_FUNCTION,),
-        "cohere.chat": (CHAT_FUNCTION,),
-        "ollama.chat": (CHAT_FUNCTION,),
-        "bedrock.converse_stream": (BEDROCK_TOOL,),
-        "mcp": (MCP_TOOL,),
-    }
-)
-"""What each wire takes by itself, the usual format first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,16 +71,16 @@ class Memory:
 
         Without the wire that it came over it may be any that has calls of its format.
         """
-        wires = (
-            [wire]
-            if wire is not None
-            else [w for w, formats in TARGET_FORMATS.items() if call.payload_format in formats]
-        )
-        fitted = next((found for wire in wires if (found := self._fitted.get((wire, call.tool_name)))), None)
+        fitted = self._fitted_for(call, wire) if self._fitted else None
         if fitted is not None:
             call = _decoded(call, fitted)
         raw = call.problem is None and call.payload_kind == "object" and self.is_freeform(call.tool_name)
         return _unwrapped(call) if raw else call
+
+    def _fitted_for(self, call: InspectedCall, wire: str | None) -> Fitted | None:
+        any_of_format = (wire for wire, formats in TARGET_FORMATS.items() if call.payload_format in formats)
+        wires = any_of_format if wire is None else (wire,)
+        return next((found for wire in wires if (found := self._fitted.get((wire, call.tool_name)))), None)
 
 
 def _decoded(call: InspectedCall, fitted: Fitted) -> InspectedCall:

@@ -21,12 +21,11 @@ from ..wires.saying import id_as_read
 from ..wires.transcript import Entry, Prompt, Said
 from .attachments import AttachmentStore
 from .blocks import read_blocks, write_blocks
-from .calls import arguments_text
-from .formats import CUSTOM_FORMATS, ToolInteropTarget
+from .calls import arguments_text, stored_call
+from .formats import ToolInteropTarget, raw_formats
 from .meanings import InspectedCall, InspectedResult
 from .registry import ToolInteropRegistry
-from .rendering import as_messages, render_results, result_for, with_metadata
-from .results import stored_result
+from .results import render_results, result_for, stored_result, with_metadata, without_metadata
 from .stand_ins import StandIns
 from .stored import assistant_message, tool_calls_of
 
@@ -70,7 +69,7 @@ def to_native_messages(
     """
     wire = _wire(target)
     formats = target_formats or ToolInteropTarget(wire.name).formats()
-    writer = _Writer(wire, registry, raw=not CUSTOM_FORMATS.isdisjoint(formats), stand_ins=StandIns(messages))
+    writer = _Writer(wire, registry, raw=not raw_formats().isdisjoint(formats), stand_ins=StandIns(messages))
     native = [each for head, results in _groups(messages) for each in writer.write(head, results)]
     shown: list[dict[str, Any]] = writer.stand_ins.shown(native)
     return shown
@@ -108,7 +107,6 @@ class _Writer:
         role, blocks = message.get("role"), self.stand_ins.hidden(read_blocks(message.get("content")))
         if role not in ("system", "user") or not blocks or (role == "system" and self._wire.rules.system == "apart"):
             return []
-        assert self._wire.render_prompt is not None, "every wire writes prompts"
         return self._wire.render_prompt(Prompt(role=role, blocks=blocks))
 
     def _answer(self, message: JSON, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
@@ -133,7 +131,7 @@ class _Writer:
         )
         answer = with_valid_ids(answer, self._wire.name)
         names = {written.call_id: result for written, result in zip(answer.results, ours, strict=True)}
-        native = with_metadata(self._wire.render(answer), self._wire.name, names)
+        native = with_metadata(self._wire.render(answer), self._wire.results, names)
         return [*native, *self._orphans([result for result in results if result.call_id not in calls])]
 
     def _call(self, call: InspectedCall, place: int) -> ToolCall:
@@ -165,7 +163,7 @@ class _Writer:
         if not results:
             return []
         contents = [self._registry.result_content(result, self._wire.name) for result in results]
-        return as_messages(render_results(results, self._wire.name, contents, self._name_of), self._wire.name)
+        return self._wire.results.as_messages(render_results(results, self._wire.name, contents, self._name_of))
 
 
 def _said(message: JSON) -> Iterator[Part]:
@@ -200,11 +198,10 @@ def from_native_messages(
         ExportError: there is no such wire.
     """
     wire = _wire(target)
-    reader = _Reader(wire.name, registry, StandIns(messages), attachments)
+    reader = _Reader(wire, registry, StandIns(messages), attachments)
     covered = [reader.stand_ins.covered(message) for message in messages]
     reader.note_metadata(covered)
-    assert wire.read is not None, "every wire reads its own messages"
-    bare = [{key: value for key, value in message.items() if key != "_metadata"} for message in covered]
+    bare = [without_metadata(message) for message in covered]
     return [each for entry in wire.read(bare) for each in reader.read(entry)]
 
 
@@ -212,7 +209,7 @@ class _Reader:
     """Reads one history."""
 
     def __init__(
-        self, wire: str, registry: ToolInteropRegistry, stand_ins: StandIns, attachments: AttachmentStore | None
+        self, wire: Wire, registry: ToolInteropRegistry, stand_ins: StandIns, attachments: AttachmentStore | None
     ) -> None:
         self._wire, self._registry, self.stand_ins = wire, registry, stand_ins
         self._keep = None if attachments is None else attachments.put
@@ -224,7 +221,7 @@ class _Reader:
     def note_metadata(self, messages: Iterable[JSON]) -> None:
         """Keep what `to_native_messages` wrote beside results."""
         for message in messages:
-            told, call_id = message.get("_metadata"), message.get("tool_call_id") or message.get("call_id")
+            told, call_id = message.get("_metadata"), message.get(str(self._wire.results.call_id_key))
             if isinstance(told, Mapping) and isinstance(call_id, str):
                 self._metadata[call_id] = told
 
@@ -254,8 +251,8 @@ class _Reader:
     def _call(self, call: ToolCall, place: int) -> dict[str, Any]:
         call_id = id_as_read(call.call_id) or f"call_{self._answers}_{place}"
         self._unanswered.append((call.name, call_id))
-        body = {"name": call.name, "input" if call.kind == "custom" else "arguments": call.arguments_text}
-        stored = self._registry.stored_tool_call({"id": call_id, "type": call.kind, call.kind: body}, wire=self._wire)
+        written = stored_call(call_id, call.name, call.arguments_text, raw=call.kind == "custom")
+        stored = self._registry.stored_tool_call(written, wire=self._wire.name)
         self._names[call_id] = stored[stored["type"]]["name"]
         return stored
 
@@ -280,7 +277,7 @@ class _Reader:
 
 
 def _wire(target: ToolInteropTarget | str) -> Wire:
-    name = target if isinstance(target, str) else target.wire
-    if name not in WIRES:
-        raise ExportError(f"no wire is called {name!r}; known: {', '.join(WIRES)}")
-    return find(name)
+    try:
+        return find(str(target))
+    except ValueError as error:
+        raise ExportError(f"no wire is called {str(target)!r}; known: {', '.join(WIRES)}") from error

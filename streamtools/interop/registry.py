@@ -8,35 +8,31 @@ gives the tool its raw text again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from ..errors import ExportError
-from .call_flow import CallFlow
-from .calls import CALL_ACCESSORS, CALL_ADAPTERS
+from ..wires import Wire, known
+from .calls import accessor_of, adapter_of
 from .contributions import LEVELS, Contribution, Level, contributions_of
-from .formats import CUSTOM_FORMATS, TARGET_FORMATS, ToolInteropTarget
-from .in_force import warn_if_bypassed
+from .flows import CallFlow, ConvertedSchema, ResultFlow, SchemaFlow
+from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
 from .meanings import InspectedCall, InspectedResult, InspectedSchema
 from .memory import Memory
-from .rendering import render_results
-from .result_flow import ResultFlow
-from .results import RESULT_ACCESSORS
-from .schema_flow import ConvertedSchema, SchemaFlow
+from .results import accessors_of, render_results
 from .schemas import SCHEMA_ACCESSORS, SCHEMA_ADAPTERS
 
-__all__ = ["BUILT_IN_CONTRIBUTION", "ToolDescriptor", "ToolInteropRegistry"]
+__all__ = ["DefaultRegistryWarning", "ToolDescriptor", "ToolInteropRegistry", "put_in_force"]
 
-BUILT_IN_CONTRIBUTION = Contribution(
-    name="built-in",
-    schema_accessors=SCHEMA_ACCESSORS,
-    schema_adapters=SCHEMA_ADAPTERS,
-    call_accessors=CALL_ACCESSORS,
-    call_adapters=CALL_ADAPTERS,
-    result_accessors=RESULT_ACCESSORS,
-)
-"""What everybody gets: the formats of `FORMATS`, and results as each wire has them."""
+
+class DefaultRegistryWarning(UserWarning):
+    """The registry of last resort is used where a request has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,8 @@ class ToolInteropRegistry:
         descriptors: Iterable[ToolDescriptor] = (),
         last_resort: bool = False,
     ) -> None:
-        given: list[tuple[Level, Contribution]] = [*contributions, ("built_in", BUILT_IN_CONTRIBUTION)]
+        self._built_in = _built_in(known())
+        given: list[tuple[Level, Contribution]] = [*contributions, ("built_in", self._built_in)]
         self.contributions: tuple[tuple[Level, Contribution], ...] = tuple(
             sorted(given, key=lambda pair: LEVELS.index(pair[0]))
         )
@@ -114,7 +111,7 @@ class ToolInteropRegistry:
     def without(self, name: str) -> ToolInteropRegistry:
         """A registry that lacks the contributions of this name; what they hid comes to light. The built-in one stays.
         What this one remembers of conversions does not go along, its descriptors do."""
-        kept = [pair for pair in self.contributions if pair[1] is not BUILT_IN_CONTRIBUTION and pair[1].name != name]
+        kept = [pair for pair in self.contributions if pair[1] is not self._built_in and pair[1].name != name]
         return ToolInteropRegistry(kept, descriptors=self.descriptors, last_resort=self._last_resort)
 
     def __repr__(self) -> str:
@@ -130,7 +127,7 @@ class ToolInteropRegistry:
     def _used(self) -> None:
         """Something is asked from outside."""
         if self._last_resort:
-            warn_if_bypassed()
+            _warn_if_bypassed()
 
     # -- schemas ---------------------------------------------------------------------------------------------------
 
@@ -271,7 +268,7 @@ class ToolInteropRegistry:
             ExportError: no accessor knows it, or it has no id.
         """
         self._used()
-        return self._calls.convert(call, None, _STORED, came_over=wire)
+        return self._calls.convert(call, None, TARGET_FORMATS[STORED_WIRE], came_over=wire)
 
     def name_on(self, tool_name: str, target: ToolInteropTarget | str) -> str:
         """The name under which a tool was converted for a target: its own, unless the target does not take that."""
@@ -317,14 +314,56 @@ class ToolInteropRegistry:
         self._used()
         wire = _target(target).wire
         found = [self._results.inspect(result) for result in results if isinstance(result, dict)]
-        if target_formats and CUSTOM_FORMATS.isdisjoint(target_formats):
+        if target_formats and raw_formats().isdisjoint(target_formats):
             found = [replace(result, kind="function") for result in found]
         contents = [self._results.content(result, wire) for result in found]
         return render_results(found, wire, contents, lambda name: self._memory.name_on(wire, name))
 
 
-_STORED = TARGET_FORMATS["openai.chat_completions"]
+@lru_cache(maxsize=1)
+def _built_in(wires: tuple[Wire, ...]) -> Contribution:
+    """What everybody gets: the formats of all wires that are known, and those that belong to none."""
+    return Contribution(
+        name="built-in",
+        schema_accessors=SCHEMA_ACCESSORS,
+        schema_adapters=SCHEMA_ADAPTERS,
+        call_accessors=tuple(accessor_of(format) for format in call_formats(wires)),
+        call_adapters=tuple(adapter_of(format) for format in call_formats(wires)),
+        result_accessors=accessors_of(wires),
+    )
 
 
 def _target(target: ToolInteropTarget | str) -> ToolInteropTarget:
     return ToolInteropTarget(target) if isinstance(target, str) else target
+
+
+# -- the registry of the request that a task is part of ----------------------------------------------------------------
+
+
+_IN_FORCE: ContextVar[Callable[[], object | None] | None] = ContextVar("tool_interop_registry", default=None)
+
+
+def put_in_force(registry: object) -> None:
+    """Note that this task, and those that it starts, belong to a request with a registry of its own, as long as that
+    registry lives."""
+    _IN_FORCE.set(weakref.ref(registry))
+
+
+def _warn_if_bypassed() -> None:
+    """Warn, where the caller of this package stands, if this task's request has a registry of its own."""
+    in_force = _IN_FORCE.get()
+    if in_force is not None and in_force() is not None:
+        warnings.warn(
+            "the default tool interop registry is used although this request has one of its own, so that what its "
+            "provider and tools contribute is bypassed; use get_registry_from_context(context)",
+            DefaultRegistryWarning,
+            stacklevel=_frames_of_ours(),
+        )
+
+
+def _frames_of_ours() -> int:
+    """How many frames up the first caller is that is not of this package, as `warnings.warn` counts them."""
+    frame, count = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+        frame, count = frame.f_back, count + 1
+    return count

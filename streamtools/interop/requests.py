@@ -14,6 +14,7 @@ from ..wires import find
 from .attachments import AttachmentLoader, expand_attachments
 from .context import get_registry_from_context, get_schema_target_formats_from_context, target_of
 from .formats import ToolInteropTarget
+from .results import without_metadata
 
 __all__ = ["finalize", "initialize_request", "initialize_stack", "ready_messages"]
 
@@ -147,15 +148,9 @@ def ready_messages(
     Raises:
         ExportError: the loader does not know an attachment; or there is a reference and no loader.
     """
-    bare = [_without_metadata(message) for message in native_messages]
+    bare = [without_metadata(message) for message in native_messages]
     ready: list[Any] = expand_attachments(bare, loader or _no_loader)
     return ready if target is None else list(repair(ready, str(target)))
-
-
-def _without_metadata(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "_metadata" not in message:
-        return message
-    return {key: value for key, value in message.items() if key != "_metadata"}
 
 
 def _no_loader(id_: str) -> NoReturn:

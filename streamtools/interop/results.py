@@ -8,23 +8,37 @@ A result is an ordinary message of the stored history. What a translation has to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from pydantic_core import to_json
 
 from ..content import Block, ToolResult
-from ..wires import find
+from ..errors import ExportError
+from ..parts import Part, ToolCall
+from ..wires import Answer, Wire, find
+from ..wires.answer import CallResult
 from ..wires.media import text_of
+from ..wires.result_format import ResultFormat
 from ..wires.transcript import Returned
 from .attachments import Attachment, AttachmentStore, compact_attachments
 from .blocks import read_blocks, write_blocks
 from .contributions import ToolResultAccessor
-from .formats import NATIVE_RESULT, TOOL_RESULT
+from .formats import NATIVE_RESULT, TARGET_FORMATS, TOOL_RESULT
 from .meanings import InspectedResult
 from .stand_ins import StandIns
 
-__all__ = ["RESULT_ACCESSORS", "format_tool_result", "native_placeholder", "stored_result"]
+__all__ = [
+    "accessors_of",
+    "format_tool_result",
+    "render_results",
+    "result_for",
+    "stored_result",
+    "with_metadata",
+    "without_metadata",
+]
 
 JSON: TypeAlias = Mapping[str, Any]
 
@@ -98,11 +112,11 @@ def stored_result(blocks: Sequence[Block], keep: Callable[[Attachment], str | No
 
 def _fallback(payload: JSON) -> str:
     if payload["type"] == NATIVE_RESULT:
-        return native_placeholder(payload)
+        return _placeholder(payload)
     return str(payload["text"])
 
 
-def native_placeholder(payload: JSON) -> str:
+def _placeholder(payload: JSON) -> str:
     """What everybody but its own provider reads of a provider-native result: its texts, and what else there was."""
     content, wire = payload.get("content"), payload.get("format")
     if isinstance(content, str):
@@ -124,6 +138,18 @@ def _shown(piece: object) -> str:
 # -- what a result means -----------------------------------------------------------------------------------------------
 
 
+def accessors_of(wires: Iterable[Wire]) -> tuple[ToolResultAccessor, ...]:
+    """Read the results of wires, and those that belong to none. A format that several share is the first one's."""
+    owners: dict[ResultFormat, Wire] = {}
+    for wire in wires:
+        owners.setdefault(wire.results, wire)
+    return (
+        ToolResultAccessor(TOOL_RESULT, _stored),
+        *(ToolResultAccessor(wire.name, partial(_native, wire)) for wire in owners.values()),
+        ToolResultAccessor("mcp", _of_mcp),
+    )
+
+
 def _stored(result: JSON) -> InspectedResult | None:
     """A message of the stored history, or its ``toolResult`` alone."""
     payload = result.get("toolResult") if result.get("role") == "tool" else result
@@ -134,7 +160,7 @@ def _stored(result: JSON) -> InspectedResult | None:
         blocks = read_blocks(payload.get("blocks"))
         native = payload.get("native")
     elif payload.get("type") == NATIVE_RESULT:
-        text, blocks = native_placeholder(payload), ()
+        text, blocks = _placeholder(payload), ()
         native = {str(payload.get("format")): payload.get("content")}
     else:
         return None
@@ -152,65 +178,32 @@ def _stored(result: JSON) -> InspectedResult | None:
     )
 
 
-def _native(wire: str, message: JSON, result: JSON) -> InspectedResult:
+def _native(wire: Wire, result: JSON) -> InspectedResult | None:
     """A result as its own wire reads it."""
-    read, stand_ins = find(wire).read, StandIns(message)
-    assert read is not None, "every wire reads its own messages"
-    entries = read([stand_ins.covered(message)])
+    if not wire.results.recognises(result):
+        return None
+    (message,) = wire.results.as_messages([dict(without_metadata(result))])
+    stand_ins = StandIns(message)
+    entries = wire.read([stand_ins.covered(message)])
     found = next((entry for entry in entries if isinstance(entry, Returned) and entry.results), None)
     assert found is not None, "a wire reads whatever has the shape of its results as one"
     own = found.results[0]
-    told = result.get("_metadata")
-    name = _text(told.get("tool_name")) if isinstance(told, Mapping) else None
+    metadata = result.get("_metadata")
+    told = metadata if isinstance(metadata, Mapping) else {}
+    raw_type = wire.results.raw_type
     return InspectedResult(
-        format=wire,
+        format=wire.name,
         text=own.content,
         call_id=own.call_id or None,
-        tool_name=own.name or name,
-        is_error=own.is_error or (isinstance(told, Mapping) and told.get("is_error") is True),
+        tool_name=own.name or _text(told.get("tool_name")),
+        is_error=own.is_error or told.get("is_error") is True,
         blocks=stand_ins.uncovered(own.blocks),
-        kind="custom" if result.get("type") == "custom_tool_call_output" else "function",
+        kind="custom" if raw_type is not None and result.get("type") == raw_type else "function",
         source=result,
     )
 
 
-def _chat(result: JSON) -> InspectedResult | None:
-    if result.get("role") != "tool" or "tool_call_id" not in result:
-        return None
-    return _native("openai.chat_completions", _without_metadata(result), result)
-
-
-def _ollama(result: JSON) -> InspectedResult | None:
-    if result.get("role") != "tool" or "tool_name" not in result:
-        return None
-    return _native("ollama.chat", _without_metadata(result), result)
-
-
-def _responses(result: JSON) -> InspectedResult | None:
-    if result.get("type") not in ("function_call_output", "custom_tool_call_output"):
-        return None
-    return _native("openai.responses", _without_metadata(result), result)
-
-
-def _anthropic(result: JSON) -> InspectedResult | None:
-    if result.get("type") != "tool_result" or "tool_use_id" not in result:
-        return None
-    return _native("anthropic.messages", {"role": "user", "content": [dict(result)]}, result)
-
-
-def _gemini(result: JSON) -> InspectedResult | None:
-    if not isinstance(result.get("functionResponse"), Mapping):
-        return None
-    return _native("gemini.generate_content", {"role": "user", "parts": [dict(result)]}, result)
-
-
-def _bedrock(result: JSON) -> InspectedResult | None:
-    if not isinstance(result.get("toolResult"), Mapping) or "role" in result:
-        return None
-    return _native("bedrock.converse_stream", {"role": "user", "content": [dict(result)]}, result)
-
-
-def _mcp(result: JSON) -> InspectedResult | None:
+def _of_mcp(result: JSON) -> InspectedResult | None:
     content = result.get("content")
     if "role" in result or "type" in result or not isinstance(content, Sequence) or isinstance(content, str):
         return None
@@ -231,21 +224,107 @@ def _mcp_block(block: object) -> dict[str, Any]:
     return {"type": "text", "text": _shown(block)}
 
 
-def _without_metadata(result: JSON) -> dict[str, Any]:
-    return {key: value for key, value in result.items() if key != "_metadata"}
-
-
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-RESULT_ACCESSORS = (
-    ToolResultAccessor(TOOL_RESULT, _stored),
-    ToolResultAccessor("openai.responses", _responses),
-    ToolResultAccessor("anthropic.messages", _anthropic),
-    ToolResultAccessor("gemini.generate_content", _gemini),
-    ToolResultAccessor("bedrock.converse_stream", _bedrock),
-    ToolResultAccessor("openai.chat_completions", _chat),
-    ToolResultAccessor("ollama.chat", _ollama),
-    ToolResultAccessor("mcp", _mcp),
-)
+# -- what stands for them in a native history: written by each wire's own `render` -------------------------------------
+
+
+def render_results(
+    results: Sequence[InspectedResult], target: str, contents: Iterable[Any], name_of: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Each result as a message, an item or a block of the wire, in the order given.
+
+    Args:
+        contents: for each result its content in the wire's own shape; None where the wire shall write it.
+        name_of: the name of a tool on the wire.
+    """
+    if target == "mcp":
+        return [_for_mcp(result, content) for result, content in zip(results, contents, strict=True)]
+    if target not in TARGET_FORMATS:
+        raise ExportError(f"cannot write results for {target!r}; known: {', '.join(TARGET_FORMATS)}")
+    wire = find(target)
+    made = [_call(result, wire, place, name_of) for place, result in enumerate(results)]
+    calls = {call.call_id: call for call in made}
+    if len(calls) < len(results):
+        raise ExportError("two results are for one call; a history has one for each")
+    stand_ins = StandIns([result.source for result in results])
+    ready = tuple(
+        result_for(result, call_id, content, stand_ins, name_of)
+        for result, call_id, content in zip(results, calls, contents, strict=True)
+    )
+    asked = Answer(
+        parts=tuple(Part(kind="call", call_id=call_id) for call_id in calls),
+        calls=calls,
+        arguments={call_id: ('{"input":""}', {"input": ""}) for call_id in calls},
+        results=(),
+        own_wire=False,
+    )
+    written = wire.render(replace(asked, results=ready))[len(wire.render(asked)) :]
+    names = dict(zip(calls, results, strict=True))
+    return wire.results.of_messages(with_metadata(stand_ins.shown(written), wire.results, names))
+
+
+def result_for(
+    result: InspectedResult, call_id: str, native: Any, stand_ins: StandIns, name_of: Callable[[str], str]
+) -> CallResult:
+    """A result as a wire's `render` takes it, with stand-ins for its attachments."""
+    return CallResult(
+        call_id=call_id,
+        content=result.text,
+        is_error=result.is_error,
+        name=name_of(result.tool_name) if result.tool_name else None,
+        blocks=stand_ins.hidden(result.blocks),
+        native=native,
+    )
+
+
+def with_metadata(
+    messages: list[dict[str, Any]], format: ResultFormat, results: Mapping[str, InspectedResult]
+) -> list[dict[str, Any]]:
+    """Messages with what the wire has no field for beside each result, under ``_metadata``: the tool's name (where a
+    result is a message), and that it failed. It stays in the native history; `ready_messages` takes it off."""
+    return messages if format.call_id_key is None else [_tagged(message, format, results) for message in messages]
+
+
+def without_metadata(message: JSON) -> JSON:
+    """A native message as its provider takes it: the same object where nothing stands beside it."""
+    if "_metadata" not in message:
+        return message
+    return {key: value for key, value in message.items() if key != "_metadata"}
+
+
+def _tagged(message: dict[str, Any], format: ResultFormat, results: Mapping[str, InspectedResult]) -> dict[str, Any]:
+    found = results.get(str(message.get(str(format.call_id_key)))) if format.recognises(message) else None
+    if found is None:
+        return message
+    told: dict[str, Any] = {"tool_name": found.tool_name} if format.is_message and found.tool_name else {}
+    if found.is_error:
+        told["is_error"] = True
+    return {**message, "_metadata": told} if told else message
+
+
+def _call(result: InspectedResult, wire: Wire, place: int, name_of: Callable[[str], str]) -> ToolCall:
+    return ToolCall(
+        call_id=_id(result, wire, place),
+        name=name_of(result.tool_name or ""),
+        kind=result.kind,
+        status="ready",
+        index=place,
+        call_id_synthesized=result.call_id is None,
+    )
+
+
+def _id(result: InspectedResult, wire: Wire, place: int) -> str:
+    if result.call_id is not None:
+        return result.call_id
+    if wire.results.id_optional:
+        return f"call_{place}"
+    raise ExportError(f"a result of {result.tool_name or 'a tool'} has no call id, which {wire.name} needs")
+
+
+def _for_mcp(result: InspectedResult, content: Any) -> dict[str, Any]:
+    if content is not None:
+        return dict(content) if isinstance(content, Mapping) else {"content": content, "isError": result.is_error}
+    return {"content": [{"type": "text", "text": result.text}], "isError": result.is_error}

@@ -24,11 +24,11 @@ from .formats import (
     BUILT_IN,
     CHAT_CUSTOM,
     CHAT_FUNCTION,
-    CUSTOM_FORMATS,
     GEMINI_FUNCTION,
     MCP_TOOL,
     RESPONSES_CUSTOM,
     RESPONSES_FUNCTION,
+    raw_formats,
 )
 from .meanings import InspectedSchema
 
@@ -297,7 +297,7 @@ def losses(schema: InspectedSchema, format: str) -> tuple[str, ...]:
 
 
 def _lost(schema: InspectedSchema, format: str) -> Iterator[str]:
-    if schema.grammar is not None and format not in CUSTOM_FORMATS:
+    if schema.grammar is not None and format not in raw_formats():
         yield f"grammar ({schema.grammar.syntax}): the model is not held to it"
     if schema.strict and not (schema.format in _SHARE_STRICT and format in _SHARE_STRICT):
         yield "strict: each provider has rules of its own for it"

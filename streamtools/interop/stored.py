@@ -18,7 +18,7 @@ from ..history.calls import history_form
 from ..parts import ToolCall
 from ..turn import Turn
 from .attachments import AttachmentStore
-from .calls import SanitizedCall
+from .calls import SanitizedCall, stored_call
 from .registry import ToolInteropRegistry
 from .results import format_tool_result
 
@@ -91,14 +91,9 @@ def from_turn(
 
 def _call(call: ToolCall) -> dict[str, Any]:
     text, value = history_form(call)
-    if call.kind == "custom":
-        body = {"name": call.name, "input": value["input"]}
-        written: dict[str, Any] = {"id": call.call_id, "type": "custom", "custom": body}
-        same = value["input"] == call.arguments_text
-    else:
-        body = {"name": call.name, "arguments": text}
-        written = {"id": call.call_id, "type": "function", "function": body}
-        same = bool(value) or call.arguments is not None
+    raw = call.kind == "custom"
+    written = stored_call(call.call_id, call.name, value["input"] if raw else text, raw=raw)
+    same = value["input"] == call.arguments_text if raw else bool(value) or call.arguments is not None
     if call.status == "ready" or (same and call.status != "truncated"):
         return written
     return SanitizedCall(written, raw=call.arguments_text, problem=call.problem or call.status)

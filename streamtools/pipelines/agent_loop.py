@@ -36,6 +36,7 @@ from ..limits import Limits
 from ..parts import FINISHES, ToolCall
 from ..tools import Tool
 from ..turn import Turn
+from ..wires import Wire
 from .entry import Pipeline, PipelineKeywords, StepKeywords, pipeline, resume
 from .hosted import OpenPipeline
 from .trajectory import Trajectory
@@ -57,7 +58,7 @@ def agent_loop(
     messages: Sequence[Any],
     *,
     tools: Iterable[Tool[..., Any] | Callable[..., Any]] | Exports = (),
-    wire: str,
+    wire: Wire | str,
     max_steps: int = 16,
     stop: Callable[[Turn], bool] | None = None,
     strict: bool | Literal["where_possible"] = False,
@@ -73,7 +74,7 @@ def agent_loop(
         messages: the history to begin with, in the wire's own shape. It is not changed: see `AgentLoop.messages`.
         tools: what the model may call; they are exported for `wire` once, and what the export said otherwise is
             turned back. Exports that were made already are taken as they are.
-        wire: the wire that the requests and the streams are of, one of `streamtools.wires.WIRES`.
+        wire: the wire that the requests and the streams are of, or its name.
         max_steps: how often the model is asked at most.
         stop: is given each turn that made calls, results included; True ends the run before the model is asked again.
         strict: export the tools in their strict form.
@@ -104,7 +105,8 @@ def agent_loop(
         raise ValueError("decisions are about suspended calls; pass suspended=, too")
     if suspended is not None:  # better now than when they have run
         with_results(list(messages), suspended.placeholders(), wire)
-    exports = tools if isinstance(tools, Exports) else export_all(tools, wire, strict=strict)
+    name = wire if isinstance(wire, str) else wire.name
+    exports = tools if isinstance(tools, Exports) else export_all(tools, name, strict=strict)
     pipeline(b"", tools=exports, wire=wire, observers=(), **options)  # refuse now, before the model is asked
     if suspended is not None:
         resume(suspended, tools=exports, decisions=decisions, observers=(), **_of_resume(options))
@@ -130,7 +132,7 @@ class AgentLoop:
         messages: Sequence[Any],
         *,
         exports: Exports,
-        wire: str,
+        wire: Wire | str,
         max_steps: int,
         stop: Callable[[Turn], bool] | None,
         trajectory: Trajectory,

@@ -94,7 +94,7 @@ class Pipeline:
     @property
     def turn(self) -> Turn:
         """What the response amounts to so far; final after the last event, and after the block."""
-        return self._step.turn(self._decoder.wire)
+        return self._step.turn(self._decoder.record or self._decoder.wire)
 
     @property
     def run_id(self) -> str:

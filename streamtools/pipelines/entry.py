@@ -18,6 +18,7 @@ from ..observers import Observer
 from ..sources import open_source
 from ..stages import DEFAULT, StageList
 from ..tools import AnyTool, Toolset
+from ..wires import Wire
 from .block import Pipeline
 from .pump import Transform
 from .resuming import SuspendedDecoder, calls_of
@@ -52,7 +53,7 @@ def pipeline(
     stream: Any,
     *,
     tools: Iterable[AnyTool] | Toolset = (),
-    wire: str | None = None,
+    wire: Wire | str | None = None,
     stages: StageList = DEFAULT,
     transforms: Sequence[Transform] = (),
     start: StartPolicy = "auto",
@@ -78,7 +79,7 @@ def pipeline(
         stream: an SDK's stream, a response of an HTTP library, or an iterable, asynchronous or not, of bytes, text or
             payloads. It is read to its end and closed; what blocks is read in a thread.
         tools: what the model may call: tools, or functions to make tools of.
-        wire: the wire that the stream speaks; found from its first payload by default.
+        wire: the wire that the stream speaks, or its name; found from the stream's first payload by default.
         stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
         transforms: async generator functions that the events pass after the stages.
         start: when calls start; by default as each tool's `effect` allows.

@@ -18,6 +18,7 @@ from ..events import Event, StreamEnd, StreamWarning
 from ..limits import Limits
 from ..sources import Source
 from ..stages import Deferred
+from ..wires import Wire
 from .queues import Outbox
 from .step import Step
 
@@ -39,6 +40,11 @@ class ItemDecoder(Protocol):
     @property
     def received(self) -> int:
         """How much has come so far."""
+        ...
+
+    @property
+    def record(self) -> Wire | None:
+        """The wire itself; None so far, or where only its name is known."""
         ...
 
     @property

@@ -12,6 +12,7 @@ from ..events import Event, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallSt
 from ..limits import Limits
 from ..stages import Deferred, StageList
 from ..tools import Toolset
+from ..wires import Wire
 
 __all__ = ["SuspendedDecoder", "calls_of"]
 
@@ -34,6 +35,8 @@ class SuspendedDecoder:
 
     def __init__(self, suspended: Suspended, tools: Toolset, stages: StageList, limits: Limits) -> None:
         self.wire = suspended.wire
+        self.record: Wire | None = None
+        """Only the name of the wire is kept with calls that wait."""
         self.received = 0
         self.done = False
         self._indexes = {call.call_id: call.index for call in suspended.calls}

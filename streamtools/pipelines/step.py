@@ -29,6 +29,7 @@ from ..events import (
 )
 from ..observers import Observer
 from ..turn import Turn, TurnBuilder
+from ..wires import Wire
 from .causality import Causality
 from .queues import Branch, BranchQueue, Outbox, WhenFull
 from .trajectory import Trajectory
@@ -102,7 +103,7 @@ class Step:
             self.ended = True
             self.emit(StepEnd(outcome))
 
-    def turn(self, wire: str | None) -> Turn:
+    def turn(self, wire: Wire | str | None) -> Turn:
         """The turn so far, which came over `wire`; computed once when the step has ended."""
         if self._turn is not None:
             return self._turn

@@ -8,7 +8,7 @@
 It is a dialect of its own, made of every provider's wire (langchain-core 1.7: `langchain_core/messages/ai.py`, read
 2026-11). `chunk_position="last"` is LangChain's own end and says nothing about the model's: only the provider's finish
 reason completes the turn. What a chat payload has no field for (signatures of reasoning, media, results of tools that
-the provider ran) is passed on as a content block, so that it becomes an `Unknown` event.
+the provider ran) is passed on as a content block, so that it becomes an `UnknownPayload` event.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """Provider wires: payloads in, events out; and the way back, a turn in, the provider's messages out.
 
-One package per wire, which tells what it is in its `Wire`. A decoder is fed one payload at a time (a parsed JSON
-object); it knows nothing of bytes, tools or clocks. `detect` finds the wire from a payload.
+One package per wire, whose record is its `Wire`. A decoder is fed one payload at a time (a parsed JSON object); it
+knows nothing of bytes, tools or clocks. `detect` finds the wire from a payload.
+
+A wire of your own is a `Wire`, too: pass it wherever a wire is asked for, or `register` it, so that its name is known
+and its payloads are detected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
-from ..limits import Limits
-from . import anthropic, bedrock, cohere, gemini, mistral, ollama, openai_chat, openai_responses
 from .answer import Answer
 from .base import WireDecoder
 from .wire import CallIds, Tolerance, Wire
@@ -22,61 +24,106 @@ __all__ = [
     "Tolerance",
     "Wire",
     "WireDecoder",
-    "decoder",
     "detect",
     "find",
+    "is_known",
     "known",
+    "names",
+    "register",
     "render",
+    "unregister",
 ]
 
-_WIRES: dict[str, Wire] = {
-    wire.name: wire
-    for wire in (
-        openai_chat.WIRE,
-        openai_responses.WIRE,
-        anthropic.WIRE,
-        gemini.WIRE,
-        mistral.WIRE,
-        cohere.WIRE,
-        ollama.WIRE,
-        bedrock.WIRE,
-    )
+_PACKAGES: Mapping[str, str] = {
+    "openai.chat_completions": "openai_chat",
+    "openai.responses": "openai_responses",
+    "anthropic.messages": "anthropic",
+    "gemini.generate_content": "gemini",
+    "mistral.chat": "mistral",
+    "cohere.chat": "cohere",
+    "ollama.chat": "ollama",
+    "bedrock.converse_stream": "bedrock",
 }
-WIRES: tuple[str, ...] = tuple(_WIRES)
-"""The names of all wires."""
+"""The package of each wire that the library has, in the order of detection. Each is loaded when it is needed."""
+
+WIRES: tuple[str, ...] = tuple(_PACKAGES)
+"""The names of the wires that the library has."""
+
+_loaded: dict[str, Wire] = {}
+_registered: dict[str, Wire] = {}
+
+
+def names() -> tuple[str, ...]:
+    """The names of all wires, those that were registered first."""
+    return (*_registered, *WIRES)
 
 
 def known() -> tuple[Wire, ...]:
-    """All wires, in their order."""
-    return tuple(_WIRES.values())
+    """All wires, in the order of `names`."""
+    return (*_registered.values(), *map(_built_in, WIRES))
 
 
-def find(name: str) -> Wire:
-    """The wire of that name.
+def find(wire: Wire | str) -> Wire:
+    """The wire of that name; a wire itself is given back.
 
     Raises:
         ValueError: no such wire; the message lists those there are.
     """
-    wire = _WIRES.get(name)
+    if isinstance(wire, Wire):
+        return wire
+    if wire in _registered:
+        return _registered[wire]
+    if wire not in _PACKAGES:
+        raise ValueError(f"unknown wire {wire!r}; known: {', '.join(names())}")
+    return _built_in(wire)
+
+
+def is_known(wire: Wire) -> bool:
+    """Whether `find` gives this very wire for its name."""
+    return wire.name in names() and find(wire.name) is wire
+
+
+def render(target: Wire | str, answer: Answer) -> list[dict[str, Any]]:
+    """A turn and its results as the messages of a wire."""
+    return find(target).render(answer)
+
+
+def _built_in(name: str) -> Wire:
+    wire = _loaded.get(name)
     if wire is None:
-        raise ValueError(f"unknown wire {name!r}; known: {', '.join(WIRES)}")
+        wire = _loaded[name] = import_module(f".{_PACKAGES[name]}", __name__).WIRE
     return wire
 
 
-def decoder(name: str, limits: Limits) -> WireDecoder:
-    """A decoder for one stream of the wire of that name.
+def detect(payload: Mapping[str, Any]) -> str | None:
+    """The name of the wire that this payload speaks, or None if it could be any (an error, a keep-alive).
+
+    Wires that were registered are asked before the library's own.
+    """
+    for name in names():
+        if find(name).recognises(payload):
+            return name
+    return None
+
+
+def register(wire: Wire) -> None:
+    """Make a wire of your own known by its name: to `find`, to detection, to the command line, to `streamtools.resume`.
+
+    Without it the wire can be passed itself: ``pipeline(stream, wire=ACME)``. To register the same one again does
+    nothing.
 
     Raises:
-        ValueError: no such wire; the message lists those there are.
+        TypeError: this is no `Wire`.
+        ValueError: another wire has the name.
     """
-    return find(name).decoder(limits)
+    if not isinstance(wire, Wire):
+        raise TypeError(f"register takes a streamtools.wires.Wire, not {type(wire).__name__}")
+    if wire.name in WIRES or _registered.get(wire.name, wire) is not wire:
+        raise ValueError(f"another wire is called {wire.name!r}")
+    _registered[wire.name] = wire
 
 
-def detect(payload: Mapping[str, Any]) -> str | None:
-    """The wire that this payload speaks, or None if it could be any (an error, a keep-alive)."""
-    return next((wire.name for wire in _WIRES.values() if wire.recognises(payload)), None)
-
-
-def render(target: str, answer: Answer) -> list[dict[str, Any]]:
-    """A turn and its results as the messages of `target`, which is one of `WIRES`."""
-    return find(target).render(answer)
+def unregister(wire: Wire) -> None:
+    """Forget a wire that was registered; nothing happens if it was not."""
+    if _registered.get(wire.name) is wire:
+        del _registered[wire.name]

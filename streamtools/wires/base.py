@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
@@ -41,7 +41,7 @@ class WireDecoder(ABC):
     It never raises on what the peer sent: an error makes it `done`, and is carried by the `StreamEnd` of `finish`.
     """
 
-    name: ClassVar[str]
+    name: str = ""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

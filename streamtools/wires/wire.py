@@ -11,6 +11,8 @@ from typing import Any
 from ..limits import Limits
 from .answer import Answer
 from .base import WireDecoder
+from .call_format import CallFormat
+from .result_format import ResultFormat
 from .rules import HistoryRules
 from .tool_format import StructuredOutput, ToolFormat
 from .transcript import Entry, Prompt
@@ -76,6 +78,10 @@ class Wire:
     """A prompt as messages. A system prompt where the wire has none in its list gives none."""
     rules: HistoryRules = field(default_factory=HistoryRules)
     """What the provider demands of a history."""
+    calls: tuple[CallFormat, ...]
+    """How its history writes a call, the usual form first."""
+    results: ResultFormat
+    """How its history writes the result of a call."""
     tools: tuple[ToolFormat, ...]
     """How its requests tell tools, the usual form first."""
     structured: StructuredOutput | None = None
@@ -83,3 +89,9 @@ class Wire:
     message_in: tuple[str | int, ...] | None = None
     """Where a whole response has its message, which has ``content`` and perhaps ``tool_calls``; None if no message of
     that kind is there."""
+
+    def new_decoder(self, limits: Limits) -> WireDecoder:
+        """A decoder for one stream, which knows its wire by name."""
+        made = self.decoder(limits)
+        made.name = self.name
+        return made

@@ -362,7 +362,7 @@ async def test_one_failure_cancels_calls_of_every_kind_and_no_other_pipelines(ma
     calls = [(f"c{n}", name, '{"to": "x"}' if name == "pay" else "{}") for n, name in enumerate(names)]
     shared = CallPool(Limits(max_concurrency=2))
     tools: list[Any] = [progress, fail, alone, keyed, pay]
-    options: dict[str, Any] = {"dispatch": dispatch, "on_tool_error": "cancel"}
+    options: dict[str, Any] = {"start": dispatch, "on_tool_error": "cancel"}
     unrelated = make(calls=[("o", "pay", '{"to": "other"}')])
     with anyio.fail_after(5):
         async with (

@@ -520,7 +520,7 @@ async def test_a_run_that_is_left_at_once_still_has_what_it_was_to_go_on_with() 
     async with block([PAY_A]) as events:
         _ = [event async for event in events]
     messages = [*ASKED, *events.turn.messages(CHAT)]
-    options: dict[str, Any] = {"tools": [pay], "target": CHAT, "suspended": suspended, "store": MemoryStore()}
+    options: dict[str, Any] = {"tools": [pay], "wire": CHAT, "suspended": suspended, "store": MemoryStore()}
     async with agent_loop(lambda messages, tools: stream([]), messages, **options) as run:
         pass
     assert (run.outcome, run.suspended, run.messages) == ("suspended", suspended, messages)
@@ -554,7 +554,7 @@ async def test_ids_that_are_made_up_differ_in_all_steps_of_a_run_also_behind_a_r
     async def model(messages: list[Any], tools: list[Any]) -> Any:
         return stream(bodies.pop(0))
 
-    options: dict[str, Any] = {"tools": [pay], "target": OLLAMA, "store": MemoryStore()}
+    options: dict[str, Any] = {"tools": [pay], "wire": OLLAMA, "store": MemoryStore()}
     with anyio.fail_after(5):
         async with agent_loop(model, ASKED, trajectory=Trajectory(run_id="r", observers=()), **options) as run:
             await run.finish()

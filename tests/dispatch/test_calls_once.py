@@ -329,7 +329,7 @@ async def test_of_pipelines_that_make_the_same_call_at_once_one_runs_it(store: I
 
 async def test_calls_that_start_by_hand_or_early_are_kept_too(store: IdempotencyStore, effects: Effects) -> None:
     pay = effects.tool()
-    for call_id, options in (("a", {"dispatch": "manual"}), ("b", {"dispatch": "early"})):
+    for call_id, options in (("a", {"start": "manual"}), ("b", {"start": "early"})):
         seen: list[Observation] = []
         for _ in range(2):
             with anyio.fail_after(WAIT_S):
@@ -337,7 +337,7 @@ async def test_calls_that_start_by_hand_or_early_are_kept_too(store: Idempotency
                 run_ = Trajectory(run_id="r")
                 async with pipeline(body, tools=[pay], store=store, trajectory=run_, **options) as events:  # type: ignore[arg-type]
                     async for event in events:
-                        if isinstance(event, ToolCallValidated) and options["dispatch"] == "manual":
+                        if isinstance(event, ToolCallValidated) and options["start"] == "manual":
                             await events.run_call(event)
             seen += events.turn.observations
         assert [one.recorded for one in seen] == [False, True]

@@ -23,7 +23,7 @@ from streamtools import Observation, Suspended, Trajectory, pipeline, resume
 from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
 from streamtools.events import ToolProgress
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
 async def test_killing_the_worker_in_the_middle_is_unknown_and_one_effect(tmp_path: Path) -> None:
@@ -54,7 +54,8 @@ from dataclasses import replace
 import anyio
 import placed_tools
 from streams import chat, stream
-from streamtools import Observation, Suspended, ToolProgress, Trajectory, pipeline, resume
+from streamtools import Observation, Suspended, Trajectory, pipeline, resume
+from streamtools.events import ToolProgress
 from streamtools.dispatch.executors import ProcessExecutor, SqliteStore
 
 name, path, calls, where = sys.argv[1:]
@@ -200,7 +201,8 @@ QUEUED = """
 import sys, threading
 import anyio
 from streams import chat, stream
-from streamtools import Limits, ToolStarted, Trajectory, pipeline, tool
+from streamtools import Limits, Trajectory, pipeline, tool
+from streamtools.events import ToolStarted
 from streamtools.dispatch import SqliteStore
 
 calls, wait = sys.argv[1], sys.argv[2] == "wait"

@@ -129,7 +129,7 @@ Case = tuple[Callable[[World], Tool[..., Any]], type[Event] | None, dict[str, An
 CASES: dict[str, Case] = {
     "announced": (lambda w: plain(w), ToolCallStart, {}, ["busy"], CUT_SHORT),
     "held": (lambda w: plain(w, effect="once"), ToolCallValidated, {}, ["busy"], CUT_SHORT),
-    "held by hand": (lambda w: plain(w), ToolCallValidated, {"dispatch": "manual"}, [], CUT_SHORT),
+    "held by hand": (lambda w: plain(w), ToolCallValidated, {"start": "manual"}, [], CUT_SHORT),
     "asked": (lambda w: plain(w, effect="pure", needs_approval=True), ApprovalRequested, {}, ["busy"], CUT_SHORT),
     "behind a limit": (
         lambda w: plain(w, effect="pure"),
@@ -145,7 +145,7 @@ CASES: dict[str, Case] = {
         ["busy"],
         CUT_SHORT,
     ),
-    "being claimed": (lambda w: plain(w), None, {"dispatch": "early", "store": SlowStore}, ["busy"], CUT_SHORT),
+    "being claimed": (lambda w: plain(w), None, {"start": "early", "store": SlowStore}, ["busy"], CUT_SHORT),
     "running": (stays, None, {}, ["busy", "target"], BEGUN),
     "in a thread": (stays_in_a_thread, None, {}, ["busy", "target saw True"], BEGUN),
     "between retries": (fails_first, None, {}, ["busy", "target"], BEGUN),

@@ -297,8 +297,8 @@ def test_a_dispatcher_is_used_in_one_event_loop_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("given", [3, Limits()], ids=["a number", "limits"])
-def test_what_is_no_dispatcher_is_refused(given: Any) -> None:
-    with pytest.raises(TypeError, match=r"dispatcher is a streamtools\.dispatch\.CallPool\(\), not"):
+def test_what_is_no_pool_is_refused(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"pool is a streamtools\.dispatch\.CallPool\(\), not"):
         pipeline(stream([]), pool=given)
     if isinstance(given, int):
         with pytest.raises(TypeError, match=r"limits is a streamtools\.Limits"):

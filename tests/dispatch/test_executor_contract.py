@@ -19,7 +19,7 @@ from streamtools.event_loop import call_soon
 from streamtools.testing import check_executor
 from streamtools.testing.executors import CHECKS
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
 @pytest.mark.parametrize(("anyio_backend", "tools"), [("asyncio", "async"), ("trio", "sync")])

@@ -36,7 +36,7 @@ from streamtools.events import ToolProgress, ToolStarted
 from streamtools.exports import export_all
 from streamtools.telemetry import Tracing
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 WAIT_S = 60  # for anything: workers start slowly on a busy machine
 

@@ -15,6 +15,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from profiles import examples
 
 from streamtools import Event, Limits, Observation, TextDelta, Tool, ToolCallValidated, Trajectory, pipeline
 from streamtools import tool as tool_of
@@ -438,7 +439,7 @@ class OneTurn(RuleBasedStateMachine):
             self.source, self.leaving = Script(), asyncio.Event()
             limits = Limits(max_concurrency=most, idle_timeout=None, tool_timeout=None, cancel_grace=1e12)
             options: dict[str, Any] = {
-                "dispatch": policy,
+                "start": policy,
                 "on_tool_error": "cancel" if cancels else "continue",
                 "on_source_error": "drain" if drain else "cancel",
                 "trajectory": Trajectory(run_id="r", observers=[self.watch]),
@@ -728,4 +729,4 @@ class OneTurn(RuleBasedStateMachine):
 
 
 TestOneTurn = OneTurn.TestCase
-TestOneTurn.settings = settings(derandomize=True, deadline=None, max_examples=100, stateful_step_count=40)
+TestOneTurn.settings = settings(derandomize=True, deadline=None, max_examples=examples(100), stateful_step_count=40)

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from pydantic import BaseModel
 from pydantic_core import to_json
 
@@ -75,7 +76,7 @@ def written(value: Any) -> bytes:
     return b"".join(_pieces(made(value), 0))
 
 
-@settings(derandomize=True, deadline=None, max_examples=400)
+@settings(derandomize=True, deadline=None, max_examples=examples(400))
 @given(VALUES)
 @example("é" * (_PIECE_CHARS + 1))
 @example(['\\\n"\u2028' * _PIECE_CHARS, "😀" * _PIECE_CHARS])

@@ -29,7 +29,7 @@ from streamtools.errors import (
 )
 from streamtools.exports import export
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
 async def test_workers_are_used_again_and_bounded_and_gone_at_the_end() -> None:

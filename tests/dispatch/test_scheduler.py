@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from profiles import examples
 
 from streamtools.dispatch.scheduler import Job, Scheduler
 
@@ -146,7 +147,7 @@ class Laws(RuleBasedStateMachine):
 
 
 TestLaws = Laws.TestCase
-TestLaws.settings = settings(derandomize=True, deadline=None, max_examples=150, stateful_step_count=40)
+TestLaws.settings = settings(derandomize=True, deadline=None, max_examples=examples(150), stateful_step_count=40)
 
 
 def released(scheduler: Scheduler, *jobs: Job) -> list[Job]:

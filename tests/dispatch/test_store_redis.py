@@ -138,6 +138,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.costly
 async def test_of_many_processes_one_gets_each_key(server: RedisServer) -> None:
     keys = [f"key{number}" for number in range(25)]
     racing = [program(CLAIMS, server.url, "30", *keys) for _ in range(4)]
@@ -152,6 +153,7 @@ async def test_of_many_processes_one_gets_each_key(server: RedisServer) -> None:
         assert sorted(lines[number] for lines in told) == [f"{key} Claimed", *[f"{key} StillRunning"] * 3]
 
 
+@pytest.mark.costly
 @linux
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_a_claim_of_a_process_that_was_killed_is_unknown_and_never_free(
@@ -220,6 +222,7 @@ store.close()
 """
 
 
+@pytest.mark.costly
 @linux
 async def test_a_store_may_be_used_on_both_sides_of_a_fork(server: RedisServer) -> None:
     with program(FORK, server.url) as running:

@@ -357,6 +357,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.costly
 async def test_a_store_that_was_never_closed_keeps_no_program_alive_and_loses_nothing(path: Path) -> None:
     with program(FORGOTTEN, path) as running:
         assert await anyio.to_thread.run_sync(running.wait, PATIENCE_S) == 0
@@ -422,6 +423,7 @@ os.wait()
 """
 
 
+@pytest.mark.costly
 @posix
 @pytest.mark.parametrize("how", ["closes", "goes on"])
 async def test_a_store_that_was_made_before_a_fork_is_one_store_with_everybody_elses(
@@ -442,6 +444,7 @@ async def test_a_store_that_was_made_before_a_fork_is_one_store_with_everybody_e
         assert isinstance(await store.claim("order 1", "print"), EndUnknown)
 
 
+@pytest.mark.costly
 @posix
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other threads run: that is the point
 async def test_a_store_goes_on_in_a_process_that_forks_all_the_time(path: Path) -> None:
@@ -474,6 +477,7 @@ os.wait()
 """
 
 
+@pytest.mark.costly
 @posix
 async def test_a_fork_that_python_does_not_know_of_is_refused(path: Path) -> None:
     """The file was open then, and SQLite takes the parent's locks for the child's own."""
@@ -527,6 +531,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.costly
 @linux
 async def test_a_claim_is_unknown_as_soon_as_its_process_is_killed(path: Path) -> None:
     with SqliteStore(path) as store, program(CLAIMS, path, "3600") as running:
@@ -545,6 +550,7 @@ async def eventually(store: SqliteStore, expected: type) -> None:
             await anyio.sleep(0.01)
 
 
+@pytest.mark.costly
 @posix
 async def test_a_claim_of_a_process_that_stands_still_is_unknown_until_it_goes_on(path: Path) -> None:
     with SqliteStore(path) as store, program(CLAIMS, path, "0.3") as running:
@@ -617,6 +623,7 @@ async def test_a_call_that_ends_behind_the_release_of_its_claim_is_not_put_on_re
 # -- how large it may grow -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 async def test_a_claim_among_100_000_takes_no_longer_than_among_100(tmp_path: Path) -> None:
     best = []
     for count in (100, 100_000):

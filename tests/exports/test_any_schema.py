@@ -12,6 +12,7 @@ from constrained_model import as_json_schema
 from export_targets import EVERY, schema_in
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from strict_subset import problems
 
 from streamtools.errors import ExportError, InvalidArguments, SchemaError
@@ -90,7 +91,7 @@ ROOTS = st.builds(
 
 
 @given(schema=ROOTS, sent=st.dictionaries(NAMES, VALUES, max_size=4))
-@settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(250), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_a_schema_is_exported_or_refused_and_whatever_a_model_sends_comes_back_or_is_refused(
     schema: dict[str, Any], sent: dict[str, Any]
 ) -> None:

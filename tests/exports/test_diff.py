@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 
 from streamtools.exports import Change, diff
 
@@ -54,7 +55,7 @@ def test_of_two_long_values_the_line_shows_where_they_part() -> None:
 
 
 @given(JSON, JSON)
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 def test_nothing_differs_from_itself_and_what_differs_one_way_does_the_other_way(one: Any, other: Any) -> None:
     assert diff(one, one) == []
     assert {change.path for change in diff(one, other)} == {change.path for change in diff(other, one)}

@@ -13,6 +13,7 @@ from constrained_model import accepts, say
 from export_targets import EVERY, NO_RECURSION, schema_in
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from pydantic import BaseModel, Field, create_model
 
 from streamtools.errors import ExportError
@@ -175,7 +176,7 @@ def tools_and_arguments(draw: st.DrawFn) -> tuple[Tool, dict[str, Any]]:
 @settings(
     derandomize=True,
     deadline=None,
-    max_examples=40,
+    max_examples=examples(40),
     suppress_health_check=list(HealthCheck),
 )
 def test_what_a_model_says_in_a_targets_form_arrives_as_in_the_tools_own(drawn: tuple[Tool, dict[str, Any]]) -> None:

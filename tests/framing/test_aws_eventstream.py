@@ -12,6 +12,7 @@ import pytest
 from bedrock_streams import chunk, event, header, message
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from sansio import byte_by_byte, random_splits
 
 from streamtools.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError, StreamError, TruncatedStream
@@ -290,7 +291,7 @@ def test_headers_of_all_types_are_read() -> None:
     assert read_headers(b"") == {}
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(300), deadline=None, derandomize=True, database=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_are_headers_or_refused(data: bytes) -> None:
     try:
@@ -300,7 +301,7 @@ def test_any_bytes_are_headers_or_refused(data: bytes) -> None:
     assert all(isinstance(value, (bool, int, bytes, str)) for value in found.values())
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(300), deadline=None, derandomize=True, database=None)
 @given(st.binary(max_size=80), st.integers(0, 3), st.integers(0, 80))
 def test_any_bytes_after_some_messages_never_escape_as_another_error(data: bytes, whole: int, cut: int) -> None:
     body = b"".join(EVENTS[:whole]) + data

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from streams import chat
 
 from streamtools import Limits, StreamError, parse, pipeline
@@ -40,7 +41,7 @@ def cut(body: bytes, size: int) -> list[bytes]:
     return [body[at : at + size] for at in range(0, len(body), size)]
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=300)
+@settings(deadline=None, derandomize=True, database=None, max_examples=examples(300))
 @given(soups(FIELDS), st.booleans(), st.integers(1024, 4096))
 def test_an_event_stream_full_of_line_ends_is_read_alike_in_large_chunks_and_in_small_ones(
     body: bytes, lenient: bool, size: int
@@ -52,7 +53,7 @@ def test_an_event_stream_full_of_line_ends_is_read_alike_in_large_chunks_and_in_
     assert frames(cut(body, size)) == frames(cut(body, 100))
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=300)
+@settings(deadline=None, derandomize=True, database=None, max_examples=examples(300))
 @given(soups(JSON_FIELDS), st.integers(8, 64), st.integers(1024, 4096))
 def test_json_lines_full_of_line_ends_are_read_alike_in_large_chunks_and_in_small_ones(
     body: bytes, limit: int, size: int

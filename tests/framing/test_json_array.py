@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from sansio import byte_by_byte
 
 from streamtools.errors import LimitExceeded, LocalProtocolError, RemoteProtocolError
@@ -128,7 +129,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(150), deadline=None, derandomize=True, database=None)
 @given(st.lists(st.dictionaries(st.text(max_size=3), _JSON, max_size=3), max_size=4), st.data())
 def test_any_values_come_out_as_they_went_in(values: list[Any], data: st.DataObject) -> None:
     text = json.dumps(values, indent=data.draw(st.sampled_from([None, 0, 2])), ensure_ascii=data.draw(st.booleans()))

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from sansio import byte_by_byte
 
 from streamtools.errors import LimitExceeded, LocalProtocolError
@@ -19,7 +20,7 @@ def read(chunks: list[bytes], limit: int = 1 << 20) -> list[bytes]:
     return [*lines, *(frame.data for frame in decoder.finish())]  # type: ignore[list-item]
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=150)
+@settings(deadline=None, derandomize=True, database=None, max_examples=examples(150))
 @given(st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=5), max_size=3)), st.data())
 def test_each_line_is_a_payload_wherever_it_is_cut(values: list[dict[str, str]], data: st.DataObject) -> None:
     body = b"".join(json.dumps(value).encode() + b"\n" for value in values)

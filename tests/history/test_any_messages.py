@@ -9,6 +9,7 @@ import pytest
 from gemini_contents import GEMINI
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from responses_items import RESPONSES
 from sansio import ANTHROPIC
 
@@ -57,7 +58,7 @@ def messages_of(wire: str) -> st.SearchStrategy[list[Any]]:
 
 @pytest.mark.parametrize("wire", TYPES)
 def test_any_messages_are_read_and_repaired(wire: str) -> None:
-    @settings(derandomize=True, deadline=None, max_examples=80)
+    @settings(derandomize=True, deadline=None, max_examples=examples(80))
     @given(messages_of(wire))
     def law(messages: list[Any]) -> None:
         before = copy.deepcopy(messages)

@@ -9,6 +9,7 @@ import pytest
 from every_wire import COHERE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import each_with_each, examples, mostly_thorough
 from sdk_types import check_types
 from spoken_histories import NATIVE, Call, refusals
 
@@ -16,7 +17,7 @@ from streamtools.history import convert, lint, repair
 from streamtools.wires import WIRES, find
 
 Message = dict[str, Any]
-LAWS = settings(derandomize=True, deadline=None, max_examples=25)
+LAWS = settings(derandomize=True, deadline=None, max_examples=examples(25))
 
 texts = st.sampled_from(["Look.", "and?", "é\n", "<b>"])
 ids = st.sampled_from(["a", "b", "call_0", "toolu_01", "x" * 70, "with space", ""])
@@ -183,10 +184,9 @@ def test_what_was_repaired_stays_as_it_is_while_the_history_grows(wire: str) -> 
     law()
 
 
-@pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("source", WIRES)
+@pytest.mark.parametrize(("source", "target"), each_with_each(WIRES))
 def test_a_history_that_came_back_and_goes_again_is_the_same(source: str, target: str) -> None:
-    @settings(LAWS, max_examples=4)
+    @settings(LAWS, max_examples=examples(4))
     @given(histories(source, sound=True))
     def law(messages: list[Any]) -> None:
         there = convert(messages, source, target)
@@ -197,10 +197,9 @@ def test_a_history_that_came_back_and_goes_again_is_the_same(source: str, target
     law()
 
 
-@pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("source", WIRES)
+@pytest.mark.parametrize(("source", "target"), each_with_each(WIRES))
 def test_a_converted_history_is_taken(source: str, target: str) -> None:
-    @settings(LAWS, max_examples=4)
+    @settings(LAWS, max_examples=examples(4))
     @given(histories(source))
     def law(messages: list[Any]) -> None:
         before = copy.deepcopy(messages)
@@ -238,7 +237,7 @@ def test_nothing_of_a_sound_history_is_lost_on_the_way(source: str, target: str)
     assert (converted.system is None) == (find(target).rules.system == "inline")
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 2))
 def test_a_long_run_of_one_role_costs_no_more_than_any_other(wire: str) -> None:
     """Joined where the provider wants it, once: a copy for each message would take minutes here."""
     native = NATIVE[wire]

@@ -8,6 +8,7 @@ import pytest
 from every_wire import ANTHROPIC, CHAT, MISTRAL
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 
 from streamtools.history import lint, repair
 
@@ -116,7 +117,7 @@ def test_a_system_prompt_that_stands_elsewhere_is_told_and_moved(case: str) -> N
 def test_wherever_system_prompts_stand_they_are_taken_and_none_is_lost(wire: str) -> None:
     exchange = [USED, SEEN] if wire == ANTHROPIC else [CALLED, CAME]
 
-    @settings(derandomize=True, deadline=None, max_examples=80)
+    @settings(derandomize=True, deadline=None, max_examples=examples(80))
     @given(st.lists(st.sampled_from("ussar"), max_size=9))
     def law(told: str) -> None:
         messages: list[Message] = []

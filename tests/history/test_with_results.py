@@ -14,6 +14,7 @@ from every_wire import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA
 from google.genai import types as genai
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import each_with_each, examples, mostly_thorough
 from sansio import QUIRKS, body_of
 from sdk_types import check_types
 from spoken_histories import NATIVE, Call, refusals
@@ -28,7 +29,7 @@ from streamtools.parts import Outcome
 from streamtools.wires import WIRES, find
 
 Message = dict[str, Any]
-LAWS = settings(derandomize=True, deadline=None, max_examples=25)
+LAWS = settings(derandomize=True, deadline=None, max_examples=examples(25))
 
 PNG = "iVBORw0KGgo="
 IMAGE = Media(kind="image", mime_type="image/png", data=PNG)
@@ -46,6 +47,9 @@ results = st.sampled_from([
     ToolResult(native={GEMINI: {"at": 1}, BEDROCK: {"at": 1}, RESPONSES: "mine", OLLAMA: "mine"}),
 ])  # fmt: skip
 contents = st.sampled_from(["4 degrees", "", "Error: no", "é\n", '{"at": 1}'])
+
+
+from_each_to_each = pytest.mark.parametrize(("source", "target"), each_with_each(WIRES))
 
 
 def observation(
@@ -109,10 +113,9 @@ def turns(draw: st.DrawFn, wire: str) -> Turn:
     return parse(framed(wire, said(wire, text=text, reasoning=reasoning, calls=calls)), wire=wire)
 
 
-@pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("source", WIRES)
+@from_each_to_each
 def test_the_outcome_is_what_the_turn_would_have_been_with_these_results(source: str, target: str) -> None:
-    @settings(LAWS, max_examples=12)
+    @settings(LAWS, max_examples=examples(12))
     @given(st.data())
     def law(data: st.DataObject) -> None:
         first, last, observations = data.draw(turns(source).flatmap(changed))
@@ -186,7 +189,7 @@ def test_one_is_neither_true_nor_one_point_zero() -> None:
 IDS = ["a", "b", "call_0", "toolu_01", "x" * 70, "with space", *(f"call0{number:04}" for number in range(8))]
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 2))
 def test_what_lint_passes_it_passes_with_other_results(wire: str) -> None:
     """Of any history, whatever stands in it; of a call that is not in it nothing but that is said."""
     done = 0
@@ -603,7 +606,7 @@ def test_a_history_that_went_to_another_provider_takes_results_by_the_turns_own_
     assert came == {**there[1], "content": "done"}
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 2))
 def test_many_results_cost_no_more_than_their_number(wire: str) -> None:
     """Each written for itself: to write or to look for one among all others would take minutes here."""
     native = NATIVE[wire]

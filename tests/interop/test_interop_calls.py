@@ -31,6 +31,7 @@ from interop_cards import (
     function_call,
     raw_call,
 )
+from profiles import examples
 
 from streamtools.errors import ExportError
 from streamtools.interop import (
@@ -277,7 +278,7 @@ TEXTS = (
 OBJECTS = st.dictionaries(st.text(max_size=5), st.none() | st.booleans() | st.integers() | st.text(), max_size=4)
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=examples(300))
 @given(TEXTS | OBJECTS.map(json.dumps), st.booleans(), st.booleans())
 def test_a_cleaned_call_is_always_an_object_and_stays_as_it_is(text: str, complete: bool, responses: bool) -> None:
     own = registry()
@@ -291,7 +292,7 @@ def test_a_cleaned_call_is_always_an_object_and_stays_as_it_is(text: str, comple
     assert own.inspect_call(clean).dispatchable is not isinstance(clean, SanitizedCall)
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=examples(100))
 @given(OBJECTS, st.sampled_from(FUNCTIONS), st.sampled_from(FUNCTIONS))
 def test_no_payload_changes_on_its_way_through_two_formats(value: dict[str, Any], first: str, second: str) -> None:
     native = call(first, "f", json.dumps(value), value)

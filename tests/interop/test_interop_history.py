@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interop_cards import ASSISTANT, CHAT_CALL, CHAT_RESULT, ENVELOPE, RESPONSES_CALL, RESPONSES_RESULT, RESULT
+from profiles import examples
 from streams import anthropic, chat, chat_chunk
 
 from streamtools import parse, pipeline, tool
@@ -120,7 +121,7 @@ def as_far_as_it_can_say(wire: str, messages: list[dict[str, Any]]) -> list[dict
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@settings(derandomize=True, deadline=None, max_examples=30)
+@settings(derandomize=True, deadline=None, max_examples=examples(30))
 @given(HISTORIES, WORDS)
 def test_a_stored_history_is_rebuilt_from_each_native_one(
     wire: str, messages: list[dict[str, Any]], system: str

@@ -73,11 +73,13 @@ async def test_a_schema_of_very_many_values_is_refused_alone_wherever_they_are()
     }
 
 
+@pytest.mark.costly
 async def test_servers_of_a_hundred_tools_with_some_hundred_values_each_are_taken_as_they_are() -> None:
     tools = await fetched(*(wide(f"t{number}", 200) for number in range(100)))
     assert (len(tools), tools.refused, tools.complete) == (100, (), True)
 
 
+@pytest.mark.costly
 async def test_a_schema_is_kept_once_however_many_keep_it() -> None:
     session = FakeSession(*(with_default(f"t{number}", [[]] * 15_000) for number in range(3)))
     await fetch_tools(session, server="warm")
@@ -93,6 +95,7 @@ async def test_a_schema_is_kept_once_however_many_keep_it() -> None:
     assert kept < 3 * 15_000 * 80  # an empty list takes 56 bytes, and its place in the outer one 8
 
 
+@pytest.mark.costly
 async def test_other_tasks_go_on_while_one_large_tool_is_made() -> None:
     beats = 0
     done = anyio.Event()

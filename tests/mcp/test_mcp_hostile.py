@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_session import FakeSession, fetched, listed, observed, text
+from profiles import examples
 
 from streamtools import Limits, ToolError
 from streamtools.content import Media, Text, ToolResult
 from streamtools.mcp import FetchedTools, fetch_tools, tool_result
 
-BOUNDED = settings(derandomize=True, deadline=None, max_examples=200)
+BOUNDED = settings(derandomize=True, deadline=None, max_examples=examples(200))
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 JUNK = st.recursive(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp_session import fetched, listed
+from profiles import examples
 
 from streamtools.mcp.names import checked_prefix, name_problem, namespaced
 
@@ -53,7 +54,7 @@ async def test_what_just_fits_is_kept_and_what_just_does_not_fills_the_space() -
 
 
 @given(st.lists(st.tuples(PREFIXES, NAMES), min_size=2, max_size=2, unique=True))
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=examples(300))
 def test_two_names_never_become_one(pairs: list[tuple[str, str]]) -> None:
     first, second = (namespaced(checked_prefix(prefix), name) for prefix, name in pairs)
     assert first != second

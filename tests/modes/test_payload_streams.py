@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from streams import anthropic, chat, chat_chunk, sse
 
 from streamtools import Event, Limits, ReasoningDelta, StreamDecoder, TextDelta, ToolCallValidated, Turn, parse, tool
@@ -336,7 +337,7 @@ DECIDED = st.fixed_dictionaries({"tool": st.from_regex(r"\A[a-z_]{1,8}\Z"), "arg
 PROSE = st.text(st.characters(exclude_characters="{`<", exclude_categories=["Cs"]), max_size=12)
 
 
-@settings(derandomize=True, deadline=None, max_examples=120)
+@settings(derandomize=True, deadline=None, max_examples=examples(120))
 @given(DECIDED, SCRATCHPAD, st.booleans(), st.booleans(), st.integers(1, 9), st.booleans())
 def test_what_was_written_is_what_is_read(
     decided: Payload, scratchpad: Payload, ascii_only: bool, wrapped: bool, size: int, scratchpad_first: bool
@@ -352,7 +353,7 @@ def test_what_was_written_is_what_is_read(
     assert told(turn) == told(read(written, len(written)))
 
 
-@settings(derandomize=True, deadline=None, max_examples=120)
+@settings(derandomize=True, deadline=None, max_examples=examples(120))
 @given(PROSE, DECIDED, PROSE, st.booleans(), st.data())
 def test_prose_around_a_payload_stays_text(before: str, payload: Payload, after: str, fenced: bool, data: Any) -> None:
     inside = json.dumps(payload)
@@ -366,7 +367,7 @@ def test_prose_around_a_payload_stays_text(before: str, payload: Payload, after:
     assert turn.text == kept[0] + payload.get("answer", "") + kept[1]
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=examples(300))
 @given(st.text('{}[]",:\\`antols \nu12', max_size=60), st.integers(1, 7))
 def test_no_text_breaks_anything(written: str, size: int) -> None:
     for prefix in ("", '{"tool": "get_weather", "arguments": ', '{"answer": "', '{"scratchpad": '):

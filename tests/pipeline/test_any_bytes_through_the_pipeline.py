@@ -10,6 +10,7 @@ from every_wire import check_sendable, events_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import TIMES
+from profiles import examples
 from sansio import QUIRKS, body_of
 from streams import stream
 
@@ -41,7 +42,7 @@ async def read(chunks: list[bytes], wire: str | None) -> tuple[Any, list[Any], E
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@settings(max_examples=60 * TIMES, deadline=None, derandomize=TIMES == 1, database=None)
+@settings(max_examples=examples(60) * TIMES, deadline=None, derandomize=TIMES == 1, database=None)
 @given(chunks=BODIES, wire=WIRES)
 def test_any_bytes_end_in_a_turn_or_a_typed_error_and_run_nothing_that_is_not_whole(
     backend: str, chunks: list[bytes], wire: str | None

@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from every_wire import framed, said
+from profiles import mostly_thorough
 from sansio import check_histories, encode
 
 from streamtools import Event, Limits, Observation, ToolError, Turn, pipeline, tool
@@ -21,7 +22,7 @@ from streamtools.events import ToolCallStart
 from streamtools.history import convert, lint
 from streamtools.wires import WIRES
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 CHAT = "openai.chat_completions"
 ROUNDS = 30  # of each wire
@@ -62,7 +63,7 @@ def drawn(wire: str, dice: random.Random) -> Scenario:
     if wire == CHAT and exit_ == "end" and len(items) > 1:
         items.append(b"data: [DONE]\n\n")
     options = {
-        "dispatch": dice.choice(["auto", "auto", "early", "turn_end"]),
+        "start": dice.choice(["auto", "auto", "early", "turn_end"]),
         "on_source_error": dice.choice(["cancel", "drain"]),
         "limits": Limits(max_concurrency=dice.choice([1, 2, 16]), event_buffer=dice.choice([1, 4, 256])),
     }
@@ -167,7 +168,7 @@ def check(play: Play, turn: Turn) -> None:
         assert lint([*PROMPTS[wire], *answer], wire, last=True) == [], wire
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 3))
 async def test_after_any_exit_each_call_has_one_observation_and_every_provider_takes_the_history(wire: str) -> None:
     outcomes: set[str] = set()
     for number in range(ROUNDS):

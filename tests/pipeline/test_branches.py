@@ -13,6 +13,7 @@ import anyio.lowlevel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from streams import anthropic, chat, hanging, stream
 from test_examples import programs, run_program
 
@@ -386,7 +387,7 @@ async def test_what_concerns_a_call_and_the_ends_is_never_dropped() -> None:
     assert numbers(there) == list(range(1, len(here)))
 
 
-DROPPED = {"TextStart", "TextDelta", "TextEnd", "ToolCallDelta", "ToolProgress", "Warning"}
+DROPPED = {"TextStart", "TextDelta", "TextEnd", "ToolCallDelta", "ToolProgress", "StreamWarning"}
 
 
 async def test_who_decides_about_calls_by_a_branch_that_drops_events_is_asked_about_each() -> None:
@@ -480,7 +481,7 @@ Moves = st.lists(
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(moves=Moves, size=st.integers(1, 9))
 def test_events_and_gaps_together_account_for_every_number_once(
     backend: str, moves: list[tuple[str, int]], size: int

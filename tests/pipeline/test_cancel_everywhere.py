@@ -96,7 +96,7 @@ class Run:
     left: int = 0
     """Checkpoints until `scope` is cancelled; 0: never."""
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    dispatch: StartPolicy = "auto"
+    start: StartPolicy = "auto"
     places: int = 1
     """How many calls may run at once."""
     breaks_after: int = -1
@@ -170,7 +170,7 @@ class Run:
         return pipeline(
             self.source(),
             tools=[double, slow, spend, ask],
-            start=self.dispatch,
+            start=self.start,
             store=self.store,
             limits=Limits(event_buffer=2, max_concurrency=self.places),
             stages=DEFAULT.append(Seen),
@@ -251,13 +251,13 @@ def named(way: dict[str, Any]) -> str:
 
 
 WAYS: list[dict[str, Any]] = [
-    {"dispatch": "auto", "places": 1},
-    {"dispatch": "early", "places": 2, "verdict": False},
-    {"dispatch": "turn_end", "places": 16, "verdict": None},
-    {"dispatch": "auto", "places": 1, "cut": False},
-    {"dispatch": "auto", "places": 16, "cut": False, "verdict": None},
-    {"dispatch": "turn_end", "places": 2, "cut": False, "verdict": False},
-    {"dispatch": "auto", "places": 2, "cut": False, "store": MemoryStore()},
+    {"start": "auto", "places": 1},
+    {"start": "early", "places": 2, "verdict": False},
+    {"start": "turn_end", "places": 16, "verdict": None},
+    {"start": "auto", "places": 1, "cut": False},
+    {"start": "auto", "places": 16, "cut": False, "verdict": None},
+    {"start": "turn_end", "places": 2, "cut": False, "verdict": False},
+    {"start": "auto", "places": 2, "cut": False, "store": MemoryStore()},
 ]
 
 
@@ -279,7 +279,7 @@ async def test_a_cancellation_at_any_checkpoint_leaves_nothing_behind(
     print(f"{n} points")
     assert n > 40
     if way.get("cut", True):
-        assert outcomes >= {"truncated"} | ({"skipped"} if way["dispatch"] == "turn_end" else {"ok", "cancelled"})
+        assert outcomes >= {"truncated"} | ({"skipped"} if way["start"] == "turn_end" else {"ok", "cancelled"})
     else:
         assert outcomes >= {"ok", "cancelled", "skipped", "truncated"}
     assert tasks() == before

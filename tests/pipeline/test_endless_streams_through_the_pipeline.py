@@ -12,6 +12,7 @@ import anyio.lowlevel
 import pytest
 from every_wire import FRAMINGS
 from nothing import NOTHING, nothings
+from profiles import mostly_thorough
 
 from streamtools import pipeline
 from streamtools.errors import TruncatedStream
@@ -21,7 +22,7 @@ FIRST, LATER = 1500, 3000  # by the first, caches of fixed size are full
 ROOM = 9000  # bytes: less than a pointer for each of those between
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 2))
 def test_what_says_nothing_costs_no_memory_however_often_it_comes(wire: str) -> None:
     async def source() -> AsyncIterator[bytes]:
         framing, name = FRAMINGS[wire][0], next(iter(NOTHING[wire]))

@@ -24,7 +24,8 @@ ANYIO = tuple(int(part) for part in version("anyio").split(".")[:2])
 BODY = """
 import asyncio, json, os, signal, sys, threading, time
 import anyio
-from streamtools import Limits, ToolStarted, pipeline, tool
+from streamtools import Limits, pipeline, tool
+from streamtools.events import ToolStarted
 
 
 def body(name):

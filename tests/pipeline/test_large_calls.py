@@ -31,7 +31,7 @@ from streamtools.errors import DeadlineExceeded, LimitExceeded
 from streamtools.events import ToolCallEnd
 from streamtools.tools import TakesLong
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 LARGE = json.dumps({"text": "x" * 50_000})
 SMALL = json.dumps({"text": "x"})

@@ -18,7 +18,7 @@ from streamtools import Limits, Trajectory, pipeline, tool
 from streamtools.events import ToolStarted
 from streamtools.telemetry import Tracing
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
 class Spans(SpanProcessor):

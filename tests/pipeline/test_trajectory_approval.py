@@ -107,7 +107,7 @@ async def test_left_while_calls_wait_it_is_gone_on_with_in_another_process(targe
     body = chat(calls=PAY) if target == CHAT else anthropic(calls=PAY)
     answer = chat(["Done."], finish="stop") if target == CHAT else anthropic(["Done."], stop="end_turn")
     with anyio.fail_after(5):
-        async with run_of(Model(body), target=target, run=Trajectory(run_id="r", observers=())) as run:
+        async with run_of(Model(body), target=target, trajectory=Trajectory(run_id="r", observers=())) as run:
             await run.finish()
         assert run.outcome == "suspended"
         assert run.suspended is not None

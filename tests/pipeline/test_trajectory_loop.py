@@ -204,7 +204,7 @@ async def test_a_run_of_ones_own_brings_its_observers_and_its_id() -> None:
 
 async def test_misuse_says_what_to_write() -> None:
     run = agent_loop(Model(ANSWER), ASKED, wire=CHAT)
-    with pytest.raises(TypeError, match="async with trajectory"):
+    with pytest.raises(TypeError, match="async with agent_loop"):
         await anext(run)
     async with run:
         await run.finish()

@@ -21,6 +21,7 @@ import pytest
 import zstandard
 from encoded import CODINGS, PAIRS, bomb, encoded
 from held import AiohttpResponse, Held, Response
+from profiles import thorough_unless
 from streams import chat
 
 from streamtools import Limits, StreamError, TextDelta, Turn, pipeline, tool
@@ -378,9 +379,11 @@ ENDLESS = {  # what repeats, and the limit that ends it
 
 
 # Encoding a bomb takes longer than ending it: of the pairs one kind each.
-BOMBS = [("a line", codings) for codings in EVERY] + [
-    (what, (coding,)) for what in list(ENDLESS)[1:] for coding in ("gzip", "br", "zstd")
-]
+BOMBS = thorough_unless(
+    lambda bomb: len(bomb[1]) == 1 and (bomb[0] == "a line" or bomb[1] == ("gzip",)),
+    [("a line", codings) for codings in EVERY]
+    + [(what, (coding,)) for what in list(ENDLESS)[1:] for coding in ("gzip", "br", "zstd")],
+)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

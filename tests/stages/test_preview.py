@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from pydantic_core import from_json
 
 from streamtools.events import ToolCallDelta
@@ -50,7 +51,7 @@ SHARDS += ["0", "1", "-", ".", "e", "+", "t", "r", "true", "null", "fals", '"a":
 TEXTS = st.lists(st.sampled_from(SHARDS), max_size=14).map("".join)
 SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 
-several_hundred = settings(max_examples=300, deadline=None, derandomize=True, database=None)
+several_hundred = settings(max_examples=examples(300), deadline=None, derandomize=True, database=None)
 
 
 def cut(text: str, sizes: list[int]) -> Iterator[str]:

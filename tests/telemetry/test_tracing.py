@@ -12,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler, SamplingResult
 from opentelemetry.trace import SpanKind, StatusCode
+from profiles import examples
 from scripted import Script, Spans, span_id
 
 from streamtools.errors import (
@@ -508,7 +509,7 @@ def test_events_between_steps_are_ignored(spans: Spans) -> None:
     assert spans.all == ()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     calls=st.lists(
         st.tuples(st.sampled_from(CALL_OUTCOMES), st.booleans(), st.sampled_from(["function", "custom", "server"])),

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from pydantic import BaseModel
 from streams import chat, stream
 
@@ -258,7 +259,7 @@ JSON = st.recursive(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=examples(200))
 @given(st.dictionaries(st.sampled_from([*SCHEMA["properties"], "other"]), JSON, max_size=4))
 def test_arguments_come_out_as_they_went_in_but_for_what_is_recorded(arguments: dict[str, Any]) -> None:
     try:

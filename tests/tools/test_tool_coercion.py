@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from pydantic import BaseModel, BeforeValidator, Field, GetCoreSchemaHandler, WrapValidator
 from pydantic_core import SchemaValidator, core_schema
 
@@ -282,7 +283,7 @@ def lax_alone(arguments: dict[str, Any]) -> Any:
         return None
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=examples(200))
 @given(st.dictionaries(NAMES, VALUES, max_size=3))
 def test_the_value_is_that_of_lax_validation(arguments: dict[str, Any]) -> None:
     wanted = lax_alone(arguments)
@@ -297,7 +298,7 @@ def test_the_value_is_that_of_lax_validation(arguments: dict[str, Any]) -> None:
         assert repr(bound.by_name) == repr(wanted)
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=examples(150))
 @given(st.dictionaries(NAMES, VALUES, max_size=3))
 def test_what_strict_takes_lax_takes_too(arguments: dict[str, Any]) -> None:
     try:
@@ -311,7 +312,7 @@ KEYS = st.sampled_from([*lax.schema["properties"], "nowhere"])
 
 
 @pytest.mark.parametrize("coerce", ["lax", "strict"])
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=examples(200))
 @given(members=st.lists(st.tuples(KEYS, VALUES), max_size=4))
 def test_the_text_of_a_call_gives_what_its_parsed_arguments_give(
     coerce: Coerce, members: list[tuple[str, Any]]

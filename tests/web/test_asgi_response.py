@@ -12,6 +12,7 @@ import pytest
 from asgi_client import Client, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from streams import anthropic, chat, hanging, sse, stream
 
 from streamtools import Event, Limits, TextDelta, ToolCallValidated, ToolError, Turn, pipeline, tool
@@ -142,7 +143,7 @@ async def test_your_own_encoding_may_add_to_the_default() -> None:
 
 
 @given(name=st.text(min_size=1).filter(lambda name: not set(name) & set("\r\n")), data=st.text())
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=examples(150))
 def test_a_frame_is_read_as_the_one_event_that_was_written(name: str, data: str) -> None:
     name, data = (text.encode("utf-8", "replace").decode() for text in (name, data))
     decoder = SSEDecoder()

@@ -10,6 +10,7 @@ import pytest
 from bedrock_streams import START, USAGE, chunk, converse, converse_events, end, events, message, text_deltas, tool_use
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from sansio import check_histories, check_turn, snapshot
 from streams import anthropic, chat, sse
 
@@ -714,7 +715,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 _PLACES = [(number, place) for number, payload in enumerate(_WHOLE) for place in _places(payload) if place]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(300), deadline=None, derandomize=True, database=None)
 @given(st.lists(st.tuples(st.sampled_from(_PLACES), _JUNK), min_size=1, max_size=3), st.booleans(), st.booleans())
 def test_anything_may_stand_in_any_place(changes: list[Any], ends: bool, framed: bool) -> None:
     payloads = copy.deepcopy(_WHOLE if ends else _WHOLE[:-2])

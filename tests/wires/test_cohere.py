@@ -24,6 +24,7 @@ from cohere_streams import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from sansio import ANTHROPIC, CHAT, byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, sse
 
@@ -649,7 +650,7 @@ tagged_v1 = st.tuples(payloads, st.sampled_from([*KINDS_V1, "search-results", "s
 
 
 @given(st.lists(tagged | tagged_v1, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_anything_in_any_field_is_taken_without_an_exception(items: list[dict[str, Any]]) -> None:
     turn = parse(items, wire=COHERE)
     check_turn(turn)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mistral_streams import DONE, chunk, mistral, thinking
+from profiles import examples
 from sansio import ANTHROPIC, CHAT, MISTRAL, byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, sse
 
@@ -61,7 +62,7 @@ def test_thinking_text_and_a_call_are_told_in_order() -> None:
         chunk({"tool_calls": [{"id": PARIS[0], "function": {"name": "f", "arguments": "{}"}}]}, "tool_calls"),
     )
     kinds = [StreamStart, ReasoningStart, ReasoningDelta, ReasoningDelta, ReasoningEnd, TextStart, TextDelta, TextDelta]
-    assert [type(e) for e in told if type(e).__name__ != "Warning"] == [
+    assert [type(e) for e in told if type(e).__name__ != "StreamWarning"] == [
         *kinds, TextEnd, ToolCallStart, ToolCallDelta, ToolCallEnd, StreamEnd,
     ]  # fmt: skip
 
@@ -350,7 +351,7 @@ deltas = st.dictionaries(
 
 
 @given(st.lists(deltas, max_size=5), json_values, json_values)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_anything_in_any_field_is_taken_without_an_exception(contents: list[Any], finish: Any, usage: Any) -> None:
     payloads = [chunk(delta) for delta in contents] + [chunk({}, finish, usage=usage)]
     try:

@@ -10,6 +10,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from sansio import byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat
 
@@ -369,7 +370,7 @@ _CALL = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(200), deadline=None, derandomize=True, database=None)
 @given(
     st.lists(
         st.one_of(

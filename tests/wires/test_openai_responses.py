@@ -10,6 +10,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from responses_items import check_items
 from responses_streams import (
     CREATED,
@@ -747,7 +748,7 @@ def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data())
 def test_anything_in_any_field_is_never_an_exception(data: st.DataObject) -> None:
     payloads = list(WELL_FORMED)
@@ -764,7 +765,7 @@ def test_anything_in_any_field_is_never_an_exception(data: st.DataObject) -> Non
     assert snapshot(turn) == snapshot(parse([b"".join(sse(payloads))], wire=RESPONSES))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.sampled_from(WELL_FORMED[1:-1]), max_size=12))
 def test_events_in_any_order_are_never_an_exception(payloads: list[Payload]) -> None:
     for end in ([ended()], []):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, AnthropicDecoder, recognises
+from .facts import CALLS, RESULT
 from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
@@ -38,4 +39,6 @@ WIRE = Wire(
     rules=RULES,
     tools=TOOLS,
     message_in=(),
+    calls=CALLS,
+    results=RESULT,
 )

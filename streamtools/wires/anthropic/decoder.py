@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from ...errors import LimitExceeded, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
@@ -66,8 +66,6 @@ class _Block:
 
 class AnthropicDecoder(WireDecoder):
     """Decodes one Messages response."""
-
-    name: ClassVar[str] = NAME
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

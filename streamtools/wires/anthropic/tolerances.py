@@ -111,7 +111,7 @@ TOLERANCES = (
     ),
     Tolerance(
         seen="an unknown event",
-        becomes="an `Unknown` event",
+        becomes="an `UnknownPayload` event",
         servers="newer versions",
         warning="unknown_event",
         case="anthropic-unknown-event",

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, BedrockDecoder, recognises
+from .facts import CALLS, RESULT
 from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
@@ -41,4 +42,6 @@ WIRE = Wire(
     render_prompt=render_prompt,
     rules=RULES,
     tools=TOOLS,
+    calls=CALLS,
+    results=RESULT,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
@@ -41,8 +41,6 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 
 class BedrockDecoder(WireDecoder):
     """Decodes one ConverseStream response."""
-
-    name: ClassVar[str] = NAME
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

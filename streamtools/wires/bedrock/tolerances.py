@@ -45,7 +45,7 @@ TOLERANCES = (
     ),
     Tolerance(
         seen="blocks after `messageStop`",
-        becomes="`Unknown` events",
+        becomes="`UnknownPayload` events",
         servers="proxies",
         warning="event_after_stop",
         case="bedrock-events-after-stop",
@@ -172,21 +172,21 @@ TOLERANCES = (
     # newer versions
     Tolerance(
         seen="an unknown event",
-        becomes="an `Unknown` event",
+        becomes="an `UnknownPayload` event",
         servers="newer versions",
         warning="unknown_event",
         case="bedrock-unknown-parts",
     ),
     Tolerance(
         seen="an unknown block",
-        becomes="an `Unknown` event; not given back, since botocore refuses it",
+        becomes="an `UnknownPayload` event; not given back, since botocore refuses it",
         servers="newer versions",
         warning="unknown_block_type",
         case="bedrock-unknown-parts",
     ),
     Tolerance(
         seen="an unknown delta",
-        becomes="an `Unknown` event; its block does not go back",
+        becomes="an `UnknownPayload` event; its block does not go back",
         servers="newer versions",
         warning="unknown_delta_type",
         case="bedrock-unknown-parts",

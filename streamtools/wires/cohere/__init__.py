@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, CohereDecoder, recognises
+from .facts import CALLS, RESULT
 from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
@@ -54,4 +55,6 @@ WIRE = Wire(
     rules=RULES,
     tools=TOOLS,
     message_in=("message",),
+    calls=CALLS,
+    results=RESULT,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, TextDelta, ToolCallFragment
@@ -38,8 +38,6 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 
 class CohereDecoder(LegacyEvents):
     """Decodes one chat response, of either version."""
-
-    name: ClassVar[str] = NAME
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

@@ -55,7 +55,7 @@ TOLERANCES = (
     ),
     Tolerance(
         seen="events of an unknown type",
-        becomes="an `Unknown` event",
+        becomes="an `UnknownPayload` event",
         warning="unknown_event",
         case="cohere-unknown-event",
     ),
@@ -75,7 +75,7 @@ TOLERANCES = (
     ),
     Tolerance(
         seen="content that is neither text nor thinking",
-        becomes="an `Unknown` event",
+        becomes="an `UnknownPayload` event",
         warning="unknown_content",
         case="cohere-unknown-content",
     ),

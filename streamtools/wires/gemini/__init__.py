@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, GeminiDecoder, recognises
+from .facts import CALLS, RESULT
 from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
@@ -42,5 +43,7 @@ WIRE = Wire(
     render_prompt=render_prompt,
     rules=RULES,
     tools=TOOLS,
+    calls=CALLS,
+    results=RESULT,
 )
 """Responses of ``streamGenerateContent`` in, events out."""

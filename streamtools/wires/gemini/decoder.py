@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -43,8 +43,6 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 
 class GeminiDecoder(WireDecoder):
     """Decodes one response of `streamGenerateContent`. Only one candidate is followed."""
-
-    name: ClassVar[str] = NAME
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

@@ -43,7 +43,7 @@ TOLERANCES = (
     ),
     Tolerance(
         seen="a payload that says nothing known",
-        becomes="an `Unknown` event",
+        becomes="an `UnknownPayload` event",
         warning="unknown_event",
         case="gemini-unknown-payload",
     ),
@@ -120,7 +120,7 @@ TOLERANCES = (
     ),
     Tolerance(
         seen="`partialArgs` before any call",
-        becomes="an `Unknown` event: they are nobody's",
+        becomes="an `UnknownPayload` event: they are nobody's",
         servers="relays",
         warning="piece_without_call",
         case="gemini-piece-without-call",

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, MistralDecoder, recognises
+from .facts import CALLS, RESULT
 from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
@@ -48,4 +49,6 @@ WIRE = Wire(
     rules=RULES,
     tools=TOOLS,
     message_in=("choices", 0, "message"),
+    calls=CALLS,
+    results=RESULT,
 )

@@ -8,7 +8,7 @@ forms of calls among it, is `OpenAIChatDecoder`'s.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from ...errors import LimitExceeded
 from ...events import ProviderItem
@@ -33,8 +33,6 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 
 class MistralDecoder(OpenAIChatDecoder):
     """Decodes one response of Mistral's chat."""
-
-    name: ClassVar[str] = NAME
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
@@ -28,8 +28,6 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 
 class OllamaDecoder(WireDecoder):
     """Decodes one response of ``/api/chat``, or of ``/api/generate``, which has text and no calls."""
-
-    name: ClassVar[str] = NAME
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

@@ -88,7 +88,7 @@ TOLERANCES = (
     ),
     Tolerance(
         seen="lines of another kind",
-        becomes="`Unknown` events",
+        becomes="`UnknownPayload` events",
         servers="Ollama",
         warning="unknown_event",
         case="ollama-unknown-line",

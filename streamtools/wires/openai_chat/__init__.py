@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import NAME, OpenAIChatDecoder, recognises
+from .facts import CALLS, RESULT
 from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
@@ -39,4 +40,6 @@ WIRE = Wire(
     tools=TOOLS,
     structured=STRUCTURED,
     message_in=("choices", 0, "message"),
+    calls=CALLS,
+    results=RESULT,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from ...errors import LimitExceeded
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
@@ -66,8 +66,6 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 
 class OpenAIChatDecoder(WireDecoder):
     """Decodes one Chat Completions response. Only one choice is followed."""
-
-    name: ClassVar[str] = NAME
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

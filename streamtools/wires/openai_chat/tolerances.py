@@ -131,14 +131,14 @@ TOLERANCES = (
     ),
     Tolerance(
         seen="a payload without anything of a chunk; a delta's unknown fields",
-        becomes="an `Unknown` event",
+        becomes="an `UnknownPayload` event",
         servers="proxies",
         warning="unknown_event",
         case="chat-unknown-payload",
     ),
     Tolerance(
         seen='a tool call of the provider\'s own (`type: "web_search"`)',
-        becomes="an `Unknown` event: nobody's to run",
+        becomes="an `UnknownPayload` event: nobody's to run",
         servers="compatible servers",
         case="chat-provider-tool-call",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta
@@ -32,8 +32,6 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 
 class ResponsesDecoder(WireDecoder):
     """Decodes one response."""
-
-    name: ClassVar[str] = NAME
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

@@ -166,7 +166,7 @@ TOLERANCES = (
     ),
     Tolerance(
         seen="events of a new type",
-        becomes="passed on as `Unknown`",
+        becomes="passed on as `UnknownPayload`",
         servers="any, later",
         warning="unknown_event",
         case="responses-unknown-events",

@@ -9,6 +9,7 @@ import pytest
 from dialect_cases import TOOLS, WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples
 from sansio import byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, chat_chunk, sse
 
@@ -221,7 +222,7 @@ TAGS = [
     st.integers(1, 6),
     st.booleans(),
 )
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(150), deadline=None, derandomize=True, database=None)
 def test_any_text_in_any_pieces_is_told_once_and_in_order(text: str, size: int, opened: bool) -> None:
     text = "x" + text
     whole = read([text], opened=opened)

@@ -10,6 +10,7 @@ import pytest
 from dialect_cases import CASES, TOOLS, WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from profiles import examples, mostly_thorough
 from sansio import check_turn, snapshot
 from streams import chat_chunk
 
@@ -78,7 +79,7 @@ def check(dialect: str, text: str, sizes: Sequence[int]) -> None:
 
 @pytest.mark.parametrize("dialect", CASES)
 def test_any_words_and_markers_in_any_pieces(dialect: str) -> None:
-    @settings(max_examples=40, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
     @given(WORDS, st.lists(st.integers(1, 9), min_size=1, max_size=6))
     def holds(text: str, sizes: list[int]) -> None:
         check(dialect, text.replace("<think>", ""), sizes)
@@ -88,7 +89,7 @@ def test_any_words_and_markers_in_any_pieces(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", CASES)
 def test_any_damage_to_a_call_in_any_pieces(dialect: str) -> None:
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=examples(60), deadline=None, derandomize=True, database=None)
     @given(damaged([case.text for case in CASES[dialect]]), st.lists(st.integers(1, 9), min_size=1, max_size=6))
     def holds(text: str, sizes: list[int]) -> None:
         check(dialect, text, sizes)
@@ -98,7 +99,7 @@ def test_any_damage_to_a_call_in_any_pieces(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(deltas=st.lists(st.text(st.characters(exclude_characters="<[{`")), max_size=8))
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 def test_text_in_which_nothing_can_begin_passes_event_by_event(dialect: str, deltas: list[str]) -> None:
     chain = DEFAULT.insert_before("accumulate", text_calls(dialect)).build(Toolset(), Limits())
     events: list[Event] = [TextStart(), TextDelta("x"), *map(TextDelta, deltas), TextEnd({"citations": []})]
@@ -179,7 +180,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", mostly_thorough(DIALECTS, 2))
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_twice_the_text_costs_twice_the_operations(kind: str, dialect: str) -> None:
     unit = HOSTILE[kind][dialect]

@@ -109,7 +109,13 @@ FOREIGN = {"2020-12": jsonschema_rs.Draft202012Validator, "draft-07": jsonschema
 def test_the_engines_agree(dialect: Any) -> None:
     asked = dict.fromkeys(["jsonschema", "jsonschema-rs", "fitting", "unfit"], 0)
 
-    @settings(derandomize=True, deadline=None, max_examples=120, suppress_health_check=list(HealthCheck), database=None)
+    @settings(
+        derandomize=True,
+        deadline=None,
+        max_examples=120,
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
     @given(schemas(dialect), st.lists(VALUES, min_size=2, max_size=6))
     def agree(schema: Any, values: list[Any]) -> None:
         own = made(schema, dialect)

@@ -1,0 +1,269 @@
+"""The three flows: schemas that a tool's author writes, calls that the model makes, results that go back to it.
+
+Each finds the accessor that knows what it is given, and the adapters that write what is wanted; schemas and calls are
+tried in all the formats that are accepted, those of the same kind of payload first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from ..errors import ExportError
+from .calls import SanitizedCall
+from .contributions import Contribution, ToolCallAccessor, ToolSchemaAdapter
+from .fitting import fitted, with_fitted
+from .formats import BUILT_IN, NATIVE_RESULT, TOOL_RESULT, ToolInteropTarget, raw_formats
+from .meanings import InspectedCall, InspectedResult, InspectedSchema
+from .memory import Memory
+from .schemas import SCHEMA_ADAPTERS, losses, require_shallow
+
+__all__ = ["CallFlow", "ConvertedSchema", "ResultFlow", "SchemaFlow"]
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+W = TypeVar("W")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedSchema:
+    """A schema for one provider, and what that cost."""
+
+    schema: dict[str, Any] = field(repr=False)
+    """For the request; the very object that was given if its format is accepted as it is."""
+    format: str
+    inspected: InspectedSchema
+    """What the source says."""
+    losses: tuple[str, ...] = ()
+    """What the format or the provider cannot say, one line each."""
+
+
+class SchemaFlow:
+    """Accessors and adapters of schemas, in their order of precedence."""
+
+    def __init__(self, contributions: Sequence[Contribution], memory: Memory) -> None:
+        self._accessors = _first(contributions, lambda c: c.schema_accessors, lambda piece: piece.format)
+        self._adapters = _first(contributions, lambda c: c.schema_adapters, lambda piece: (piece.source, piece.format))
+        self._written_formats = {format for _, format in self._adapters}
+        self._inputs = {k: text for c in reversed(contributions) for k, text in c.input_descriptions.items()}
+        self._memory = memory
+
+    def inspect(self, schema: Mapping[str, Any]) -> InspectedSchema:
+        """What a schema means."""
+        for accessor in self._accessors.values():
+            if (found := accessor.inspect(schema)) is not None:
+                described = self._inputs.get(found.tool_name)
+                return found if described is None else replace(found, input_description=described)
+        raise _unknown("schema", schema)
+
+    def knows(self, format: str) -> bool:
+        """Whether there is an accessor or an adapter for it, or its provider runs such tools itself."""
+        return format in self._accessors or format in self._written_formats or format.endswith(BUILT_IN)
+
+    def convert(
+        self, schema: dict[str, Any], target: ToolInteropTarget, target_formats: Sequence[str] | None
+    ) -> ConvertedSchema:
+        """A schema in a format that the target accepts."""
+        found = self.inspect(schema)
+        self._memory.note_schema(found)
+        wanted = target_formats or target.formats()
+        if found.format in wanted or _is_run_by(found, target):
+            return ConvertedSchema(schema=schema, format=found.format, inspected=found)
+        adapters = _fitting(self._adapters, found.format, wanted, raw=found.kind == "custom")
+        if not adapters:
+            raise _unreachable("schema", found.tool_name, found.format, wanted)
+        return _first_written(adapters, lambda adapter: self._written(found, adapter, target))
+
+    def _written(
+        self, found: InspectedSchema, adapter: ToolSchemaAdapter, target: ToolInteropTarget
+    ) -> ConvertedSchema:
+        require_shallow(found)
+        fit = None
+        if adapter in SCHEMA_ADAPTERS and adapter.format not in raw_formats():  # who contributes one knows its wire
+            fit = fitted(found, target.wire)
+        schema = adapter.adapt(found if fit is None else with_fitted(found, fit))
+        lost = losses(found, adapter.format)
+        if fit is not None:
+            self._memory.note_fitted(fit, target.wire)
+            lost += fit.losses
+        return ConvertedSchema(schema=schema, format=adapter.format, inspected=found, losses=lost)
+
+
+def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
+    """Whether this is a tool that the target's provider runs itself.
+
+    Raises:
+        ExportError: it is one of another provider.
+    """
+    if schema.kind != "built_in":
+        return False
+    owner = schema.format.rpartition(".")[0]
+    if owner != target.wire:
+        raise ExportError(
+            f"{schema.tool_name!r} is no function, so it is taken for a tool that is run by its provider ({owner}), "
+            f"and {target} cannot have it"
+        )
+    return True
+
+
+class CallFlow:
+    """Accessors and adapters of calls, in their order of precedence."""
+
+    def __init__(self, contributions: Sequence[Contribution], memory: Memory) -> None:
+        self._accessors = _first(contributions, lambda c: c.call_accessors, lambda piece: piece.format)
+        self._adapters = _first(contributions, lambda c: c.call_adapters, lambda piece: (piece.source, piece.format))
+        self._memory = memory
+
+    def inspect(self, call: Mapping[str, Any], wire: str | None = None) -> InspectedCall:
+        """What a call means that came over a wire."""
+        found = self._memory.as_authored(self._read(call)[0], wire)
+        if isinstance(call, SanitizedCall):
+            return replace(found, payload=None, problem=call.problem)
+        if self._memory.was_sanitized(found):
+            return replace(found, payload=None, problem="sanitized")
+        return found
+
+    def convert(
+        self,
+        call: dict[str, Any],
+        wire: str | None,
+        wanted: Sequence[str],
+        *,
+        seed: str = "",
+        came_over: str | None = None,
+    ) -> dict[str, Any]:
+        """A call in one of the formats wanted. Without a wire it is as the tool's author meant it: under the tool's
+        own name, with its own parameters."""
+        found = self.inspect(call, came_over)
+        name = found.tool_name if wire is None else self._memory.name_on(wire, found.tool_name)
+        if found.payload_format in wanted and not self._wants_change(call, found, wire, wanted):
+            return call if found.problem is None else self.sanitize(call, complete=True)
+        if found.call_id is None and wire is not None:
+            found = replace(found, call_id=_made_up(found, seed))
+        adapters = _fitting(self._adapters, found.payload_format, wanted, raw=found.payload_kind == "raw")
+        if not adapters:
+            raise _unreachable("call", found.tool_name, found.payload_format, wanted)
+        named = replace(found, tool_name=name)
+        written = _first_written(adapters, lambda adapter: adapter.adapt(named))
+        return written if found.problem is None else self._flagged(written, call, found)
+
+    def _wants_change(
+        self, call: Mapping[str, Any], found: InspectedCall, wire: str | None, wanted: Sequence[str]
+    ) -> bool:
+        """Whether a call of an accepted format has to be written anew: for its raw text, its name or its arguments."""
+        if found.payload_metadata.get("unwrapped") and not raw_formats().isdisjoint(wanted):
+            return True
+        if wire is None:
+            decoded = "decoded" in found.payload_metadata.get("normalizations", ())
+            return decoded or self._read(call)[0].tool_name != found.tool_name
+        return self._read(call)[0].tool_name != self._memory.name_on(wire, found.tool_name)
+
+    def sanitize(self, call: dict[str, Any], *, complete: bool) -> dict[str, Any]:
+        """A call that may stand in a history."""
+        if isinstance(call, SanitizedCall):
+            return call
+        try:
+            found, accessor = self._read(call)
+        except ExportError:
+            return call
+        steps = found.payload_metadata.get("normalizations", ())
+        if found.problem is None and (complete or "empty_arguments" not in steps):
+            return accessor.replace(call, found.payload) if steps else call
+        clean = accessor.replace(call, "" if found.payload_kind == "raw" else {})
+        return self._flagged(clean, call, found)
+
+    def _flagged(self, clean: dict[str, Any], call: Mapping[str, Any], found: InspectedCall) -> SanitizedCall:
+        raw = call.raw if isinstance(call, SanitizedCall) else found.payload_metadata.get("arguments_text")
+        self._memory.note_sanitized(found.call_id)
+        return SanitizedCall(clean, raw=raw, problem=found.problem or "incomplete_json")
+
+    def _read(self, call: Mapping[str, Any]) -> tuple[InspectedCall, ToolCallAccessor]:
+        for accessor in self._accessors.values():
+            if (found := accessor.inspect(call)) is not None:
+                return found, accessor
+        raise _unknown("call", call)
+
+
+def _made_up(call: InspectedCall, seed: str) -> str:
+    digest = hashlib.blake2b(f"{seed}\0{call.tool_name}".encode("utf-8", "replace"), digest_size=12)
+    return f"call_{digest.hexdigest()}"
+
+
+class ResultFlow:
+    """Accessors and adapters of results, in their order of precedence."""
+
+    def __init__(self, contributions: Sequence[Contribution], memory: Memory) -> None:
+        self._accessors = _first(contributions, lambda c: c.result_accessors, lambda piece: piece.format)
+        self._adapters = _first(contributions, lambda c: c.result_adapters, lambda piece: (piece.source, piece.wire))
+        self._memory = memory
+
+    def inspect(self, result: Mapping[str, Any]) -> InspectedResult:
+        """What a result means."""
+        for accessor in self._accessors.values():
+            if (found := accessor.inspect(result)) is not None:
+                stored = found.format in (TOOL_RESULT, NATIVE_RESULT)  # a native one shows what it answers
+                raw = stored and self._memory.is_freeform(found.tool_name)
+                return replace(found, kind="custom") if raw else found
+        raise _unknown("result", result)
+
+    def content(self, result: InspectedResult, wire: str) -> Any:
+        """Its content in a wire's own shape, or None where the wire shall write it."""
+        adapter = _adapter_for(self._adapters, result.format, wire)
+        content = None if adapter is None else adapter.adapt(result)
+        return result.native.get(wire) if content is None else content
+
+
+# -- what they share ---------------------------------------------------------------------------------------------------
+
+
+def _first(
+    contributions: Iterable[Contribution],
+    pieces: Callable[[Contribution], Iterable[T]],
+    key: Callable[[T], K],
+) -> dict[K, T]:
+    """Of all pieces with the same key the one that comes first."""
+    found: dict[K, T] = {}
+    for contribution in contributions:
+        for piece in pieces(contribution):
+            found.setdefault(key(piece), piece)
+    return found
+
+
+def _adapter_for(adapters: Mapping[tuple[str | None, str], T], source: str, format: str) -> T | None:
+    """The adapter for this very pair, or the one that writes the format whatever it comes from."""
+    return adapters.get((source, format)) or adapters.get((None, format))
+
+
+def _fitting(
+    adapters: Mapping[tuple[str | None, str], T], source: str, formats: Sequence[str], *, raw: bool
+) -> list[T]:
+    """The adapters to try, in their order: those of the same kind of payload before the others."""
+    raw_ones = raw_formats()
+    ordered = sorted(formats, key=lambda format: (format in raw_ones) is not raw)
+    return [found for format in ordered if (found := _adapter_for(adapters, source, format)) is not None]
+
+
+def _first_written(adapters: Sequence[T], write: Callable[[T], W]) -> W:
+    """Write with the first adapter that can; if none can, the first one's reason is raised."""
+    problems: list[ExportError] = []
+    for adapter in adapters:
+        try:
+            return write(adapter)
+        except ExportError as error:
+            problems.append(error)
+    raise problems[0]
+
+
+def _unknown(what: str, given: Mapping[str, Any]) -> ExportError:
+    """No accessor takes it."""
+    keys = ", ".join(sorted(str(key) for key in given)[:12]) or "none"
+    return ExportError(f"no accessor knows this {what} (its keys: {keys}); contribute one for its format")
+
+
+def _unreachable(what: str, name: str, source: str, wanted: Sequence[str]) -> ExportError:
+    """No adapter leads there."""
+    return ExportError(
+        f"the {what} of {name!r} is {source}, and no adapter writes it as {' or '.join(wanted)}; contribute one"
+    )

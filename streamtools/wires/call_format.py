@@ -1,0 +1,101 @@
+"""How a provider's history writes one call, as data: which field holds what.
+
+    CallFormat(name="bedrock.tool_spec", inside="toolUse", id="toolUseId", id_inside=True, arguments="input")
+    {"toolUse": {"toolUseId": "t1", "name": "find", "input": {"path": "README.md"}}}
+
+Nothing is judged here: arguments are read as they stand, be they a value, a text or missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pydantic_core import to_json
+
+from ..errors import ExportError
+
+__all__ = ["CallFormat", "CallRead"]
+
+
+CallRead: TypeAlias = tuple[str, str | None, Any, dict[str, Any]]
+"""Name and id of a call, its arguments as they stand there, if any do, and the fields that other calls lack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CallFormat:
+    """One way to write a call."""
+
+    name: str
+    """The format's name: its wire, and what a tool is there (``openai.responses.custom``)."""
+    type: str | None = None
+    """What the field ``type`` says; None where there is no such field."""
+    type_optional: bool = False
+    """A call without a type is one of these, too."""
+    inside: str | None = None
+    """The field whose object holds name and arguments; None where they stand in the call itself."""
+    id: str | None = None
+    """The field of the id; None where calls have none."""
+    id_inside: bool = False
+    """The id stands beside the name, in the object `inside`."""
+    id_optional: bool = False
+    """A call may be written without an id."""
+    arguments: str = "arguments"
+    """The field of the arguments."""
+    as_text: bool = False
+    """The arguments are the text of a JSON object, not the object."""
+    raw: bool = False
+    """The arguments are one raw text, which is no JSON."""
+    run_by_provider: tuple[str, ...] = ()
+    """Types of calls that are written in the same way and run by the provider itself."""
+    only: frozenset[str] = frozenset()
+    """All the fields that a call may have, where nothing else tells what is one."""
+    _fields: frozenset[str | None] = field(init=False, repr=False)
+    """The fields that every call has."""
+
+    def __post_init__(self) -> None:
+        inner = ("name", self.arguments) if self.inside is None else (self.inside,)
+        fields = frozenset({"type", *inner, None if self.id_inside else self.id})
+        object.__setattr__(self, "_fields", fields)
+
+    @property
+    def bare(self) -> bool:
+        """Whether such calls have no mark of their own, so that this format is to be asked after all others."""
+        return self.type is None and self.inside is None
+
+    def read(self, call: Mapping[str, Any]) -> CallRead | None:
+        """What stands in a call; None for anything that is not of this format."""
+        if self.type is not None and call.get("type") != self.type and not (self.type_optional and "type" not in call):
+            return None
+        body = call if self.inside is None else call.get(self.inside)
+        if not isinstance(body, (dict, Mapping)) or (self.only and call.keys() - self.only):  # a dict is told faster
+            return None
+        if not isinstance(name := body.get("name"), str):
+            return None
+        call_id = None if self.id is None else (body if self.id_inside else call).get(self.id)
+        extra = {key: value for key, value in call.items() if key not in self._fields}
+        return name, call_id if isinstance(call_id, str) and call_id else None, body.get(self.arguments), extra
+
+    def write(self, name: str, call_id: str | None, arguments: str | dict[str, Any]) -> dict[str, Any]:
+        """A call with these arguments.
+
+        Raises:
+            ExportError: there is no id, and this format needs one.
+        """
+        if call_id is None and self.id is not None and not self.id_optional:
+            raise ExportError(f"the call of {name!r} has no id, which this format needs; give it one first")
+        id_ = {} if self.id is None or call_id is None else {self.id: call_id}
+        type_ = {} if self.type is None else {"type": self.type}
+        body = {"name": name, self.arguments: self._written(arguments)}
+        if self.inside is None:
+            return {**type_, **id_, **body}
+        return {**type_, self.inside: {**id_, **body}} if self.id_inside else {**id_, **type_, self.inside: body}
+
+    def replaced(self, call: Mapping[str, Any], arguments: str | dict[str, Any]) -> dict[str, Any]:
+        """A copy of a call of this format with other arguments."""
+        changed = {self.arguments: self._written(arguments)}
+        return {**call, **changed} if self.inside is None else {**call, self.inside: {**call[self.inside], **changed}}
+
+    def _written(self, arguments: str | dict[str, Any]) -> str | dict[str, Any]:
+        return to_json(arguments).decode() if self.as_text and isinstance(arguments, dict) else arguments
