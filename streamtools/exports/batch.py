@@ -13,6 +13,7 @@ from ..schema.bounds import counts
 from ..tools import Exported, Tool
 from ..tools.entries import EntryOptions
 from ..tools.formats import find
+from ..wires import Wire
 from ..wires.tool_format import RequestLimits, ToolFormat
 from .exporting import exported, tool_of
 
@@ -72,7 +73,7 @@ class Exports(Sequence[Exported]):
 
 def export_all(
     tools: Iterable[Tool[..., Any] | Callable[..., Any]],
-    wire: str,
+    wire: Wire | str,
     *,
     strict: Strictness = False,
     limits: RequestLimits | None = None,
@@ -102,7 +103,7 @@ def export_all(
 
 @lru_cache(maxsize=16)  # the sets of tools that an application uses at a time; they are kept alive by it
 def _export_all(
-    tools: tuple[Tool[..., Any], ...], wire: str, strict: Strictness, limits: RequestLimits | None
+    tools: tuple[Tool[..., Any], ...], wire: Wire | str, strict: Strictness, limits: RequestLimits | None
 ) -> Exports:
     format, asked = find(wire, strict is True)
     if strict == "where_possible":

@@ -15,6 +15,7 @@ from ..tools import Exported, Tool
 from ..tools import tool as as_tool
 from ..tools.entries import Constraints, EntryOptions, payload_of, translated
 from ..tools.formats import find
+from ..wires import Wire
 from ..wires.tool_format import ToolFormat
 
 __all__ = ["ToolDefinition", "export", "exported", "parts", "payload", "schema", "tool_of"]
@@ -22,7 +23,7 @@ __all__ = ["ToolDefinition", "export", "exported", "parts", "payload", "schema",
 
 def export(
     tool: Tool[..., Any] | Callable[..., Any],
-    wire: str,
+    wire: Wire | str,
     *,
     strict: bool = False,
     inline_refs: bool = True,
@@ -34,7 +35,7 @@ def export(
 
     Args:
         tool: made by `streamtools.tool`, or a function, which is made a tool each time.
-        wire: the name of the wire that the request goes to; `targets` lists them. ``.strict`` behind it is
+        wire: the wire that the request goes to, or its name; `targets` lists the names. ``.strict`` behind one is
             ``strict=True``. ``gemini.generate_content`` says the schema in ``parametersJsonSchema``; endpoints that do
             not know that (the Live API, older Vertex versions) want ``gemini.parameters``.
         strict: the form that the provider holds the model to; ``targets(strict=True)`` have one. Under it a map may
@@ -74,7 +75,7 @@ def tool_of(given: Any) -> Tool[..., Any]:
     return as_tool()(given)  # not `tool(None)`, which is a decorator
 
 
-def payload(tool: Tool[..., Any] | Callable[..., Any], wire: str, *, strict: bool = False) -> dict[str, Any]:
+def payload(tool: Tool[..., Any] | Callable[..., Any], wire: Wire | str, *, strict: bool = False) -> dict[str, Any]:
     """The payload alone, for a tool that needs no way back: what `Tool.to` gives, for functions, too.
 
     Raises:
@@ -147,7 +148,7 @@ class ToolDefinition:
         return made if output is None else {**made, "output": dict(output)}
 
     def to(
-        self, wire: str, *, strict: bool = False, inline_refs: bool = True, constraints: Constraints = "keep"
+        self, wire: Wire | str, *, strict: bool = False, inline_refs: bool = True, constraints: Constraints = "keep"
     ) -> dict[str, Any]:
         """The payload for a wire alone; arguments and errors are those of `export`.
 

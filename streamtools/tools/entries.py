@@ -16,6 +16,7 @@ from ..schema.translation.document import SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
 from ..schema.translation.said import DEFINITIONS
 from ..schema.translation.translate import Made, make
+from ..wires import Wire
 from ..wires.tool_format import StrictForm, ToolEntry, ToolFormat
 from .formats import find
 from .mcp_format import HINTS
@@ -78,7 +79,7 @@ class TranslatedTool:
         return copied
 
 
-_CACHE: WeakKeyDictionary[Described, dict[tuple[str, EntryOptions], TranslatedTool]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Described, dict[tuple[ToolFormat, EntryOptions], TranslatedTool]] = WeakKeyDictionary()
 
 
 def translated(tool: Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
@@ -87,7 +88,7 @@ def translated(tool: Described, format: ToolFormat, options: EntryOptions) -> Tr
     Raises:
         ExportError: the format cannot carry this tool; the message names the place.
     """
-    key = (format.name, options)
+    key = (format, options)
     kept = _CACHE.get(tool, {}).get(key)
     if kept is None:
         kept = _made(tool, format, options)
@@ -95,7 +96,7 @@ def translated(tool: Described, format: ToolFormat, options: EntryOptions) -> Tr
     return kept
 
 
-def payload_of(tool: Described, wire: str, *, strict: bool = False) -> dict[str, Any]:
+def payload_of(tool: Described, wire: Wire | str, *, strict: bool = False) -> dict[str, Any]:
     """Returns the entry alone, for a tool that needs no way back.
 
     Raises:

@@ -35,21 +35,36 @@ def short_names() -> dict[str, str]:
     return {wire.short_name: wire.name for wire in known() if wire.short_name is not None}
 
 
-def find(name: str, strict: bool) -> tuple[ToolFormat, bool]:
-    """The format of that name, and whether its strict form is meant: asked for, or written behind the name.
+def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
+    """The format of a wire or of that name, and whether its strict form is meant: asked for, or written behind the
+    name.
 
     Raises:
         ExportError: there is no such format, or it has no strict form.
     """
-    plain = name.removesuffix(STRICT)
-    strict = strict or plain != name
-    found = _by_name(known()).get(plain)
-    if found is None:
-        meant = f"write {short_names()[plain]!r}; " if plain in short_names() else ""
-        raise ExportError(f"unknown wire {name!r}; {meant}known: {', '.join(targets())}")
+    if isinstance(wire, Wire):
+        plain, found = wire.name, _usual(wire)
+    else:
+        plain = wire.removesuffix(STRICT)
+        strict = strict or plain != wire
+        found = _named(plain)
     if strict and found.strict is None:
         raise ExportError(f"{plain} has no strict form; these have: {', '.join(targets(strict=True))}")
     return found, strict
+
+
+def _usual(wire: Wire) -> ToolFormat:
+    if not wire.tools:
+        raise ExportError(f"{wire.name} says no format of tools; give it one: Wire(..., tools=(ToolFormat(...),))")
+    return wire.tools[0]
+
+
+def _named(name: str) -> ToolFormat:
+    found = _by_name(known()).get(name)
+    if found is None:
+        meant = f"write {short_names()[name]!r}; " if name in short_names() else ""
+        raise ExportError(f"unknown wire {name!r}; {meant}known: {', '.join(targets())}")
+    return found
 
 
 @lru_cache(maxsize=1)
