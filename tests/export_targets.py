@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamtools.exports import STRICT_TARGETS, TARGETS
-from streamtools.tools.targets import find
+from streamtools.exports import targets
+from streamtools.tools.formats import find
 
-EVERY = [*TARGETS, *(f"{target}.strict" for target in STRICT_TARGETS)]
+EVERY = [*targets(), *(f"{target}.strict" for target in targets(strict=True))]
 NO_RECURSION = ("anthropic.messages.strict", "bedrock.converse_stream.strict")
 """Where no schema may contain itself."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streamtools.cli import main
-from streamtools.exports import STRICT_TARGETS, TARGETS
+from streamtools.exports import targets
 
 TOOLS = '''
 from streamtools import Tool, tool
@@ -114,7 +114,9 @@ def test_check_tells_whether_each_target_can_carry_a_tool(capsys: pytest.Capture
     assert name == "add"
     rows = [line.split(maxsplit=1) for line in lines]
     assert [target for target, told in rows if told.startswith("yes")] == [
-        name for target in TARGETS for name in ([target, f"{target}.strict"] if target in STRICT_TARGETS else [target])
+        name
+        for target in targets()
+        for name in ([target, f"{target}.strict"] if target in targets(strict=True) else [target])
     ]
 
 

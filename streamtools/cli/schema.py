@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import ExportError
-from ..exports import ALIASES, STRICT_TARGETS, TARGETS, Exported, diff, export, parts
+from ..exports import Exported, diff, export, parts, targets
 from ..text import printable
 from ..tools import Tool
+from ..tools.formats import STRICT, short_names
 from .common import FAILED, UsageError, add_command, listed
 from .loading import load_tools
 
 __all__ = ["add"]
 
-STRICT = ".strict"
 LABEL = 32  # cells of a target's name: the longest is bedrock.converse_stream.strict
 
 DESCRIPTION = """\
@@ -57,8 +57,8 @@ examples:
 
 def add(commands: Any) -> None:
     """Add the command."""
-    short = [f"{alias} ({ALIASES[alias]})" for alias in ALIASES]
-    epilog = listed("targets", TARGETS) + listed("short names", short) + MORE + EXAMPLES
+    short = [f"{short} ({name})" for short, name in short_names().items()]
+    epilog = listed("targets", targets()) + listed("short names", short) + MORE + EXAMPLES
     group = add_command(
         commands, "schema", _misused, help="a tool as each provider sees it", description=DESCRIPTION, epilog=epilog
     )
@@ -70,7 +70,7 @@ def add(commands: Any) -> None:
     )
     for parser in (show, compare, check):
         parser.add_argument("tool", metavar="MODULE:FUNCTION", help="a tool, or a function to make one of")
-    for parser, default in ((show, "openai"), (compare, None), (check, ",".join(TARGETS))):
+    for parser, default in ((show, "openai"), (compare, None), (check, ",".join(targets()))):
         parser.add_argument(
             "--targets",
             type=_targets,
@@ -91,14 +91,15 @@ def _misused(_: argparse.Namespace) -> int:
 def _targets(text: str) -> list[str]:
     """Full names, ``.strict`` kept."""
     found = []
+    strict = targets(strict=True)
     for name in filter(None, (part.strip() for part in text.split(","))):
         plain = name.removesuffix(STRICT)
-        full = ALIASES.get(plain, plain)
-        if full not in TARGETS:
-            known = ", ".join([*ALIASES, *TARGETS])
+        full = short_names().get(plain, plain)
+        if full not in targets():
+            known = ", ".join([*short_names(), *targets()])
             raise argparse.ArgumentTypeError(f"unknown target {name!r}; known: {known}")
-        if plain != name and full not in STRICT_TARGETS:
-            raise argparse.ArgumentTypeError(f"{full} has no strict form; these have: {', '.join(STRICT_TARGETS)}")
+        if plain != name and full not in strict:
+            raise argparse.ArgumentTypeError(f"{full} has no strict form; these have: {', '.join(strict)}")
         found.append(full + name[len(plain) :])
     if not found:
         raise argparse.ArgumentTypeError("names no target")
@@ -126,7 +127,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _name(exported: Exported) -> str:
-    return exported.target + (STRICT if exported.strict else "")
+    return exported.wire + (STRICT if exported.strict else "")
 
 
 # -- diff ----------------------------------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ def _check(options: argparse.Namespace) -> int:
             # That a tool has no strict form is no mistake, unless that form was asked for by name.
             status = status if carried else FAILED
             print(f"  {target:<{LABEL}}{printable(told)}")
-            if carried and not target.endswith(STRICT) and target in STRICT_TARGETS:
+            if carried and not target.endswith(STRICT) and target in targets(strict=True):
                 print(f"  {target + STRICT:<{LABEL}}{printable(_carried(tool, target + STRICT)[1])}")
     return status
 

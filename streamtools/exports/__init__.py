@@ -14,19 +14,15 @@ goes through `Exported.decode` before it is validated against that schema.
 
 from __future__ import annotations
 
-from ..schema.bounds import REQUEST_LIMITS, RequestLimits
 from ..tools import Exported
-from ..tools.targets import ALIASES, STRICT_TARGETS, TARGETS
+from ..tools.formats import targets
+from ..wires.tool_format import RequestLimits
 from .batch import Exports, export_all
 from .diff import Change, diff
 from .exporting import ToolDefinition, export, parts, payload, schema
 from .table import keyword_table, table
 
 __all__ = [
-    "ALIASES",
-    "REQUEST_LIMITS",
-    "STRICT_TARGETS",
-    "TARGETS",
     "Change",
     "Exported",
     "Exports",
@@ -40,4 +36,5 @@ __all__ = [
     "payload",
     "schema",
     "table",
+    "targets",
 ]

@@ -9,10 +9,12 @@ from functools import lru_cache
 from typing import Any, Literal, overload
 
 from ..errors import ExportError
-from ..schema.bounds import REQUEST_LIMITS, RequestLimits, counts
+from ..schema.bounds import counts
 from ..tools import Exported, Tool
 from ..tools.entries import EntryOptions
-from ..tools.targets import Target, find
+from ..tools.formats import find
+from ..wires import Wire
+from ..wires.tool_format import RequestLimits, ToolFormat
 from .exporting import exported, tool_of
 
 __all__ = ["Exports", "export_all"]
@@ -28,12 +30,12 @@ class Exports(Sequence[Exported]):
     `request` are yours to extend, and `copy` gives payloads to do with as you like.
     """
 
-    target: str
-    """The target's name."""
+    wire: str
+    """The name that they were exported by."""
     fallbacks: Mapping[str, str] = field(default_factory=dict)
     """The reason, by the tool's name, for each one that could not be strict where that was possible for others."""
     _items: tuple[Exported, ...] = field(repr=False)
-    _target: Target = field(repr=False)
+    _format: ToolFormat = field(repr=False)
 
     @property
     def payloads(self) -> list[dict[str, Any]]:
@@ -45,11 +47,11 @@ class Exports(Sequence[Exported]):
     def request(self) -> dict[str, Any]:
         """All that the request says about its tools, by its field: ``client.chat(..., **exports.request)``. Gemini's
         declarations are wrapped, Bedrock's are in ``toolConfig``, and what makes Gemini and Cohere strict is there."""
-        return self._target.request(self.payloads, any(one.strict for one in self._items))
+        return self._format.request(self.payloads, any(one.strict for one in self._items))
 
     @property
     def losses(self) -> dict[str, tuple[str, ...]]:
-        """By the tool's name, what of its schema the target cannot say; tools without losses are left out."""
+        """By the tool's name, what of its schema the wire cannot say; tools without losses are left out."""
         return {one.tool.name: one.losses for one in self._items if one.losses}
 
     def copy(self) -> list[dict[str, Any]]:
@@ -71,7 +73,7 @@ class Exports(Sequence[Exported]):
 
 def export_all(
     tools: Iterable[Tool[..., Any] | Callable[..., Any]],
-    target: str,
+    wire: Wire | str,
     *,
     strict: Strictness = False,
     limits: RequestLimits | None = None,
@@ -80,10 +82,10 @@ def export_all(
 
     Args:
         tools: made by `streamtools.tool`, or functions to make tools of.
-        target: see `export`.
+        wire: see `export`.
         strict: True for all, or ``where_possible``: as many as can be, in the order given; `Exports.fallbacks` tells
             why not the others. Where strictness is a matter of the whole request (Cohere, Gemini), it is all or none.
-        limits: what the endpoint takes of one request; by default what the provider documents (`REQUEST_LIMITS`).
+        limits: what the endpoint takes of one request; by default what the provider documents.
 
     Raises:
         ExportError: a tool cannot be carried, two have one name, or the limits are exceeded.
@@ -94,39 +96,39 @@ def export_all(
         raise ExportError(f"strict must be True, False or 'where_possible', not {strict!r}")
     if isinstance(tools, (str, Tool, Exported)) or not isinstance(tools, Iterable):
         what = type(tools).__name__
-        raise TypeError(f"export_all() takes a list of tools, not a single {what}; write export_all([...], {target!r})")
+        raise TypeError(f"export_all() takes a list of tools, not a single {what}; write export_all([...], {wire!r})")
     made = tuple(tool_of(one) for one in tools)
-    return _export_all(made, target, strict, limits)
+    return _export_all(made, wire, strict, limits)
 
 
 @lru_cache(maxsize=16)  # the sets of tools that an application uses at a time; they are kept alive by it
 def _export_all(
-    tools: tuple[Tool[..., Any], ...], target: str, strict: Strictness, limits: RequestLimits | None
+    tools: tuple[Tool[..., Any], ...], wire: Wire | str, strict: Strictness, limits: RequestLimits | None
 ) -> Exports:
-    found, asked = find(target, strict is True)
-    if strict == "where_possible" and found.strict is None:
-        find(target, True)  # raises
-    limits = limits or REQUEST_LIMITS.get(found.name, RequestLimits())
+    format, asked = find(wire, strict is True)
+    if strict == "where_possible":
+        find(wire, True)  # raises where there is no strict form
+    limits = limits or format.limits
     if limits.tools is not None and len(tools) > limits.tools:
-        raise ExportError(f"{found.name} takes {limits.tools} tools in a request, not {len(tools)}")
-    batch = _Batch(found, limits)
+        raise ExportError(f"{format.name} takes {limits.tools} tools in a request, not {len(tools)}")
+    batch = _Batch(format, limits)
     if strict != "where_possible" or asked:
         batch.add_all(tools, strict=asked)
-    elif found.strict_request:
-        batch = _all_or_none(tools, found, limits)
+    elif format.strict is not None and format.strict.whole_request:
+        batch = _all_or_none(tools, format, limits)
     else:
         batch.add_where_possible(tools)
-    return Exports(target=found.name, fallbacks=batch.fallbacks, _items=tuple(batch.items), _target=found)
+    return Exports(wire=format.name, fallbacks=batch.fallbacks, _items=tuple(batch.items), _format=format)
 
 
-def _all_or_none(tools: Sequence[Tool[..., Any]], target: Target, limits: RequestLimits) -> _Batch:
+def _all_or_none(tools: Sequence[Tool[..., Any]], format: ToolFormat, limits: RequestLimits) -> _Batch:
     """Strict if all can be, since the request is strict or is not."""
-    batch = _Batch(target, limits)
+    batch = _Batch(format, limits)
     batch.add_where_possible(tools)
     if batch.fallbacks:
-        reason = f"{target.name} is strict for a whole request, and cannot be for {', '.join(batch.fallbacks)}"
+        reason = f"{format.name} is strict for a whole request, and cannot be for {', '.join(batch.fallbacks)}"
         fallbacks = {one.name: batch.fallbacks.get(one.name, reason) for one in tools}
-        batch = _Batch(target, limits)
+        batch = _Batch(format, limits)
         batch.add_all(tools, strict=False)
         batch.fallbacks = fallbacks
     return batch
@@ -135,8 +137,8 @@ def _all_or_none(tools: Sequence[Tool[..., Any]], target: Target, limits: Reques
 class _Batch:
     """A request's tools, one after the other."""
 
-    def __init__(self, target: Target, limits: RequestLimits) -> None:
-        self.target = target
+    def __init__(self, format: ToolFormat, limits: RequestLimits) -> None:
+        self.format = format
         self.limits = limits
         self.items: list[Exported] = []
         self.fallbacks: dict[str, str] = {}
@@ -145,16 +147,16 @@ class _Batch:
         self.used = dict.fromkeys((one.name for one in fields(RequestLimits)), 0)
 
     def add(self, tool: Tool[..., Any], *, strict: bool) -> None:
-        one = exported(tool, self.target, EntryOptions(strict=strict))
+        one = exported(tool, self.format, EntryOptions(strict=strict))
         if tool.name in self.names.values():
             raise ExportError(f"two tools are called {tool.name!r}; pass tool(..., name='...') to one of them")
         if one.name in self.names:
-            rule = self.target.names
+            rule = self.format.names
             assert rule is not None, "only a rule changes names"
             name = rule.fitted(tool.name, self.names)
             if name in self.names:
                 raise ExportError(f"the tools {tool.name!r} and {self.names[name]!r} would both be called {name!r}")
-            one = exported(tool, self.target, EntryOptions(strict=strict, name=name))
+            one = exported(tool, self.format, EntryOptions(strict=strict, name=name))
         if strict:
             self._use(one)
         self.names[one.name] = tool.name
@@ -178,10 +180,10 @@ class _Batch:
         Raises:
             ExportError: it is too much; nothing has been counted then.
         """
-        if "custom" in (one.tool.kind, one.payload.get("type")) and self.target.custom is not None:
+        if "custom" in (one.tool.kind, one.payload.get("type")) and self.format.freeform is not None:
             return  # its text is held to a grammar, not to a schema
         schema: Any = one.payload
-        for step in self.target.schema_at:
+        for step in self.format.schema_at:
             schema = schema.get(step, {})
         found = counts(schema)
         more = {
@@ -196,7 +198,7 @@ class _Batch:
             if limit is not None and self.used[what] + count > limit:
                 words = what.replace("_", " ")
                 raise ExportError(
-                    f"tool {one.tool.name!r}: {self.target.name} takes {limit} {words} in the strict tools of a "
+                    f"tool {one.tool.name!r}: {self.format.name} takes {limit} {words} in the strict tools of a "
                     f"request; with this one it would be {self.used[what] + count}"
                 )
         for what, count in more.items():

@@ -1,7 +1,7 @@
 """What differs between two schemas, or between one tool as two providers see it.
 
-`diff` compares any two JSON values place by place: a schema with the one it was yesterday, or, with `targets.parts`,
-what two providers are told of one tool.
+`diff` compares any two JSON values place by place: a schema with the one it was yesterday, or, with
+`streamtools.exports.parts`, what two providers are told of one tool.
 """
 
 from __future__ import annotations

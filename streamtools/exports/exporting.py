@@ -1,10 +1,10 @@
-"""`export`: one tool for one target; and `schema`: a tool with one method for each provider's shape."""
+"""`export`: one tool for one wire; and `schema`: a tool's definition, which can be told to every wire."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 from typing_extensions import is_typeddict
@@ -14,14 +14,16 @@ from ..schema.translation.translate import canonical
 from ..tools import Exported, Tool
 from ..tools import tool as as_tool
 from ..tools.entries import Constraints, EntryOptions, payload_of, translated
-from ..tools.targets import Target, find
+from ..tools.formats import find
+from ..wires import Wire
+from ..wires.tool_format import ToolFormat
 
 __all__ = ["ToolDefinition", "export", "exported", "parts", "payload", "schema", "tool_of"]
 
 
 def export(
     tool: Tool[..., Any] | Callable[..., Any],
-    target: str,
+    wire: Wire | str,
     *,
     strict: bool = False,
     inline_refs: bool = True,
@@ -29,29 +31,29 @@ def export(
 ) -> Exported:
     """A tool in a provider's own shape, and the way back from what the model sends.
 
-    Computed once per tool and target; the payload is a fresh copy each time. For all tools of a request, `export_all`.
+    Computed once per tool and wire; the payload is a fresh copy each time. For all tools of a request, `export_all`.
 
     Args:
         tool: made by `streamtools.tool`, or a function, which is made a tool each time.
-        target: the name of the wire that the request goes to; `TARGETS` lists them. ``.strict`` behind it is
+        wire: the wire that the request goes to, or its name; `targets` lists the names. ``.strict`` behind one is
             ``strict=True``. ``gemini.generate_content`` says the schema in ``parametersJsonSchema``; endpoints that do
             not know that (the Live API, older Vertex versions) want ``gemini.parameters``.
-        strict: the form that the provider holds the model to; `STRICT_TARGETS` have one. Under it a map may travel
-            as a list of entries, a value of no declared type as JSON text, and what may be left out as null where the
-            target wants every property required; `Exported.decode` turns each back. Gemini and Cohere are told by a
-            field of the request: see ``Exports.request``.
+        strict: the form that the provider holds the model to; ``targets(strict=True)`` have one. Under it a map may
+            travel as a list of entries, a value of no declared type as JSON text, and what may be left out as null
+            where the provider wants every property required; `Exported.decode` turns each back. Gemini and Cohere are
+            told by a field of the request: see ``Exports.request``.
         inline_refs: for ``mcp``: put definitions in their references' places, since some hosts resolve none. What
             contains itself stays a reference, which `Exported.losses` tells.
-        constraints: ``description`` moves bounds into the descriptions, at every depth, for targets that would keep
+        constraints: ``description`` moves bounds into the descriptions, at every depth, for wires that would keep
             them as they were written.
 
     Raises:
-        ExportError: the target is unknown, has no strict form, or cannot carry this tool; the message names the place.
+        ExportError: the wire is unknown, has no strict form, or cannot carry this tool; the message names the place.
         ToolDefinitionError: this is no tool, and none can be made of it.
     """
     if not isinstance(strict, bool):
         raise ExportError(f"strict must be True or False, not {strict!r}; export_all also takes 'where_possible'")
-    found, strict = find(target, strict)
+    found, strict = find(wire, strict)
     options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints)
     return exported(tool_of(tool), found, options)
 
@@ -68,54 +70,47 @@ def tool_of(given: Any) -> Tool[..., Any]:
         name = given.tool.name
         raise ToolDefinitionError(f"tool {name!r}: is exported already; pass its tool, exported.tool", tool=name)
     if isinstance(given, (list, tuple)):
-        message = "export() takes one tool, not several; write export_all([...], target)"
+        message = "export() takes one tool, not several; write export_all([...], wire)"
         raise ToolDefinitionError(message, tool=type(given).__name__)
     return as_tool()(given)  # not `tool(None)`, which is a decorator
 
 
-def payload(tool: Tool[..., Any] | Callable[..., Any], target: str, *, strict: bool = False) -> dict[str, Any]:
+def payload(tool: Tool[..., Any] | Callable[..., Any], wire: Wire | str, *, strict: bool = False) -> dict[str, Any]:
     """The payload alone, for a tool that needs no way back: what `Tool.to` gives, for functions, too.
 
     Raises:
-        ExportError: it does, or the target cannot carry the tool.
+        ExportError: it does, or the wire cannot carry the tool.
         ToolDefinitionError: this is no tool, and none can be made of it.
     """
-    return payload_of(tool_of(tool), target, strict=strict)
+    return payload_of(tool_of(tool), wire, strict=strict)
 
 
 def parts(one: Exported) -> dict[str, Any]:
-    """The parts of an export under the same names for every target, to compare them: ``name``, ``description``,
-    ``parameters``, ``output``, ``strict``, ``format``; what a payload does not say is not among them."""
-    found, _ = find(one.target, False)
-    flat: dict[str, Any] = {}
-    body: Any = one.payload
-    for step in ("function", "custom", "toolSpec"):
-        body = body.get(step, body)
-    for key, value in body.items():
-        if key in _NAMES:
-            flat[_NAMES[key]] = value
-        elif key != "type":
-            flat[key] = value
-    if found.schema_at[-1] == "json" and "parameters" in flat:
-        flat["parameters"] = flat["parameters"]["json"]
-    return flat
+    """The parts of an export under the same names for every wire, to compare them: ``name``, ``description``,
+    ``parameters``, ``output``, ``strict``, ``grammar``, ``title``, ``annotations``; what a payload does not say is not
+    among them."""
+    format, _ = find(one.wire, False)
+    forms = (form for form in (format.freeform, format.function) if form is not None)
+    said = next(said for form in forms if (said := form.read(one.payload)) is not None)
+    found = {
+        "name": said.name,
+        "description": said.description,
+        "parameters": said.schema,
+        "output": said.output_schema,
+        "strict": said.strict,
+        "grammar": None if said.grammar is None else asdict(said.grammar),
+        "title": said.title,
+        "annotations": said.annotations,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
-_NAMES = {
-    "parameters": "parameters",
-    "input_schema": "parameters",
-    "inputSchema": "parameters",
-    "parametersJsonSchema": "parameters",
-    "outputSchema": "output",
-}
-
-
-def exported(tool: Tool[..., Any], target: Target, options: EntryOptions) -> Exported:
-    """As `export`, for a target that is known."""
-    made = translated(tool, target, options)
+def exported(tool: Tool[..., Any], format: ToolFormat, options: EntryOptions) -> Exported:
+    """As `export`, in a format that is known."""
+    made = translated(tool, format, options)
     return Exported(
         tool=tool,
-        target=target.name,
+        wire=format.name,
         strict=options.strict,
         name=made.name,
         payload=made.payload,
@@ -127,11 +122,7 @@ def exported(tool: Tool[..., Any], target: Target, options: EntryOptions) -> Exp
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool's name, text and schemas, and each provider's shape of them. Made by `schema`.
-
-    The methods give payloads alone. Where `export` says that one needs a way back (strict ones mostly do), send what
-    `export_all` gives, and pass that to the pipeline.
-    """
+    """A tool's name, text and schemas, and each provider's shape of them. Made by `schema`."""
 
     tool: Tool[..., Any]
 
@@ -156,26 +147,16 @@ class ToolDefinition:
         output = self.tool.output_schema
         return made if output is None else {**made, "output": dict(output)}
 
-    def to_openai(self, *, strict: bool = False) -> dict[str, Any]:
-        """For OpenAI's chat completions."""
-        return export(self.tool, "openai.chat_completions", strict=strict).payload
+    def to(
+        self, wire: Wire | str, *, strict: bool = False, inline_refs: bool = True, constraints: Constraints = "keep"
+    ) -> dict[str, Any]:
+        """The payload for a wire alone; arguments and errors are those of `export`.
 
-    def to_responses(self, *, strict: bool = False) -> dict[str, Any]:
-        """For OpenAI's Responses API."""
-        return export(self.tool, "openai.responses", strict=strict).payload
-
-    def to_anthropic(self, *, strict: bool = False, constraints: Constraints = "description") -> dict[str, Any]:
-        """For Anthropic. Bounds are told in the descriptions, since models read those, unless `constraints` is
-        ``keep``."""
-        return export(self.tool, "anthropic.messages", strict=strict, constraints=constraints).payload
-
-    def to_mcp(self, *, inline_refs: bool = True) -> dict[str, Any]:
-        """For an MCP server's ``tools/list``, with the schema of the result."""
-        return export(self.tool, "mcp", inline_refs=inline_refs).payload
-
-    def to_gemini(self) -> dict[str, Any]:
-        """For Gemini's ``functionDeclarations``, in OpenAPI's form."""
-        return export(self.tool, "gemini.parameters").payload
+        Where `export` says that a payload needs a way back (strict ones mostly do), send what `export_all` gives, and
+        pass that to the pipeline. ``constraints="description"`` is worth its tokens where models read bounds rather
+        than keep to them: Anthropic's.
+        """
+        return export(self.tool, wire, strict=strict, inline_refs=inline_refs, constraints=constraints).payload
 
 
 def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinition:

@@ -1,11 +1,11 @@
-"""The targets compared, as Markdown: written from what the exports go by, so it cannot be out of date."""
+"""The wires compared, as Markdown: written from what the exports go by, so it cannot be out of date."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..schema.keywords import COLUMNS, KEYWORDS, Action
-from ..tools.targets import ALL_TARGETS
+from ..tools.formats import tool_formats
 
 __all__ = ["keyword_table", "table"]
 
@@ -20,19 +20,19 @@ _WORDS = {
 
 
 def table() -> str:
-    """Where each target's payload holds the schema, where strictness is said, which names it takes, what else it
+    """Where each wire's payload holds the schema, where strictness is said, which names it takes, what else it
     tells."""
-    head = ("Target", "Schema in", "Strict", "Tool names", "Result schema", "Freeform tools")
+    head = ("Wire", "Schema in", "Strict", "Tool names", "Result schema", "Freeform tools")
     rows = [
         (
-            f"`{target.name}`",
-            f"`{'.'.join(target.schema_at)}`",
-            "no" if target.strict is None else target.strict_at,
-            "any" if target.names is None else f"`{target.names.pattern}`",
-            "`outputSchema`" if target.outputs else "no",
-            "custom" if target.custom is not None else "a function with `input`",
+            f"`{format.name}`",
+            f"`{'.'.join(format.schema_at)}`",
+            "no" if format.strict is None else format.strict.said_at,
+            "any" if format.names is None else f"`{format.names.pattern}`",
+            f"`{format.function.output_at}`" if format.tells_results else "no",
+            "custom" if format.freeform is not None else "a function with `input`",
         )
-        for target in ALL_TARGETS
+        for format in tool_formats()
     ]
     return _markdown(head, rows)
 

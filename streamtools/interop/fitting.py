@@ -15,11 +15,12 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from ..errors import ExportError, SchemaError, ToolDefinitionError
-from ..exports import TARGETS, export
+from ..exports import export
 from ..tools import Tool
+from ..tools.formats import find, targets
 from .meanings import InspectedSchema
 from .memory import Fitted
-from .schemas import SCHEMA_ACCESSORS, freeform_parameters
+from .schemas import freeform_parameters
 
 __all__ = ["fitted", "with_fitted"]
 
@@ -34,7 +35,7 @@ def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
         ExportError: the wire cannot carry it, or the schema is none.
     """
     parameters = schema.parameters if schema.kind == "function" else freeform_parameters(schema.input_description)
-    if wire not in TARGETS or (_NAME.fullmatch(schema.tool_name) and _is_plain(parameters or {}, 0)):
+    if wire not in targets() or (_NAME.fullmatch(schema.tool_name) and _is_plain(parameters or {}, 0)):
         return None
     try:
         text = to_json(parameters, inf_nan_mode="constants")
@@ -57,13 +58,14 @@ def _fitted(wire: str, name: str, description: str, parameters: Mapping[str, Any
     except (SchemaError, ToolDefinitionError) as error:
         raise ExportError(f"tool {name!r}: {error}") from error
     exported = export(tool, wire)
-    written = next(found for accessor in SCHEMA_ACCESSORS if (found := accessor.inspect(exported.payload)))
-    if not exported.rewritten and not exported.losses and written.parameters == parameters:
+    written = find(wire, False)[0].function.read(exported.payload)
+    assert written is not None, "a format reads what it writes"
+    if not exported.rewritten and not exported.losses and written.schema == parameters:
         return None
     return Fitted(
         source_name=name,
         name=exported.name,
-        parameters=written.parameters or {},
+        parameters=written.schema or {},
         description=written.description,
         decode=exported.decode,
         losses=exported.losses,

@@ -13,6 +13,7 @@ from ..stages import DEFAULT, StageList
 from ..stages.finalize import arguments_of
 from ..tools import AnyTool, Exported, Tool, Toolset
 from ..turn import Turn
+from ..wires import known
 from .checking import ToolCallValidation, check
 from .history import result_text
 from .payloads import Payload, payload_of_call
@@ -21,7 +22,6 @@ from .responses import ResponseCall, said_in
 __all__ = ["NativeToolAdapter"]
 
 _CHAT = "openai.chat_completions"
-_TARGETS = (_CHAT, "anthropic.messages", "mistral.chat", "cohere.chat", "ollama.chat")
 _DEFAULT_LIMITS = Limits()
 
 
@@ -32,33 +32,33 @@ class NativeToolAdapter:
     `messages` writes every call and every result.
 
     Args:
-        target: whose form the tools take.
+        wire: whose form the tools take.
 
     Raises:
-        ValueError: the target's tools do not simply go into ``tools``; use `streamtools.exports`.
+        ValueError: the wire's tools do not simply go into ``tools``, or its responses hold no message; use
+            `streamtools.exports`.
     """
 
-    def __init__(self, target: str = _CHAT) -> None:
-        if target not in _TARGETS:
+    def __init__(self, wire: str = _CHAT) -> None:
+        readable = [each.name for each in known() if each.message_in is not None]
+        if wire not in readable:
             raise ValueError(
-                f"NativeToolAdapter does not know {target!r}; known: {', '.join(_TARGETS)}. "
+                f"NativeToolAdapter does not know {wire!r}; known: {', '.join(readable)}. "
                 "For others, put what streamtools.exports gives into the request yourself"
             )
-        self._target = target
+        self._wire = wire
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._target!r})"
+        return f"{type(self).__name__}({self._wire!r})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """``tools``; nothing if there are none, since an empty list is refused.
 
         Raises:
-            ExportError: the target cannot carry a tool, or not in the form that it has; then pass the tool as
+            ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
                 `streamtools.exports.export` gives it, here and to the pipeline.
         """
-        told = [
-            given.payload if isinstance(given, Exported) else payload(given, self._target) for given in _made(tools)
-        ]
+        told = [given.payload if isinstance(given, Exported) else payload(given, self._wire) for given in _made(tools)]
         return {"tools": told} if told else {}
 
     def extract_tool_call(self, response: Any) -> Payload | None:
@@ -82,8 +82,8 @@ class NativeToolAdapter:
         return DEFAULT
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """The messages to append after a turn, in the target's form."""
-        return turn.messages(self._target)
+        """The messages to append after a turn, in the wire's form."""
+        return turn.messages(self._wire)
 
     def tool_call_id(self, response: Any) -> str | None:
         """The id of the call that `extract_tool_call` gives; None if there is none."""

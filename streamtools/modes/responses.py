@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from ..wires import known
+
 __all__ = ["ResponseCall", "ResponseContent", "said_in"]
 
 _THINK, _THINK_END = "<think>", "</think>"
@@ -53,18 +55,26 @@ def said_in(response: Any) -> ResponseContent:
 
 
 def _message(response: Any) -> Any:
-    choices = _get(response, "choices")
-    if isinstance(choices, list) and choices:
-        return _get(choices[0], "message")
-    inner = _get(response, "message")
-    if inner is not None:
-        return inner
+    places = {wire.message_in: None for wire in known() if wire.message_in}
+    found = (_at(response, place) for place in places)
+    message = next((message for message in found if message is not None), None)
+    if message is not None:
+        return message
     if any(_has(response, key) for key in ("content", "tool_calls")):
         return response
     raise TypeError(
         f"cannot read a response of type {type(response).__name__}; pass a whole chat completion or Anthropic message "
         "(an object of the SDK or its dict), its text, or a Turn; a stream goes through pipeline() or parse()"
     )
+
+
+def _at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        if isinstance(key, str):
+            value = _get(value, key)
+        else:
+            value = value[key] if isinstance(value, list) and len(value) > key else None
+    return value
 
 
 def _get(value: Any, key: str) -> Any:

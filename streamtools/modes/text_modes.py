@@ -13,6 +13,7 @@ from ..schema.bounds import schema_problem
 from ..stages import StageList
 from ..tools import AnyTool, Exported, Tool
 from ..turn import Turn
+from ..wires import find
 from .checking import ToolCallValidation, check, pass_unchecked, unchecked
 from .history import assistant_text, result_text, text_messages
 from .payloads import Payload, find_payload, payload_of_call, payload_of_turn
@@ -97,10 +98,11 @@ class OpenAIStructuredAdapter(_TextAdapter):
         """
         told = [(name, tool.description, self._parameters(name, tool)) for name, tool in named_tools(tools)]
         schema = payload_schema(told, wrapped=self._wrapper is not None, scratchpad=self._scratchpad)
-        if self._strict and (problem := schema_problem(schema, "openai_strict")) is not None:
+        form = find(_WIRE).structured
+        assert form is not None, "the wire of this adapter has structured output"
+        if self._strict and (problem := schema_problem(schema, form.bounds)) is not None:
             raise ExportError(f"the answer's schema, with all tools in it: {problem}; {_WITHOUT_STRICT}")
-        asked = {"name": "agent_response", "strict": self._strict, "schema": schema}
-        return {"response_format": {"type": "json_schema", "json_schema": asked}}
+        return form.request("agent_response", schema, self._strict)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
         """Read the arguments as the schema had them written, and validate them by the tool itself."""
@@ -120,15 +122,15 @@ class OpenAIStructuredAdapter(_TextAdapter):
 
 
 _WITHOUT_STRICT = "OpenAIStructuredAdapter(strict=False) does without the provider's guarantee"
-_TARGET = "openai.chat_completions"
+_WIRE = "openai.chat_completions"
 
 
 def _exported(tool: Tool, strict: bool) -> Exported:
     if tool.kind == "custom":  # as a function with the one text
         function = {"parameters": {**tool.schema, "additionalProperties": False}}
-        return Exported(tool=tool, target=_TARGET, name=tool.name, payload={"function": function}, decode=dict)
+        return Exported(tool=tool, wire=_WIRE, name=tool.name, payload={"function": function}, decode=dict)
     try:
-        return export(tool, _TARGET, strict=strict)
+        return export(tool, _WIRE, strict=strict)
     except ExportError as error:
         raise ExportError(
             f"tool {tool.name!r} cannot be a variant of the answer's schema: {error}; {_WITHOUT_STRICT}"
@@ -168,4 +170,4 @@ class ParsedAdapter(_TextAdapter):
 
 
 def _taken_as_it_comes(name: str, tool: Tool) -> Exported:
-    return Exported(tool=unchecked(tool), target="", name=name, payload={}, decode=dict)
+    return Exported(tool=unchecked(tool), wire="", name=name, payload={}, decode=dict)

@@ -105,8 +105,7 @@ def agent_loop(
         raise ValueError("decisions are about suspended calls; pass suspended=, too")
     if suspended is not None:  # better now than when they have run
         with_results(list(messages), suspended.placeholders(), wire)
-    name = wire if isinstance(wire, str) else wire.name
-    exports = tools if isinstance(tools, Exports) else export_all(tools, name, strict=strict)
+    exports = tools if isinstance(tools, Exports) else export_all(tools, wire, strict=strict)
     pipeline(b"", tools=exports, wire=wire, observers=(), **options)  # refuse now, before the model is asked
     if suspended is not None:
         resume(suspended, tools=exports, decisions=decisions, observers=(), **_of_resume(options))

@@ -1,45 +1,14 @@
-"""What a provider takes at most: of one strict schema, and of all tools of a request."""
+"""Counts what providers limit in the schemas of tools, and compares it with what one allows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .keywords import Column
 from .translation.document import subschemas
 
-__all__ = ["REQUEST_LIMITS", "Counts", "RequestLimits", "counts", "schema_problem"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestLimits:
-    """The most that the tools of one request may have together. None: no limit. Pass your own to `export_all` where
-    your endpoint takes more or less."""
-
-    tools: int | None = None
-    """Tools, strict or not."""
-    strict_tools: int | None = None
-    optional_properties: int | None = None
-    """Properties that may be left out, of all strict tools."""
-    unions: int | None = None
-    """Places with several types (``anyOf`` or a list of types), of all strict tools."""
-    properties: int | None = None
-    """Properties of all strict tools."""
-
-
-_OPENAI = RequestLimits(tools=128)  # https://platform.openai.com/docs/api-reference/chat/create
-_ANTHROPIC = RequestLimits(strict_tools=20, optional_properties=24, unions=16)
-REQUEST_LIMITS: Mapping[str, RequestLimits] = {
-    "openai.chat_completions": _OPENAI,
-    "openai.responses": _OPENAI,
-    # https://docs.claude.com/en/docs/build-with-claude/structured-outputs#schema-complexity-limits
-    "anthropic.messages": _ANTHROPIC,
-    "bedrock.converse_stream": _ANTHROPIC,
-    # "you can define a maximum of 200 fields across all tools": https://docs.cohere.com/docs/tool-use-parameter-types
-    "cohere.chat": RequestLimits(properties=200),
-}
-"""By target; one without an entry has no limits that are known."""
+__all__ = ["Counts", "SchemaBound", "counts", "schema_problem"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,21 +28,14 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Bound:
+class SchemaBound:
+    """The most that one schema may have of one of the `Counts`."""
+
     count: str
+    """The field of `Counts`."""
     most: int
     what: str
-
-
-# https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
-_OPENAI_STRICT = (
-    _Bound(count="properties", most=5000, what="properties"),
-    _Bound(count="depth", most=10, what="levels of nesting"),
-    _Bound(count="enum_values", most=1000, what="enum values"),
-    _Bound(count="long_enum", most=15_000, what="characters in one enum of more than 250 values"),
-    _Bound(count="characters", most=120_000, what="characters of names and enum values"),
-)
-_SCHEMA_BOUNDS: Mapping[Column, tuple[_Bound, ...]] = {"openai_strict": _OPENAI_STRICT}
+    """What is counted, in the plural, for people."""
 
 
 def counts(schema: Mapping[str, Any]) -> Counts:
@@ -87,10 +49,10 @@ def counts(schema: Mapping[str, Any]) -> Counts:
     return Counts(**total)
 
 
-def schema_problem(schema: Mapping[str, Any], column: Column) -> str | None:
-    """What the provider would refuse a strict schema for, if anything."""
+def schema_problem(schema: Mapping[str, Any], bounds: Iterable[SchemaBound]) -> str | None:
+    """Why the provider would refuse a strict schema, if it would."""
     found = counts(schema)
-    for bound in _SCHEMA_BOUNDS.get(column, ()):
+    for bound in bounds:
         has = getattr(found, bound.count)
         if has > bound.most:
             return f"the strict schema has {has} {bound.what}, of which {bound.most} are allowed"

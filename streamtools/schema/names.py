@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["NameRule"]
+__all__ = ["PLAIN_NAMES", "NameRule"]
 
 _DIGITS = 6
 """Of the hash at the end of a changed name."""
@@ -51,3 +51,10 @@ class NameRule:
             if fitted not in taken:
                 return fitted
         raise AssertionError("a name of all digits of the hash cannot be taken by another name")
+
+
+# "The name of the function to be called. Must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum
+# length of 64." https://platform.openai.com/docs/api-reference/chat/create . Mistral and Cohere take the same, as does
+# Bedrock: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
+PLAIN_NAMES = NameRule("a-zA-Z0-9_-", "a-zA-Z0-9_-", 64)
+"""What most providers take as the name of a tool."""

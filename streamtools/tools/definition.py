@@ -12,6 +12,7 @@ from typing_extensions import ParamSpec, TypeVar
 from ..content import Grammar
 from ..errors import InvalidArguments
 from ..limits import Limits
+from ..wires import Wire
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
 from .context import ToolContext
 from .entries import payload_of
@@ -249,19 +250,19 @@ class Tool(RunOptions, Generic[P, R]):
             return bound.args, bound.kwargs
         return self._binder.arrange(bound.by_name, dict.fromkeys(injected, ctx))
 
-    def to(self, target: str, *, strict: bool = False) -> Any:
+    def to(self, wire: Wire | str, *, strict: bool = False) -> Any:
         """The tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its own).
 
         Args:
-            target: the wire's name: ``openai.chat_completions``, ``anthropic.messages`` and so on. Gemini's goes into
-                the list ``functionDeclarations`` of a tool, any other into the request's list of tools.
+            wire: its name (``openai.chat_completions``, ``anthropic.messages``), or a wire of your own. Gemini's entry
+                goes into the list ``functionDeclarations`` of a tool, any other into the request's list of tools.
             strict: the form that the provider holds the model to.
 
         Raises:
-            ExportError: the target is unknown, or cannot carry this tool; or the payload alone does not do, since what
+            ExportError: the wire is unknown, or cannot carry this tool; or the payload alone does not do, since what
                 the model sends has to be turned back: then use `streamtools.exports.export_all`.
         """
-        return payload_of(self, target, strict=strict)
+        return payload_of(self, wire, strict=strict)
 
 
 class NamedCall(Protocol):

@@ -12,13 +12,14 @@ from ..content import Grammar
 from ..errors import ExportError
 from ..schema.bounds import schema_problem
 from ..schema.dialects import DIALECTS
-from ..schema.keywords import Column
 from ..schema.translation.document import SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
 from ..schema.translation.said import DEFINITIONS
 from ..schema.translation.translate import Made, make
-from .shapes import ToolEntry
-from .targets import Target, find
+from ..wires import Wire
+from ..wires.tool_format import StrictForm, ToolEntry, ToolFormat
+from .formats import find
+from .mcp_format import HINTS
 
 __all__ = ["Constraints", "EntryOptions", "TranslatedTool", "payload_of", "translated"]
 
@@ -50,18 +51,18 @@ class Described(Protocol):
 
 
 class EntryOptions(NamedTuple):
-    """How a tool is exported, beside the target."""
+    """How a tool is exported, beside the format."""
 
     strict: bool = False
     inline_refs: bool = True
     constraints: Constraints = "keep"
     name: str | None = None
-    """The name to use instead of what the target makes of the tool's own."""
+    """The name to use instead of what the format makes of the tool's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranslatedTool:
-    """A tool for one target. It does not hold the tool, so that the cache keeps no tool alive."""
+    """A tool in one format. It does not hold the tool, so that the cache keeps no tool alive."""
 
     name: str
     """The name under which the model calls."""
@@ -78,30 +79,30 @@ class TranslatedTool:
         return copied
 
 
-_CACHE: WeakKeyDictionary[Described, dict[tuple[str, EntryOptions], TranslatedTool]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[Described, dict[tuple[ToolFormat, EntryOptions], TranslatedTool]] = WeakKeyDictionary()
 
 
-def translated(tool: Described, target: Target, options: EntryOptions) -> TranslatedTool:
-    """Returns the tool for a target, computed once for each.
+def translated(tool: Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
+    """Returns the tool in a format, computed once for each.
 
     Raises:
-        ExportError: the target cannot carry this tool; the message names the place.
+        ExportError: the format cannot carry this tool; the message names the place.
     """
-    key = (target.name, options)
+    key = (format, options)
     kept = _CACHE.get(tool, {}).get(key)
     if kept is None:
-        kept = _made(tool, target, options)
+        kept = _made(tool, format, options)
         _CACHE.setdefault(tool, {})[key] = kept
     return kept
 
 
-def payload_of(tool: Described, target: str, *, strict: bool = False) -> dict[str, Any]:
+def payload_of(tool: Described, wire: Wire | str, *, strict: bool = False) -> dict[str, Any]:
     """Returns the entry alone, for a tool that needs no way back.
 
     Raises:
-        ExportError: it does, or the target cannot carry the tool.
+        ExportError: it does, or the wire cannot carry the tool.
     """
-    found, strict = find(target, strict)
+    found, strict = find(wire, strict)
     made = translated(tool, found, EntryOptions(strict=strict))
     if made.name != tool.name:
         raise ExportError(
@@ -116,58 +117,57 @@ def payload_of(tool: Described, target: str, *, strict: bool = False) -> dict[st
     return made.payload
 
 
-def _pass_exported(target: str, strict: bool) -> str:
-    arguments = f"tools, {target!r}{', strict=True' if strict else ''}"
+def _pass_exported(wire: str, strict: bool) -> str:
+    arguments = f"tools, {wire!r}{', strict=True' if strict else ''}"
     return f"use exported = export_all({arguments}), send exported.payloads, and pass pipeline(tools=exported)"
 
 
-def _made(tool: Described, target: Target, options: EntryOptions) -> TranslatedTool:
-    column = target.strict if options.strict and target.strict is not None else target.column
-    name = options.name or (tool.name if target.names is None else target.names.fitted(tool.name))
-    freeform = tool.kind == "custom" and target.custom is not None
-    shape = target.custom if freeform and target.custom is not None else target.shape
+def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
+    held = format.strict if options.strict else None
+    name = options.name or (tool.name if format.names is None else format.names.fitted(tool.name))
+    freeform = format.freeform if tool.kind == "custom" else None
     made = make(
         tool.schema,
         tool.name,
-        DIALECTS[column],
-        inline=target.outputs and options.inline_refs,
+        DIALECTS[format.dialect if held is None else held.dialect],
+        inline=format.tells_results and options.inline_refs,
         tell=options.constraints == "description",
     )
-    if options.strict and not freeform:
-        _check_strict(tool, target, made.schema, column)
-    description, losses = _description(tool, freeform)
-    output = _output(tool, options) if target.outputs else None
+    if held is not None and freeform is None:
+        _check_strict(tool, format.name, held, made.schema)
+    description, losses = _description(tool, freeform is not None)
+    output = _output(tool, options) if format.tells_results else None
     entry = ToolEntry(
         name=name,
         description=description,
         schema=made.schema,
         output_schema=None if output is None else output.schema,
         strict=options.strict,
-        effect=tool.effect,
         title=tool.title,
-        annotations=tool.annotations,
+        annotations={**HINTS[tool.effect], **tool.annotations},
         grammar=tool.grammar,
+        any_text=tool.grammar is None,
     )
-    needs_decoding = made.plan is not None and not freeform
+    needs_decoding = made.plan is not None and freeform is None
     return TranslatedTool(
         name=name,
-        pickled=pickle.dumps(shape(entry)),
+        pickled=pickle.dumps((freeform or format.function).write(entry)),
         decode=Inverse(tool.name, made.plan, made.definitions) if needs_decoding else dict,
         rewritten=needs_decoding or name != tool.name,
-        losses=(*(() if freeform else made.losses), *losses, *(() if output is None else output.losses)),
+        losses=(*(made.losses if freeform is None else ()), *losses, *(() if output is None else output.losses)),
     )
 
 
-def _check_strict(tool: Described, target: Target, schema: dict[str, Any], column: Column) -> None:
-    problem = schema_problem(schema, column)
-    if problem is None and target.strict_wants_required and not schema.get("required"):
-        problem = f"{target.name} takes no strict tool without a parameter that is required"
+def _check_strict(tool: Described, wire: str, form: StrictForm, schema: dict[str, Any]) -> None:
+    problem = schema_problem(schema, form.bounds)
+    if problem is None and form.wants_required and not schema.get("required"):
+        problem = f"{wire} takes no strict tool without a parameter that is required"
     if problem is not None:
         raise ExportError(f"tool {tool.name!r}: {problem}; export it without strict")
 
 
 def _description(tool: Described, freeform: bool) -> tuple[str, tuple[str, ...]]:
-    """What the model reads; the grammar, too, where the target cannot hold the model to it."""
+    """What the model reads; the grammar, too, where the model cannot be held to it."""
     if tool.grammar is None or freeform:
         return tool.description, ()
     text = f"{tool.description}\n\nThe input must match this {tool.grammar.syntax} grammar:\n{tool.grammar.definition}"

@@ -14,6 +14,7 @@ from .base import WireDecoder
 from .call_format import CallFormat
 from .result_format import ResultFormat
 from .rules import HistoryRules
+from .tool_format import StructuredOutput, ToolFormat
 from .transcript import Entry, Prompt
 
 __all__ = ["CallIds", "Tolerance", "Wire"]
@@ -61,6 +62,8 @@ class Wire:
     """A provider's streaming format, and the way back. Each is itself alone, so that it may be a key."""
 
     name: str
+    short_name: str | None = None
+    """How the command line may call it, too."""
     decoder: Callable[[Limits], WireDecoder]
     recognises: Callable[[Mapping[str, Any]], bool]
     """Whether a payload can only be of this wire."""
@@ -79,6 +82,13 @@ class Wire:
     """How its history writes a call, the usual form first."""
     results: ResultFormat
     """How its history writes the result of a call."""
+    tools: tuple[ToolFormat, ...]
+    """How its requests tell tools, the usual form first."""
+    structured: StructuredOutput | None = None
+    """How they ask for an answer that keeps to a schema."""
+    message_in: tuple[str | int, ...] | None = None
+    """Where a whole response has its message, which has ``content`` and perhaps ``tool_calls``; None if no message of
+    that kind is there."""
 
     def new_decoder(self, limits: Limits) -> WireDecoder:
         """A decoder for one stream, which knows its wire by name."""

@@ -67,7 +67,7 @@ NO_TOOLS: list[tuple[Any, str]] = [
     (None, "is not callable; pass a function"),
     (3, "is not callable; pass a function"),
     ({"type": "object"}, r"a schema becomes a tool by Tool\.from_schema"),
-    ([], r"takes one tool, not several; write export_all\(\[\.\.\.\], target\)"),
+    ([], r"takes one tool, not several; write export_all\(\[\.\.\.\], wire\)"),
     (export(a_tool("a"), CHAT), "'a': is exported already; pass its tool, exported.tool"),
 ]
 

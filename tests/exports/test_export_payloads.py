@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from streamtools.content import Grammar
 from streamtools.errors import ExportError, InvalidArguments
-from streamtools.exports import TARGETS, export, parts
+from streamtools.exports import export, parts, targets
 from streamtools.tools import Tool, ToolContext, Toolset, tool
 
 CHAT = "openai.chat_completions"
@@ -99,7 +99,7 @@ def test_what_gemini_and_ollama_do_not_know_is_told_in_the_description() -> None
     )
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets())
 def test_payloads_are_fresh_and_the_same_every_time(target: str) -> None:
     first, second = export(plant, target).payload, export(plant, target).payload
     assert first == second
@@ -108,7 +108,7 @@ def test_payloads_are_fresh_and_the_same_every_time(target: str) -> None:
     assert export(plant, target).payload != second
 
 
-KEPT = [target for target in TARGETS if target != "gemini.parameters"]
+KEPT = [target for target in targets() if target != "gemini.parameters"]
 
 
 @pytest.mark.parametrize("target", KEPT)
@@ -128,7 +128,7 @@ def test_an_unknown_target_is_refused_with_the_known_ones() -> None:
         plant.to("openai")
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets())
 def test_a_tool_name_that_a_target_does_not_take_is_changed_and_known(target: str) -> None:
     dotted = tool(ping.fn, name="system.ping")
     exported = export(dotted, target)
@@ -244,7 +244,7 @@ def test_mcp_inlines_definitions_unless_they_contain_themselves() -> None:
     assert list(payload["outputSchema"]["$defs"]) == ["Node"]
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", targets())
 def test_the_parts_of_a_payload_have_one_name_each(target: str) -> None:
     found = parts(export(plant, target))
     assert found["name"] == "plant"

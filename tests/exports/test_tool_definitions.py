@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 from pydantic import BaseModel, Field
 
-from streamtools.exports import TARGETS, export, keyword_table, schema, table
+from streamtools.exports import export, keyword_table, schema, table, targets
 from streamtools.schema.keywords import KEYWORDS
 from streamtools.tools import tool
 
@@ -57,13 +57,13 @@ def test_the_canonical_schema_is_a_closed_object_of_2020_12(of: object) -> None:
 def test_the_methods_give_what_export_gives() -> None:
     made = schema(tool(add))
     assert made.to_json_schema().keys() == {"name", "description", "parameters", "output"}
-    assert made.to_openai() == export(made.tool, "openai.chat_completions").payload
-    assert made.to_openai(strict=True)["function"]["strict"] is True
-    assert made.to_responses()["strict"] is False
-    assert made.to_mcp()["outputSchema"]["properties"] == {"result": {"type": "integer"}}
-    assert "$defs" not in made.to_mcp()["inputSchema"]
-    assert "$defs" in made.to_mcp(inline_refs=False)["inputSchema"]
-    gemini = made.to_gemini()["parameters"]
+    assert made.to("openai.chat_completions") == export(made.tool, "openai.chat_completions").payload
+    assert made.to("openai.chat_completions", strict=True)["function"]["strict"] is True
+    assert made.to("openai.responses")["strict"] is False
+    assert made.to("mcp")["outputSchema"]["properties"] == {"result": {"type": "integer"}}
+    assert "$defs" not in made.to("mcp")["inputSchema"]
+    assert "$defs" in made.to("mcp", inline_refs=False)["inputSchema"]
+    gemini = made.to("gemini.parameters")["parameters"]
     assert gemini["type"] == "OBJECT"
     assert gemini["properties"]["a"]["type"] == "INTEGER"
 
@@ -77,17 +77,17 @@ def test_a_definition_without_a_result_says_none() -> None:
 
 
 def test_anthropic_reads_bounds_in_descriptions_at_every_depth_unless_they_are_kept() -> None:
-    told = schema(add).to_anthropic()["input_schema"]
+    told = schema(add).to("anthropic.messages", constraints="description")["input_schema"]
     assert told["properties"]["a"] == {"type": "integer", "description": "(min 0)"}
     assert told["$defs"]["Inner"]["properties"]["size"]["description"] == "How big. (min 1)"
     assert "minimum" not in str(told)
-    assert schema(add).to_anthropic(constraints="keep") == tool(add).to("anthropic.messages")
+    assert schema(add).to("anthropic.messages") == tool(add).to("anthropic.messages")
 
 
 def test_the_tables_name_every_target_and_every_keyword() -> None:
     lines = table().splitlines()
-    assert len(lines) == len(TARGETS) + 2
-    for target, line in zip(TARGETS, lines[2:], strict=True):
+    assert len(lines) == len(targets()) + 2
+    for target, line in zip(targets(), lines[2:], strict=True):
         assert line.startswith(f"| `{target}` |")
     assert "| `outputSchema` |" in table()
     rows = keyword_table().splitlines()

@@ -67,7 +67,7 @@ def test_a_function_that_cannot_be_a_tool_is_refused() -> None:
 def test_an_exported_tool_stands_under_the_name_that_the_model_knows(rewritten: bool) -> None:
     given = Exported(
         tool=find,
-        target="t",
+        wire="t",
         name="find_it",
         payload={},
         decode=lambda arguments: {"query": arguments["q"]},

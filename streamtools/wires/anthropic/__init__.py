@@ -21,11 +21,13 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .tools import TOOLS
 
 __all__ = ["NAME", "WIRE", "AnthropicDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    short_name="anthropic",
     decoder=AnthropicDecoder,
     recognises=recognises,
     render=render,
@@ -35,6 +37,8 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    tools=TOOLS,
+    message_in=(),
     calls=CALLS,
     results=RESULT,
 )

@@ -25,11 +25,13 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .tools import TOOLS
 
 __all__ = ["NAME", "WIRE", "BedrockDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    short_name="bedrock",
     decoder=BedrockDecoder,
     recognises=recognises,
     render=render,
@@ -39,6 +41,7 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    tools=TOOLS,
     calls=CALLS,
     results=RESULT,
 )

@@ -37,11 +37,13 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .tools import TOOLS
 
 __all__ = ["NAME", "WIRE", "CohereDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    short_name="cohere",
     decoder=CohereDecoder,
     recognises=recognises,
     render=render,
@@ -51,6 +53,8 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    tools=TOOLS,
+    message_in=("message",),
     calls=CALLS,
     results=RESULT,
 )

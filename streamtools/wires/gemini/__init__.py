@@ -26,11 +26,13 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .tools import TOOLS
 
 __all__ = ["NAME", "WIRE", "GeminiDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    short_name="gemini",
     decoder=GeminiDecoder,
     recognises=recognises,
     render=render,
@@ -40,6 +42,7 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    tools=TOOLS,
     calls=CALLS,
     results=RESULT,
 )

@@ -31,11 +31,13 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .tools import TOOLS
 
 __all__ = ["NAME", "WIRE", "MistralDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    short_name="mistral",
     decoder=MistralDecoder,
     recognises=recognises,
     render=render,
@@ -45,6 +47,8 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    tools=TOOLS,
+    message_in=("choices", 0, "message"),
     calls=CALLS,
     results=RESULT,
 )

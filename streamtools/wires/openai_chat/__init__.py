@@ -21,11 +21,13 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .tools import STRUCTURED, TOOLS
 
 __all__ = ["NAME", "WIRE", "OpenAIChatDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    short_name="openai",
     decoder=OpenAIChatDecoder,
     recognises=recognises,
     render=render,
@@ -35,6 +37,9 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    tools=TOOLS,
+    structured=STRUCTURED,
+    message_in=("choices", 0, "message"),
     calls=CALLS,
     results=RESULT,
 )

@@ -22,11 +22,13 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .tools import TOOLS
 
 __all__ = ["NAME", "WIRE", "ResponsesDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    short_name="responses",
     decoder=ResponsesDecoder,
     recognises=recognises,
     render=render,
@@ -36,6 +38,7 @@ WIRE = Wire(
     read=read,
     render_prompt=render_prompt,
     rules=RULES,
+    tools=TOOLS,
     calls=CALLS,
     results=RESULT,
 )

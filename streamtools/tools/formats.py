@@ -1,0 +1,72 @@
+"""The formats in which a tool can be told: those of all wires that are known when they are asked for, and MCP's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from ..errors import ExportError
+from ..wires import Wire, known
+from ..wires.tool_format import ToolFormat
+from .mcp_format import MCP
+
+__all__ = ["STRICT", "find", "short_names", "targets", "tool_formats"]
+
+STRICT = ".strict"
+"""Behind a format's name: its strict form."""
+
+
+def tool_formats() -> tuple[ToolFormat, ...]:
+    """Every format, in the order of the tables."""
+    return tuple(_by_name(known()).values())
+
+
+def targets(*, strict: bool = False) -> tuple[str, ...]:
+    """The names that `export` takes: of the wires, of second forms of one (``gemini.parameters``), and ``mcp``.
+
+    Args:
+        strict: only those that have a strict form.
+    """
+    return tuple(format.name for format in tool_formats() if not strict or format.strict is not None)
+
+
+def short_names() -> dict[str, str]:
+    """The wires' names by short ones for the command line; nothing else takes them."""
+    return {wire.short_name: wire.name for wire in known() if wire.short_name is not None}
+
+
+def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
+    """The format of a wire or of that name, and whether its strict form is meant: asked for, or written behind the
+    name.
+
+    Raises:
+        ExportError: there is no such format, or it has no strict form.
+    """
+    if isinstance(wire, Wire):
+        plain, found = wire.name, _usual(wire)
+    else:
+        plain = wire.removesuffix(STRICT)
+        strict = strict or plain != wire
+        found = _named(plain)
+    if strict and found.strict is None:
+        raise ExportError(f"{plain} has no strict form; these have: {', '.join(targets(strict=True))}")
+    return found, strict
+
+
+def _usual(wire: Wire) -> ToolFormat:
+    if not wire.tools:
+        raise ExportError(f"{wire.name} says no format of tools; give it one: Wire(..., tools=(ToolFormat(...),))")
+    return wire.tools[0]
+
+
+def _named(name: str) -> ToolFormat:
+    found = _by_name(known()).get(name)
+    if found is None:
+        meant = f"write {short_names()[name]!r}; " if name in short_names() else ""
+        raise ExportError(f"unknown wire {name!r}; {meant}known: {', '.join(targets())}")
+    return found
+
+
+@lru_cache(maxsize=1)
+def _by_name(wires: tuple[Wire, ...]) -> Mapping[str, ToolFormat]:
+    return {format.name: format for format in (*(format for wire in wires for format in wire.tools), MCP)}

@@ -1,0 +1,10 @@
+"""How Ollama tells tools: as Chat Completions does, without a strict form and with names of any kind."""
+
+from __future__ import annotations
+
+from ..openai_chat.tools import FUNCTION
+from ..tool_format import ToolFormat
+
+__all__ = ["TOOLS"]
+
+TOOLS = (ToolFormat(name="ollama.chat", dialect="ollama", names=None, function=FUNCTION),)

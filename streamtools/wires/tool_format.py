@@ -1,0 +1,252 @@
+"""How a provider's requests tell their tools, as data: which field holds what, and what the provider takes.
+
+    EntryFormat(name="bedrock.tool_spec", inside="toolSpec", schema_at=("inputSchema", "json"))
+    {"toolSpec": {"name": "find", "inputSchema": {"json": {"type": "object", "properties": {}}}}}
+
+`streamtools.exports` writes tools by these rows, and `streamtools.interop` reads them, too. Nothing is judged here: a
+schema is taken as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from ..content import Grammar
+from ..schema.bounds import SchemaBound
+from ..schema.keywords import Column
+from ..schema.names import NameRule
+
+__all__ = ["JSON", "EntryFormat", "RequestLimits", "StrictForm", "StructuredOutput", "ToolEntry", "ToolFormat"]
+
+JSON: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEntry:
+    """A tool as plain values: to be written as an entry of a request, or read from one."""
+
+    name: str
+    description: str = ""
+    """An empty one is left out, since some services want at least one character."""
+    schema: JSON | None = None
+    """JSON Schema of the arguments; None where the entry says none."""
+    output_schema: JSON | None = None
+    strict: bool | None = None
+    """The model is held to the schema; None where nothing is said."""
+    title: str | None = None
+    annotations: JSON | None = None
+    grammar: Grammar | None = None
+    """What the text of a freeform tool has to match."""
+    any_text: bool = False
+    """The entry of a freeform tool says that it has no grammar."""
+    extra: JSON = field(default_factory=dict)
+    """Fields that were read and mean nothing elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EntryFormat:
+    """One way to write a tool in a request."""
+
+    name: str
+    """The format's name: its wire, and what a tool is there (``openai.responses.custom``)."""
+    type: str | None = None
+    """What the field ``type`` says; None where there is no such field."""
+    type_optional: bool = False
+    """An entry without a type is one of these, too."""
+    inside: str | None = None
+    """The field whose object holds name and schema; None where they stand in the entry itself."""
+    schema_at: tuple[str, ...] = ()
+    """Where the schema stands, seen from the name; nowhere in a freeform tool."""
+    schema_optional: bool = False
+    """A function without parameters is written without a schema."""
+    strict: Literal["never", "where_strict", "always"] = "never"
+    """Whether a field ``strict`` is written."""
+    output_at: str | None = None
+    """The field of the result's schema."""
+    titled: bool = False
+    """Title and annotations are told."""
+    freeform: bool = False
+    """The tool takes one raw text."""
+    grammar_at: str | None = None
+    """The object in ``format`` that holds a grammar; None where syntax and definition stand in ``format`` itself."""
+    never: frozenset[str] = frozenset()
+    """Fields that show that an entry is of another format."""
+    bare: bool = False
+    """Entries have no mark of their own, so that this format is asked after all others."""
+    in_own_words: Callable[[JSON], JSON] | None = None
+    """An entry with synonyms of fields replaced by the ones that are named here."""
+
+    def write(self, entry: ToolEntry) -> dict[str, Any]:
+        """The entry for a request. Schemas are not copied."""
+        body: dict[str, Any] = {"name": entry.name}
+        if entry.description:
+            body["description"] = entry.description
+        body |= self._text(entry) if self.freeform else self._parameters(entry)
+        if self.strict == "always" or (self.strict == "where_strict" and entry.strict):
+            body["strict"] = bool(entry.strict)
+        if self.output_at is not None and entry.output_schema is not None:
+            body[self.output_at] = entry.output_schema
+        if self.titled:
+            body |= {k: v for k, v in (("title", entry.title), ("annotations", entry.annotations)) if v}
+        type_ = {} if self.type is None else {"type": self.type}
+        return {**type_, **body} if self.inside is None else {**type_, self.inside: body}
+
+    def read(self, tool: JSON) -> ToolEntry | None:
+        """The tool that an entry tells; None for anything that is not of this format. Schemas are not copied."""
+        tool = tool if self.in_own_words is None else self.in_own_words(tool)
+        body = self._body(tool)
+        if body is None or not (isinstance(name := body.get("name"), str) and name):
+            return None
+        written = body.get("description")
+        said, format_ = body.get("strict"), _object(body.get("format")) if self.freeform else None
+        annotations = _object(body.get("annotations")) if self.titled else None
+        return ToolEntry(
+            name=name,
+            description=written if isinstance(written, str) else "",
+            schema=None if self.freeform else _object(_at(body, self.schema_at)),
+            output_schema=None if self.output_at is None else _object(body.get(self.output_at)),
+            strict=said if self.strict != "never" and isinstance(said, bool) else None,
+            title=_title(body, annotations) if self.titled else None,
+            annotations=annotations,
+            grammar=None if format_ is None else _grammar(_at(format_, (self.grammar_at,))),
+            any_text=format_ is not None and format_.get("type") == "text",
+            extra={key: value for key, value in {**tool, **body}.items() if key not in self._fields()},
+        )
+
+    def _body(self, tool: JSON) -> JSON | None:
+        """The object that has the name, if this looks like an entry of this format."""
+        if self.type is not None and tool.get("type", self.type if self.type_optional else None) != self.type:
+            return None
+        if tool.keys() & self.never:
+            return None
+        body = _object(tool if self.inside is None else tool.get(self.inside))
+        marked = self.type is not None or self.inside is not None or self.bare
+        return body if marked or body is None or isinstance(body.get(self.schema_at[0]), Mapping) else None
+
+    def _parameters(self, entry: ToolEntry) -> dict[str, Any]:
+        schema = entry.schema or {}
+        if self.schema_optional and not schema.get("properties"):
+            return {}
+        outer, *inner = self.schema_at
+        value: Any = schema
+        for key in reversed(inner):
+            value = {key: value}
+        return {outer: value}
+
+    def _text(self, entry: ToolEntry) -> dict[str, Any]:
+        if entry.grammar is None:
+            return {"format": {"type": "text"}} if entry.any_text else {}
+        grammar = {"syntax": entry.grammar.syntax, "definition": entry.grammar.definition}
+        return {"format": {"type": "grammar", **(grammar if self.grammar_at is None else {self.grammar_at: grammar})}}
+
+    def _fields(self) -> frozenset[str | None]:
+        """The fields that mean something here."""
+        strict = None if self.strict == "never" else "strict"
+        titled = ("title", "annotations") if self.titled else ()
+        own = ("format",) if self.freeform else (self.schema_at[0], self.output_at, strict, *titled)
+        return frozenset({"type", self.inside, "name", "description", *own})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrictForm:
+    """The form of tools that a provider holds the model to."""
+
+    dialect: Column
+    """The dialect of its schemas."""
+    said_at: str
+    """Where a request says that it is strict, for people."""
+    whole_request: bool = False
+    """Strictness is a matter of the whole request: all of its tools are strict, or none."""
+    wants_required: bool = False
+    """A tool has to have a property that is required."""
+    bounds: tuple[SchemaBound, ...] = ()
+    """The most that one schema may have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructuredOutput:
+    """How a request asks for an answer that keeps to a schema as a whole."""
+
+    request: Callable[[str, dict[str, Any], bool], dict[str, Any]]
+    """The request's fields, for a name, a schema, and whether the model is held to it."""
+    bounds: tuple[SchemaBound, ...] = ()
+    """The most that the schema may have if the model is held to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """The most that the tools of one request may have together. None: no limit. Pass your own to `export_all` where
+    your endpoint takes more or less."""
+
+    tools: int | None = None
+    """Tools, strict or not."""
+    strict_tools: int | None = None
+    optional_properties: int | None = None
+    """Properties that may be left out, of all strict tools."""
+    unions: int | None = None
+    """Places with several types (``anyOf`` or a list of types), of all strict tools."""
+    properties: int | None = None
+    """Properties of all strict tools."""
+
+
+def _tools_field(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
+    return {"tools": entries}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ToolFormat:
+    """How one provider's requests tell their tools, and what it takes. Each is itself alone, so that it may be a
+    key."""
+
+    name: str
+    """The wire's, or one of its own for a second form."""
+    dialect: Column
+    """The dialect of its schemas."""
+    strict: StrictForm | None = None
+    """None if there is no strict form."""
+    names: NameRule | None
+    """The tool names that it takes; None takes all."""
+    function: EntryFormat
+    freeform: EntryFormat | None = None
+    """None makes a freeform tool a function with one text."""
+    request: Callable[[list[dict[str, Any]], bool], dict[str, Any]] = _tools_field
+    """The request's fields around the entries; the second argument tells whether any entry is strict."""
+    hosted: Callable[[JSON], str | None] | None = None
+    """The name of the tool if the entry is one of a tool that the provider runs itself."""
+    limits: RequestLimits = field(default_factory=RequestLimits)
+    """What the provider documents."""
+    tells_results: bool = False
+    """A tool is exported with the schema of its result, title and annotations, and with references resolved."""
+
+    @property
+    def schema_at(self) -> tuple[str, ...]:
+        """Where in a function's entry the schema stands."""
+        return (
+            self.function.schema_at
+            if self.function.inside is None
+            else (self.function.inside, *self.function.schema_at)
+        )
+
+
+def _at(value: Any, path: tuple[str | None, ...]) -> Any:
+    for key in path:
+        value = value if key is None else value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def _object(value: object) -> JSON | None:
+    return value if isinstance(value, Mapping) else None
+
+
+def _title(body: JSON, annotations: JSON | None) -> str | None:
+    title = body.get("title") or (annotations or {}).get("title")
+    return title if isinstance(title, str) else None
+
+
+def _grammar(found: object) -> Grammar | None:
+    syntax, definition = _at(found, ("syntax",)), _at(found, ("definition",))
+    if syntax in ("lark", "regex") and isinstance(definition, str):
+        return Grammar(syntax=syntax, definition=definition)
+    return None
