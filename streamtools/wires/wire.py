@@ -13,6 +13,7 @@ from .answer import Answer
 from .base import WireDecoder
 from .rules import HistoryRules
 from .transcript import Entry, Prompt
+from .usage import UsageMap
 
 __all__ = ["CallIds", "Tolerance", "Wire"]
 
@@ -64,6 +65,8 @@ class Wire:
     """Whether a payload can only be of this wire."""
     render: Callable[[Answer], list[dict[str, Any]]]
     call_ids: CallIds
+    usage: UsageMap
+    """Where the wire's token counts stand."""
     tolerances: tuple[Tolerance, ...] = ()
     read: Callable[[Sequence[Mapping[str, Any]]], list[Entry]]
     """Native messages of this wire as entries, without a change of meaning; the inverse of `render` and

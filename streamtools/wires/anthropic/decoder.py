@@ -13,6 +13,8 @@ from ...parts import CallKind, Finish
 from ...text import well_formed
 from ..base import WireDecoder
 from ..reading import label_of, malformed, provider_error, read_text
+from ..usage import UsageMap
+from .usage import USAGE
 
 __all__ = ["CALL_BLOCKS", "NAME", "AnthropicDecoder", "recognises"]
 
@@ -68,6 +70,7 @@ class AnthropicDecoder(WireDecoder):
     """Decodes one Messages response."""
 
     name: ClassVar[str] = NAME
+    usage: ClassVar[UsageMap] = USAGE
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -160,14 +163,6 @@ class AnthropicDecoder(WireDecoder):
             if _FINISHES.get(self._finish_raw or "") in _BAD_NEWS:
                 return
         self._finish_raw = reason
-
-    def _read_usage(self, usage: object) -> None:
-        if isinstance(usage, dict):
-            self._count(
-                input_tokens=usage.get("input_tokens"),
-                output_tokens=usage.get("output_tokens"),
-                cached_input_tokens=usage.get("cache_read_input_tokens"),
-            )
 
     # -- blocks --
 

@@ -12,7 +12,9 @@ from ...parts import Finish
 from ...text import well_formed
 from ..base import WireDecoder
 from ..reading import label_of, malformed, provider_error, read_text
+from ..usage import UsageMap
 from .blocks import OPAQUE_BLOCKS, StartedBlock
+from .usage import USAGE
 
 __all__ = ["NAME", "BedrockDecoder", "recognises"]
 
@@ -43,6 +45,7 @@ class BedrockDecoder(WireDecoder):
     """Decodes one ConverseStream response."""
 
     name: ClassVar[str] = NAME
+    usage: ClassVar[UsageMap] = USAGE
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -128,11 +131,7 @@ class BedrockDecoder(WireDecoder):
 
     def _metadata(self, event: dict[str, Any]) -> None:
         if isinstance(usage := event.get("usage"), dict):
-            self._count(
-                input_tokens=usage.get("inputTokens"),
-                output_tokens=usage.get("outputTokens"),
-                cached_input_tokens=usage.get("cacheReadInputTokens"),
-            )
+            self._read_usage(usage)
             self._metered = True
         if (trace := event.get("trace")) is not None:
             self._unknown({"trace": trace})

@@ -9,8 +9,10 @@ from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ..reading import provider_error, read_text
+from ..usage import UsageMap
 from .legacy import LegacyEvents
 from .parts import label
+from .usage import USAGE
 
 __all__ = ["NAME", "CohereDecoder", "recognises"]
 
@@ -40,6 +42,7 @@ class CohereDecoder(LegacyEvents):
     """Decodes one chat response, of either version."""
 
     name: ClassVar[str] = NAME
+    usage: ClassVar[UsageMap] = USAGE
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)

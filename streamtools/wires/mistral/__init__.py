@@ -30,6 +30,7 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .usage import USAGE
 
 __all__ = ["NAME", "WIRE", "MistralDecoder"]
 
@@ -41,6 +42,7 @@ WIRE = Wire(
     # "Tool call id was abc123 but must be a-z, A-Z, 0-9, with a length of 9." (langchain-ai/langchain#24668)
     call_ids=CallIds(pattern=r"[a-zA-Z0-9]{9}", made_up=lambda digest: digest[:9]),
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

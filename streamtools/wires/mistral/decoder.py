@@ -14,7 +14,9 @@ from ...errors import LimitExceeded
 from ...events import ProviderItem
 from ...limits import Limits
 from ..openai_chat import OpenAIChatDecoder
+from ..usage import UsageMap
 from .thinking import Thinking, says_nothing
+from .usage import USAGE
 
 __all__ = ["NAME", "MistralDecoder", "recognises"]
 
@@ -35,6 +37,7 @@ class MistralDecoder(OpenAIChatDecoder):
     """Decodes one response of Mistral's chat."""
 
     name: ClassVar[str] = NAME
+    usage: ClassVar[UsageMap] = USAGE
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -99,9 +102,3 @@ class MistralDecoder(OpenAIChatDecoder):
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
         # The default of the SDK's types; early API versions sent it (mistralai/client-python, `ToolCall.id`).
         super()._call({**call, "id": None} if call.get("id") == "null" else call, path)
-
-    def _read_usage(self, payload: dict[str, Any]) -> None:
-        usage = payload.get("usage")
-        if isinstance(usage, dict):
-            self._count(cached_input_tokens=usage.get("num_cached_tokens"))  # `prompt_tokens_details` is newer
-        super()._read_usage(payload)

@@ -21,6 +21,7 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .usage import USAGE
 
 __all__ = ["NAME", "WIRE", "OllamaDecoder"]
 
@@ -31,6 +32,7 @@ WIRE = Wire(
     render=render,
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,256}"),  # any string, to a server that only compares it
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

@@ -10,6 +10,8 @@ from ...limits import Limits
 from ...parts import Finish
 from ..base import WireDecoder
 from ..reading import malformed, provider_error, read_text
+from ..usage import UsageMap
+from .usage import USAGE
 
 __all__ = ["NAME", "OllamaDecoder", "recognises"]
 
@@ -30,6 +32,7 @@ class OllamaDecoder(WireDecoder):
     """Decodes one response of ``/api/chat``, or of ``/api/generate``, which has text and no calls."""
 
     name: ClassVar[str] = NAME
+    usage: ClassVar[UsageMap] = USAGE
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -138,7 +141,7 @@ class OllamaDecoder(WireDecoder):
         reason = payload.get("done_reason")
         if isinstance(reason, str) and reason:
             self._finish_raw = reason
-        self._count(input_tokens=payload.get("prompt_eval_count"), output_tokens=payload.get("eval_count"))
+        self._read_usage(payload)
         self._ended = self.done = True
 
     def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:

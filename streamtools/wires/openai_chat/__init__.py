@@ -20,8 +20,9 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "OpenAIChatDecoder"]
+__all__ = ["NAME", "USAGE", "WIRE", "OpenAIChatDecoder"]
 
 WIRE = Wire(
     name=NAME,
@@ -31,6 +32,7 @@ WIRE = Wire(
     # "tool_calls[0].id: string too long. Expected a string with maximum length 40" (pydantic/pydantic-ai#4389)
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,40}"),
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

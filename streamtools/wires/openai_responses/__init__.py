@@ -21,6 +21,7 @@ from .messages import read
 from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
+from .usage import USAGE
 
 __all__ = ["NAME", "WIRE", "ResponsesDecoder"]
 
@@ -32,6 +33,7 @@ WIRE = Wire(
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}"),
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

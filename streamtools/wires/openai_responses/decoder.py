@@ -12,9 +12,11 @@ from ...parts import Finish
 from ...text import well_formed
 from ..base import WireDecoder
 from ..reading import malformed, provider_error
+from ..usage import UsageMap
 from . import calls
 from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, texts_of, type_of
 from .register import Register
+from .usage import USAGE
 from .vocabulary import ARGUMENTS, FINISHES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
 
 __all__ = ["NAME", "ResponsesDecoder", "recognises"]
@@ -34,6 +36,7 @@ class ResponsesDecoder(WireDecoder):
     """Decodes one response."""
 
     name: ClassVar[str] = NAME
+    usage: ClassVar[UsageMap] = USAGE
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -110,7 +113,7 @@ class ResponsesDecoder(WireDecoder):
     def _terminal(self, payload: dict[str, Any]) -> None:
         self._progress(payload)
         response = _object(payload.get("response"))
-        self._read_usage(_object(response.get("usage")))
+        self._read_usage(response.get("usage"))
         status = response.get("status")
         if not isinstance(status, str) or status not in STATUSES or status == "completed":
             status = TERMINALS[payload["type"]]  # what the event is called counts where the status is no bad news
@@ -141,14 +144,6 @@ class ResponsesDecoder(WireDecoder):
         error = provider_error(payload, named_error=True)
         assert error is not None, "an event of type error is one"
         self.fail(error)
-
-    def _read_usage(self, usage: dict[str, Any]) -> None:
-        self._count(
-            input_tokens=usage.get("input_tokens"),
-            output_tokens=usage.get("output_tokens"),
-            cached_input_tokens=_object(usage.get("input_tokens_details")).get("cached_tokens"),
-            reasoning_tokens=_object(usage.get("output_tokens_details")).get("reasoning_tokens"),
-        )
 
     # -- items --
 
