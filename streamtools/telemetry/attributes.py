@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from traceback import TracebackException
 from typing import Any
 
@@ -102,10 +102,9 @@ class AttributeWriter:
         self._put(found, names.stream_finish, end.finish)
         usage = end.usage
         if usage is not None:
-            self._put(found, names.input_tokens, _all_input_tokens(wire, usage))
-            self._put(found, names.output_tokens, usage.output_tokens)
-            self._put(found, names.cached_input_tokens, usage.cached_input_tokens)
-            self._put(found, names.reasoning_tokens, usage.reasoning_tokens)
+            counts = asdict(usage) | {"input_tokens": _all_input_tokens(wire, usage)}
+            for count, number in counts.items():
+                self._put(found, names.usage.get(count), number)
         return found
 
     def chat_content(self, text: str, calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:

@@ -56,11 +56,15 @@ class Names:
     """The provider's own word, as a string."""
     time_to_first_chunk: str | None = "gen_ai.response.time_to_first_chunk"
     """Seconds from the start of the step (when streamtools took the stream over) to the first chunk."""
-    input_tokens: str | None = "gen_ai.usage.input_tokens"
-    """Includes what came from the provider's cache."""
-    output_tokens: str | None = "gen_ai.usage.output_tokens"
-    cached_input_tokens: str | None = "gen_ai.usage.cache_read.input_tokens"
-    reasoning_tokens: str | None = "gen_ai.usage.reasoning.output_tokens"
+    usage: Mapping[str, str | None] = field(
+        default_factory=lambda: {
+            "input_tokens": "gen_ai.usage.input_tokens",
+            "output_tokens": "gen_ai.usage.output_tokens",
+            "cached_input_tokens": "gen_ai.usage.cache_read.input_tokens",
+            "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
+        }
+    )
+    """A name for each count of `Usage`; one without a name is not emitted."""
     output_messages: str | None = "gen_ai.output.messages"
     """Content; only if it is captured."""
 
@@ -138,10 +142,12 @@ OPENINFERENCE = Names(
     finish_reasons=None,
     finish_reason="llm.finish_reason",
     time_to_first_chunk=None,
-    input_tokens="llm.token_count.prompt",
-    output_tokens="llm.token_count.completion",
-    cached_input_tokens="llm.token_count.prompt_details.cache_read",
-    reasoning_tokens="llm.token_count.completion_details.reasoning",
+    usage={
+        "input_tokens": "llm.token_count.prompt",
+        "output_tokens": "llm.token_count.completion",
+        "cached_input_tokens": "llm.token_count.prompt_details.cache_read",
+        "reasoning_tokens": "llm.token_count.completion_details.reasoning",
+    },
     output_messages="output.value",
     tool_name="tool.name",
     tool_call_id="tool.id",

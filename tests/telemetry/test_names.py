@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, fields, replace
 
 import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
+from streamtools import Usage
 from streamtools.telemetry.names import PROFILES, SEMCONV, Names, input_excludes_cache, provider_of
 
 PUBLISHED = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
@@ -14,8 +15,8 @@ PUBLISHED = {value for name, value in vars(gen_ai_attributes).items() if name.st
 
 def written(names: Names) -> list[str]:
     """Every attribute name of a profile."""
-    found: list[str] = []
-    for value in astuple(names):
+    found: list[object] = [*names.usage.values()]
+    for value in astuple(replace(names, usage={})):
         found += value if isinstance(value, dict) else [value]
     return [name for name in found if isinstance(name, str) and "." in name and "/" not in name]
 
@@ -40,6 +41,12 @@ def test_no_attribute_name_means_two_things() -> None:
 def test_the_profiles_really_differ() -> None:
     default, other = (set(written(names)) for names in PROFILES.values())
     assert not {name for name in default & other if not name.startswith(("streamtools.", "error."))}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_names_every_count_of_tokens_and_nothing_else(profile: str) -> None:
+    assert PROFILES[profile].usage.keys() == {field.name for field in fields(Usage)}
+    assert all(PROFILES[profile].usage.values())
 
 
 @pytest.mark.parametrize(
