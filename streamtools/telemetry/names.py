@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "input_excludes_cache", "provider_of"]
+__all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "provider_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,7 @@ class Names:
             "input_tokens": "gen_ai.usage.input_tokens",
             "output_tokens": "gen_ai.usage.output_tokens",
             "cached_input_tokens": "gen_ai.usage.cache_read.input_tokens",
+            "cache_write_input_tokens": "gen_ai.usage.cache_creation.input_tokens",
             "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
         }
     )
@@ -146,6 +147,7 @@ OPENINFERENCE = Names(
         "input_tokens": "llm.token_count.prompt",
         "output_tokens": "llm.token_count.completion",
         "cached_input_tokens": "llm.token_count.prompt_details.cache_read",
+        "cache_write_input_tokens": "llm.token_count.prompt_details.cache_write",
         "reasoning_tokens": "llm.token_count.completion_details.reasoning",
     },
     output_messages="output.value",
@@ -161,11 +163,6 @@ PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "open
 
 _PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "bedrock": "aws.bedrock"}
 
-# "Anthropic `input_tokens` excludes cached tokens", which "MUST be added": docs/gen-ai/anthropic.md of v1.41.1.
-# Bedrock's `inputTokens` and `cacheReadInputTokens` are apart, too: "total tokens = cacheReadInputTokens +
-# cacheWriteInputTokens + inputTokens", https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html.
-_INPUT_EXCLUDES_CACHE = frozenset({"anthropic.messages", "bedrock.converse_stream"})
-
 
 def provider_of(wire: str) -> str:
     """The provider whose flavour of telemetry a wire's is: its first part, unless the conventions spell it otherwise.
@@ -175,8 +172,3 @@ def provider_of(wire: str) -> str:
     """
     owner = wire.partition(".")[0]
     return _PROVIDERS.get(owner, owner)
-
-
-def input_excludes_cache(wire: str | None) -> bool:
-    """Whether this wire's count of input tokens leaves out those that came from the cache."""
-    return wire in _INPUT_EXCLUDES_CACHE

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from ..parts import Usage
 from .reading import read_count
 
-__all__ = ["Count", "Derived", "UsageMap"]
+__all__ = ["Count", "Derived", "UsageMap", "total"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,11 @@ class Derived:
 
 Count: TypeAlias = tuple[str, ...] | Derived
 """Where a count stands in a usage object: dotted paths, the first with a count first; or what it is made of."""
+
+
+def total(*paths: str) -> Derived:
+    """Add up the counts at `paths`. Where the first is missing, there is no sum."""
+    return Derived(paths, _sum)
 
 
 class UsageMap:
@@ -56,6 +61,11 @@ class UsageMap:
         """Turn the counts that were read into ours; None if there are none."""
         found = {name: count for name, where in self.counts.items() if (count := _find(where, newest)) is not None}
         return Usage(**found) if found else None
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    first, *others = counts
+    return None if first is None else first + sum(count or 0 for count in others)
 
 
 def _paths_of(counts: Mapping[str, Count]) -> dict[str, None]:

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
 from streamtools import Usage
-from streamtools.telemetry.names import PROFILES, SEMCONV, Names, input_excludes_cache, provider_of
+from streamtools.telemetry.names import PROFILES, SEMCONV, Names, provider_of
 
 PUBLISHED = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
 
@@ -63,9 +63,3 @@ def test_a_profile_names_every_count_of_tokens_and_nothing_else(profile: str) ->
 )
 def test_the_provider_is_the_flavour_of_the_wire(wire: str, provider: str) -> None:
     assert provider_of(wire) == provider
-
-
-def test_only_a_wire_that_counts_the_cache_apart_says_so() -> None:
-    assert [wire for wire in ("openai.chat_completions", "anthropic.messages", None) if input_excludes_cache(wire)] == [
-        "anthropic.messages"
-    ]
