@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from .. import parse
@@ -20,7 +21,6 @@ from .common import FAILED, add_command, listed, one_of
 __all__ = ["add"]
 
 LABEL = 11  # cells before what is said
-USAGE = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
 CALL = ("call_id", "name", "kind", "status", "problem", "arguments", "arguments_text", "normalizations", "dispatchable")
 CHUNK_BYTES = 64 << 10  # a body is read in pieces of this size, so that only the turn is held whole
 
@@ -122,8 +122,9 @@ def _finish_as_text(turn: Turn) -> str:
 
 
 def _usage_as_text(usage: Usage | None) -> str | None:
-    counts = [(name, getattr(usage, name)) for name in USAGE if usage is not None]
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts if count is not None) or None
+    counts = {} if usage is None else asdict(usage)
+    told = [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count is not None]
+    return ", ".join(told) or None
 
 
 def _as_json(turn: Turn) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def _as_json(turn: Turn) -> dict[str, Any]:
     plain = ("wire", "model", "response_id", "text", "reasoning", "refusal", "finish", "finish_raw", "complete")
     return {name: getattr(turn, name) for name in plain} | {
         "calls": [{name: getattr(call, name) for name in CALL} for call in turn.calls],
-        "usage": None if turn.usage is None else {name: getattr(turn.usage, name) for name in USAGE},
+        "usage": None if turn.usage is None else asdict(turn.usage),
         "error": None if turn.error is None else {"kind": turn.error.kind, "message": turn.error.message},
         "warnings": [{"code": warning.code, "detail": warning.detail} for warning in turn.warnings],
     }

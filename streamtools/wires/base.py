@@ -24,9 +24,10 @@ from ..events import (
     UnknownPayload,
 )
 from ..limits import Limits
-from ..parts import Finish, Usage
+from ..parts import Finish
 from ..text import SurrogateJoiner, deeper_than, one_line, well_formed_tree
-from .reading import read_count, read_text, weight
+from .reading import read_text, weight
+from .usage import NO_COUNTS, UsageMap
 
 __all__ = ["WireDecoder"]
 
@@ -42,6 +43,7 @@ class WireDecoder(ABC):
     """
 
     name: str = ""
+    usage: UsageMap = NO_COUNTS
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -64,7 +66,7 @@ class WireDecoder(ABC):
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
         self._verdict: StreamError | None = None  # the provider's own, on a response that it did finish
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, int] = {}  # of tokens, by their path in the wire's usage object
         self._warned: frozenset[tuple[str, str]] = _NOTHING
 
     @property
@@ -114,7 +116,7 @@ class WireDecoder(ABC):
             finish = finish if isinstance(self.error, TruncatedStream) else "error"
         elif complete and self._verdict is not None:
             self.error, finish = self._verdict, "error"
-        usage = Usage(**self._counts) if self._counts else None
+        usage = self.usage.usage(self._counts)
         self._out.append(
             StreamEnd(
                 finish=finish, finish_raw=read_text(self._finish_raw), complete=complete, error=self.error, usage=usage
@@ -189,11 +191,9 @@ class WireDecoder(ABC):
     def _unknown(self, raw: object) -> None:
         self._out.append(UnknownPayload(raw))
 
-    def _count(self, **counts: object) -> None:
-        """Keep the token counts that the wire gives; a later one replaces an earlier."""
-        for name, value in counts.items():
-            if (number := read_count(value)) is not None:
-                self._counts[name] = number
+    def _read_usage(self, usage: object) -> None:
+        """Keep the token counts of a usage object, if that is one; a later count replaces an earlier."""
+        self.usage.read(usage, self._counts)
 
     def _object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
         """An arguments object as JSON text, and the problem's code if it cannot be one.

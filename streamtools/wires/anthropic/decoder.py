@@ -159,14 +159,6 @@ class AnthropicDecoder(WireDecoder):
                 return
         self._finish_raw = reason
 
-    def _read_usage(self, usage: object) -> None:
-        if isinstance(usage, dict):
-            self._count(
-                input_tokens=usage.get("input_tokens"),
-                output_tokens=usage.get("output_tokens"),
-                cached_input_tokens=usage.get("cache_read_input_tokens"),
-            )
-
     # -- blocks --
 
     def _block_start(self, payload: dict[str, Any], path: tuple[str | int, ...] = ("content_block", "input")) -> None:

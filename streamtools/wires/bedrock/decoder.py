@@ -126,11 +126,7 @@ class BedrockDecoder(WireDecoder):
 
     def _metadata(self, event: dict[str, Any]) -> None:
         if isinstance(usage := event.get("usage"), dict):
-            self._count(
-                input_tokens=usage.get("inputTokens"),
-                output_tokens=usage.get("outputTokens"),
-                cached_input_tokens=usage.get("cacheReadInputTokens"),
-            )
+            self._read_usage(usage)
             self._metered = True
         if (trace := event.get("trace")) is not None:
             self._unknown({"trace": trace})

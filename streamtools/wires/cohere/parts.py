@@ -76,19 +76,6 @@ class CohereParts(WireDecoder):
             return arguments or "", None
         return self._object_text(arguments, (*path, key))
 
-    def _read_usage(self, usage: object) -> None:
-        """`tokens` is what the model read and wrote; `billed_units`, where nothing else is said, what was paid for."""
-        if not isinstance(usage, dict):
-            return
-        for counts in (usage.get("billed_units"), usage.get("tokens")):
-            if isinstance(counts, dict):
-                self._count(
-                    input_tokens=counts.get("input_tokens"),
-                    output_tokens=counts.get("output_tokens"),
-                    reasoning_tokens=counts.get("reasoning_tokens"),
-                )
-        self._count(cached_input_tokens=usage.get("cached_tokens"))
-
     # -- the end --
 
     def _ended(self, reason: object, usage: object, error: object, error_type: object = None) -> None:

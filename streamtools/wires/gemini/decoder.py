@@ -16,7 +16,6 @@ from ..reading import malformed, read_text
 from .endings import UNSPECIFIED, error_in, finish_of, reason_of, refusal_of, verdict
 from .open_call import OpenCall
 from .shapes import as_wire, is_foreign, without_nulls
-from .usage import UsageMetadata
 
 __all__ = ["NAME", "GeminiDecoder", "recognises"]
 
@@ -48,7 +47,7 @@ class GeminiDecoder(WireDecoder):
         super().__init__(limits)
         self._candidate: object = None  # index of the candidate that is followed
         self._path: tuple[str | int, ...] = ()  # from the payload's root to the response
-        self._usage = UsageMetadata()
+        self._newest_usage: dict[str, Any] = {}  # not read yet: one with the same keys may take its place
         self._call: OpenCall | None = None
         self._call_count = 0
         self._seen: dict[str, int] = {}  # hash of the call of each id
@@ -73,9 +72,9 @@ class GeminiDecoder(WireDecoder):
             ):
                 usage = payload.get("usageMetadata")
                 if usage is not None:
-                    if usage.keys() != self._usage.newest.keys():
+                    if usage.keys() != self._newest_usage.keys():
                         return None
-                    self._usage.newest = usage
+                    self._newest_usage = usage
                 self._text_size = size
                 return TextDelta(text)
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -87,7 +86,7 @@ class GeminiDecoder(WireDecoder):
         out = self._out = []
         payload = self._as_wire(payload)
         if error := error_in(payload):
-            self._usage.add(payload.get("usageMetadata"))
+            self._read_usage(payload.get("usageMetadata"))
             self.fail(error)
             return out
         if _KNOWN.isdisjoint(payload):
@@ -96,7 +95,7 @@ class GeminiDecoder(WireDecoder):
             return out
         if not self._started:
             self._start(payload.get("modelVersion"), payload.get("responseId"))
-        self._usage.add(payload.get("usageMetadata"))
+        self._read_usage(payload.get("usageMetadata"))
         candidates = payload.get("candidates")
         if not candidates:
             if refusal := refusal_of(payload.get("promptFeedback")):
@@ -116,6 +115,12 @@ class GeminiDecoder(WireDecoder):
         self._out = []
         self._is_late = False
         return self._out
+
+    def _read_usage(self, usage: object) -> None:
+        """Keep `usage`, and read the one before it: most are replaced unread, since `text_delta` takes them, too."""
+        if isinstance(usage, dict):
+            super()._read_usage(self._newest_usage)
+            self._newest_usage = usage
 
     # -- the envelope --
 
@@ -372,7 +377,7 @@ class GeminiDecoder(WireDecoder):
     def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         self._end_call(cut=True)
         self._end_part()
-        self._count(**self._usage.counts())
+        super()._read_usage(self._newest_usage)
         reason = self._finish_raw
         if reason is None:
             return None, False

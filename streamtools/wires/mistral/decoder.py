@@ -97,9 +97,3 @@ class MistralDecoder(OpenAIChatDecoder):
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
         # The default of the SDK's types; early API versions sent it (mistralai/client-python, `ToolCall.id`).
         super()._call({**call, "id": None} if call.get("id") == "null" else call, path)
-
-    def _read_usage(self, payload: dict[str, Any]) -> None:
-        usage = payload.get("usage")
-        if isinstance(usage, dict):
-            self._count(cached_input_tokens=usage.get("num_cached_tokens"))  # `prompt_tokens_details` is newer
-        super()._read_usage(payload)

@@ -136,7 +136,7 @@ class OllamaDecoder(WireDecoder):
         reason = payload.get("done_reason")
         if isinstance(reason, str) and reason:
             self._finish_raw = reason
-        self._count(input_tokens=payload.get("prompt_eval_count"), output_tokens=payload.get("eval_count"))
+        self._read_usage(payload)
         self._ended = self.done = True
 
     def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:

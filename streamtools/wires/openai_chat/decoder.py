@@ -104,14 +104,14 @@ class OpenAIChatDecoder(WireDecoder):
         """Take one chunk."""
         out = self._out = []
         if "error" in payload and (error := provider_error(payload)):
-            self._read_usage(payload)
+            self._read_usages(payload)
             self.fail(error)
             return out
         choices = payload.get("choices")
         if not self._started and (choices or payload.get("id") or payload.get("model")):
             self._start(payload.get("model"), payload.get("id"))
         if payload.get("usage") is not None or "x_groq" in payload:
-            self._read_usage(payload)
+            self._read_usages(payload)
             groq = payload.get("x_groq")
             if isinstance(groq, dict) and (error := provider_error({"error": groq.get("error")})):
                 self.fail(error)  # "why a stream was stopped early", says the type of Groq's SDK
@@ -356,17 +356,11 @@ class OpenAIChatDecoder(WireDecoder):
             self.warn("finish_without_calls")
         return finish, self._terminated or not self._is_late
 
-    def _read_usage(self, payload: dict[str, Any]) -> None:
-        groq = payload.get("x_groq")
-        for usage in (groq.get("usage") if isinstance(groq, dict) else None, payload.get("usage")):
-            if isinstance(usage, dict):
-                prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-                self._count(
-                    input_tokens=usage.get("prompt_tokens"),
-                    output_tokens=usage.get("completion_tokens"),
-                    cached_input_tokens=prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
-                    reasoning_tokens=completion.get("reasoning_tokens") if isinstance(completion, dict) else None,
-                )
+    def _read_usages(self, payload: dict[str, Any]) -> None:
+        """Read both usage objects that a chunk may have; the one in the usual place counts."""
+        if isinstance(groq := payload.get("x_groq"), dict):
+            self._read_usage(groq.get("usage"))
+        self._read_usage(payload.get("usage"))
 
 
 def _texts(inner: object) -> Iterable[str]:

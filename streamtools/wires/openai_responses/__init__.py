@@ -23,6 +23,7 @@ from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
 from .tools import TOOLS
+from .usage import USAGE
 
 __all__ = ["NAME", "WIRE", "ResponsesDecoder"]
 
@@ -35,6 +36,7 @@ WIRE = Wire(
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}"),
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

@@ -108,7 +108,7 @@ class ResponsesDecoder(WireDecoder):
     def _terminal(self, payload: dict[str, Any]) -> None:
         self._progress(payload)
         response = _object(payload.get("response"))
-        self._read_usage(_object(response.get("usage")))
+        self._read_usage(response.get("usage"))
         status = response.get("status")
         if not isinstance(status, str) or status not in STATUSES or status == "completed":
             status = TERMINALS[payload["type"]]  # what the event is called counts where the status is no bad news
@@ -139,14 +139,6 @@ class ResponsesDecoder(WireDecoder):
         error = provider_error(payload, named_error=True)
         assert error is not None, "an event of type error is one"
         self.fail(error)
-
-    def _read_usage(self, usage: dict[str, Any]) -> None:
-        self._count(
-            input_tokens=usage.get("input_tokens"),
-            output_tokens=usage.get("output_tokens"),
-            cached_input_tokens=_object(usage.get("input_tokens_details")).get("cached_tokens"),
-            reasoning_tokens=_object(usage.get("output_tokens_details")).get("reasoning_tokens"),
-        )
 
     # -- items --
 
