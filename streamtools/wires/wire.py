@@ -60,6 +60,8 @@ class Wire:
     """A provider's streaming format, and the way back."""
 
     name: str
+    provider: str
+    """The provider as traces name it: `gen_ai.provider.name` of OpenTelemetry's conventions, where they know it."""
     decoder: Callable[[Limits], WireDecoder]
     recognises: Callable[[Mapping[str, Any]], bool]
     """Whether a payload can only be of this wire."""

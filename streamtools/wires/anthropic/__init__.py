@@ -26,6 +26,7 @@ __all__ = ["NAME", "WIRE", "AnthropicDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    provider="anthropic",
     decoder=AnthropicDecoder,
     recognises=recognises,
     render=render,

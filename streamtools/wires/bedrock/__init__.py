@@ -30,6 +30,7 @@ __all__ = ["NAME", "WIRE", "BedrockDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    provider="aws.bedrock",
     decoder=BedrockDecoder,
     recognises=recognises,
     render=render,

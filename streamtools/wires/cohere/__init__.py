@@ -42,6 +42,7 @@ __all__ = ["NAME", "WIRE", "CohereDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    provider="cohere",
     decoder=CohereDecoder,
     recognises=recognises,
     render=render,

@@ -31,6 +31,7 @@ __all__ = ["NAME", "WIRE", "GeminiDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    provider="gcp.gemini",
     decoder=GeminiDecoder,
     recognises=recognises,
     render=render,

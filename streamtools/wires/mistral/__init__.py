@@ -36,6 +36,7 @@ __all__ = ["NAME", "WIRE", "MistralDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    provider="mistral_ai",
     decoder=MistralDecoder,
     recognises=recognises,
     render=render,

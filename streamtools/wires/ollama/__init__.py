@@ -27,6 +27,7 @@ __all__ = ["NAME", "WIRE", "OllamaDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    provider="ollama",
     decoder=OllamaDecoder,
     recognises=recognises,
     render=render,

@@ -26,6 +26,7 @@ __all__ = ["NAME", "USAGE", "WIRE", "OpenAIChatDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    provider="openai",
     decoder=OpenAIChatDecoder,
     recognises=recognises,
     render=render,

@@ -27,6 +27,7 @@ __all__ = ["NAME", "WIRE", "ResponsesDecoder"]
 
 WIRE = Wire(
     name=NAME,
+    provider="openai",
     decoder=ResponsesDecoder,
     recognises=recognises,
     render=render,
