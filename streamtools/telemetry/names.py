@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ..wires import WIRES, find
+
 __all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "provider_of"]
 
 
@@ -161,14 +163,11 @@ OPENINFERENCE = Names(
 PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "openinference": OPENINFERENCE})
 """The profiles by the names that `Tracing` accepts."""
 
-_PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "bedrock": "aws.bedrock"}
-
 
 def provider_of(wire: str) -> str:
-    """The provider whose flavour of telemetry a wire's is: its first part, unless the conventions spell it otherwise.
+    """Name the provider whose flavour of telemetry a wire's is; for a wire that nobody knows, its first part.
 
-    >>> provider_of("openai.chat_completions"), provider_of("gemini.generate_content")
-    ('openai', 'gcp.gemini')
+    >>> provider_of("openai.chat_completions"), provider_of("gemini.generate_content"), provider_of("mine.chat")
+    ('openai', 'gcp.gemini', 'mine')
     """
-    owner = wire.partition(".")[0]
-    return _PROVIDERS.get(owner, owner)
+    return find(wire).provider if wire in WIRES else wire.partition(".")[0]

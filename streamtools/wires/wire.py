@@ -65,6 +65,8 @@ class Wire:
     name: str
     short_name: str | None = None
     """How the command line may call it, too."""
+    provider: str
+    """The provider as traces name it: `gen_ai.provider.name` of OpenTelemetry's conventions, where they know it."""
     decoder: Callable[[Limits], WireDecoder]
     recognises: Callable[[Mapping[str, Any]], bool]
     """Whether a payload can only be of this wire."""

@@ -9,6 +9,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
 from streamtools import Usage
 from streamtools.telemetry.names import PROFILES, SEMCONV, Names, provider_of
+from streamtools.wires import WIRES, find
 
 PUBLISHED = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
 
@@ -59,7 +60,16 @@ def test_a_profile_names_every_count_of_tokens_and_nothing_else(profile: str) ->
         ("mistral.chat", "mistral_ai"),
         ("bedrock.converse_stream", "aws.bedrock"),
         ("ollama.chat", "ollama"),
+        ("cohere.chat", "cohere"),
+        ("someones.own.wire", "someones"),
     ],
 )
 def test_the_provider_is_the_flavour_of_the_wire(wire: str, provider: str) -> None:
     assert provider_of(wire) == provider
+
+
+@pytest.mark.skipif("gen_ai.provider.name" not in PUBLISHED, reason="what is installed is from before")
+@pytest.mark.parametrize("provider", sorted({find(wire).provider for wire in WIRES} - {"ollama"}))
+def test_a_provider_is_one_that_opentelemetry_knows(provider: str) -> None:
+    """Ollama is in none of its conventions."""
+    assert provider in {known.value for known in gen_ai_attributes.GenAiProviderNameValues}

@@ -29,6 +29,7 @@ __all__ = ["NAME", "WIRE", "AnthropicDecoder"]
 WIRE = Wire(
     name=NAME,
     short_name="anthropic",
+    provider="anthropic",
     decoder=AnthropicDecoder,
     recognises=recognises,
     render=render,

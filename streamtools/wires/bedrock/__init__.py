@@ -33,6 +33,7 @@ __all__ = ["NAME", "WIRE", "BedrockDecoder"]
 WIRE = Wire(
     name=NAME,
     short_name="bedrock",
+    provider="aws.bedrock",
     decoder=BedrockDecoder,
     recognises=recognises,
     render=render,

@@ -45,6 +45,7 @@ __all__ = ["NAME", "WIRE", "CohereDecoder"]
 WIRE = Wire(
     name=NAME,
     short_name="cohere",
+    provider="cohere",
     decoder=CohereDecoder,
     recognises=recognises,
     render=render,

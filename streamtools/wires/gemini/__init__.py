@@ -34,6 +34,7 @@ __all__ = ["NAME", "WIRE", "GeminiDecoder"]
 WIRE = Wire(
     name=NAME,
     short_name="gemini",
+    provider="gcp.gemini",
     decoder=GeminiDecoder,
     recognises=recognises,
     render=render,

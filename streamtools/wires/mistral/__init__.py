@@ -39,6 +39,7 @@ __all__ = ["NAME", "WIRE", "MistralDecoder"]
 WIRE = Wire(
     name=NAME,
     short_name="mistral",
+    provider="mistral_ai",
     decoder=MistralDecoder,
     recognises=recognises,
     render=render,

@@ -30,6 +30,7 @@ __all__ = ["NAME", "WIRE", "OllamaDecoder"]
 WIRE = Wire(
     name=NAME,
     short_name="ollama",
+    provider="ollama",
     decoder=OllamaDecoder,
     recognises=recognises,
     render=render,

@@ -29,6 +29,7 @@ __all__ = ["NAME", "USAGE", "WIRE", "OpenAIChatDecoder"]
 WIRE = Wire(
     name=NAME,
     short_name="openai",
+    provider="openai",
     decoder=OpenAIChatDecoder,
     recognises=recognises,
     render=render,

@@ -30,6 +30,7 @@ __all__ = ["NAME", "WIRE", "ResponsesDecoder"]
 WIRE = Wire(
     name=NAME,
     short_name="responses",
+    provider="openai",
     decoder=ResponsesDecoder,
     recognises=recognises,
     render=render,
