@@ -18,7 +18,7 @@ from .fitting import fitted, with_fitted
 from .formats import BUILT_IN, NATIVE_RESULT, TOOL_RESULT, ToolInteropTarget, raw_formats
 from .meanings import InspectedCall, InspectedResult, InspectedSchema
 from .memory import Memory
-from .schemas import SCHEMA_ADAPTERS, losses, require_shallow
+from .schemas import SchemaWriter, losses, require_shallow
 
 __all__ = ["CallFlow", "ConvertedSchema", "ResultFlow", "SchemaFlow"]
 
@@ -80,9 +80,8 @@ class SchemaFlow:
         self, found: InspectedSchema, adapter: ToolSchemaAdapter, target: ToolInteropTarget
     ) -> ConvertedSchema:
         require_shallow(found)
-        fit = None
-        if adapter in SCHEMA_ADAPTERS and adapter.format not in raw_formats():  # who contributes one knows its wire
-            fit = fitted(found, target.wire)
+        own = adapter.adapt  # a contributed adapter knows its wire
+        fit = fitted(found, target.wire) if isinstance(own, SchemaWriter) and not own.format.freeform else None
         schema = adapter.adapt(found if fit is None else with_fitted(found, fit))
         lost = losses(found, adapter.format)
         if fit is not None:

@@ -26,7 +26,7 @@ from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_format
 from .meanings import InspectedCall, InspectedResult, InspectedSchema
 from .memory import Memory
 from .results import accessors_of, render_results
-from .schemas import SCHEMA_ACCESSORS, SCHEMA_ADAPTERS
+from .schemas import schema_accessors, schema_adapters
 
 __all__ = ["DefaultRegistryWarning", "ToolDescriptor", "ToolInteropRegistry", "put_in_force"]
 
@@ -325,8 +325,8 @@ def _built_in(wires: tuple[Wire, ...]) -> Contribution:
     """What everybody gets: the formats of all wires that are known, and those that belong to none."""
     return Contribution(
         name="built-in",
-        schema_accessors=SCHEMA_ACCESSORS,
-        schema_adapters=SCHEMA_ADAPTERS,
+        schema_accessors=schema_accessors(),
+        schema_adapters=schema_adapters(),
         call_accessors=tuple(accessor_of(format) for format in call_formats(wires)),
         call_adapters=tuple(adapter_of(format) for format in call_formats(wires)),
         result_accessors=accessors_of(wires),
