@@ -15,7 +15,7 @@ from ..parts import ToolCall, Usage
 from ..stages import DEFAULT, DIALECTS, text_calls
 from ..text import printable
 from ..turn import Turn
-from ..wires import WIRES
+from ..wires import names
 from .common import FAILED, add_command, listed, one_of
 
 __all__ = ["add"]
@@ -47,11 +47,11 @@ def add(commands: Any) -> None:
         _decode,
         help="tell what a captured response amounts to",
         description=DESCRIPTION,
-        epilog=listed("wires", WIRES) + listed("dialects of calls in text", DIALECTS) + EXAMPLES,
+        epilog=listed("wires", names()) + listed("dialects of calls in text", DIALECTS) + EXAMPLES,
     )
     add = parser.add_argument
     add("file", metavar="FILE", help="the captured body; - for standard input")
-    add("--wire", type=one_of("wire", WIRES), metavar="WIRE", help="what the body speaks (default: found from it)")
+    add("--wire", type=one_of("wire", names()), metavar="WIRE", help="what the body speaks (default: found from it)")
     add("--calls-in-text", choices=DIALECTS, metavar="DIALECT", help="read calls that stand in the text: hermes, ...")
     add("--json", action="store_true", help="print JSON, for programs")
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ..wires import WIRES, find
+from ..wires import find, names
 
 __all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "provider_of"]
 
@@ -170,4 +170,4 @@ def provider_of(wire: str) -> str:
     >>> provider_of("openai.chat_completions"), provider_of("gemini.generate_content"), provider_of("mine.chat")
     ('openai', 'gcp.gemini', 'mine')
     """
-    return find(wire).provider if wire in WIRES else wire.partition(".")[0]
+    return find(wire).provider if wire in names() else wire.partition(".")[0]
