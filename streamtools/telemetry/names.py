@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ..wires import find, names
+from ..wires import find
 
 __all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "provider_of"]
 
@@ -165,9 +165,12 @@ PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "open
 
 
 def provider_of(wire: str) -> str:
-    """Name the provider whose flavour of telemetry a wire's is; for a wire that nobody knows, its first part.
+    """Returns the provider whose flavour of telemetry a wire has; for an unknown wire, the first part of its name.
 
     >>> provider_of("openai.chat_completions"), provider_of("gemini.generate_content"), provider_of("mine.chat")
     ('openai', 'gcp.gemini', 'mine')
     """
-    return find(wire).provider if wire in names() else wire.partition(".")[0]
+    try:
+        return find(wire).provider
+    except ValueError:  # a wire of somebody's own that is not registered
+        return wire.partition(".")[0]

@@ -9,7 +9,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
 from streamtools import Usage
 from streamtools.telemetry.names import PROFILES, SEMCONV, Names, provider_of
-from streamtools.wires import WIRES, find
+from streamtools.wires import WIRES, find, register, unregister
 
 PUBLISHED = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
 
@@ -66,6 +66,16 @@ def test_a_profile_names_every_count_of_tokens_and_nothing_else(profile: str) ->
 )
 def test_the_provider_is_the_flavour_of_the_wire(wire: str, provider: str) -> None:
     assert provider_of(wire) == provider
+
+
+def test_a_wire_of_the_users_own_has_its_own_provider_if_it_is_registered() -> None:
+    acme = replace(find("openai.chat_completions"), name="acme.chat", provider="acme_ai")
+    assert provider_of("acme.chat") == "acme"
+    register(acme)
+    try:
+        assert provider_of("acme.chat") == "acme_ai"
+    finally:
+        unregister(acme)
 
 
 @pytest.mark.skipif("gen_ai.provider.name" not in PUBLISHED, reason="what is installed is from before")
