@@ -10,15 +10,17 @@ from __future__ import annotations
 import hashlib
 import re
 
+from ..schema.names import PLAIN_NAMES, NameRule
+
 __all__ = ["MAX_NAME_CHARS", "checked_prefix", "name_problem", "namespaced"]
 
-MAX_NAME_CHARS = 64
-"""What OpenAI, Anthropic and Bedrock take."""
+MAX_NAME_CHARS = PLAIN_NAMES.length
+"""The most that every provider takes."""
 MAX_PREFIX_CHARS = 32
 HASH_DIGITS = 12
 
-_RULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_OUTSIDE = re.compile(r"[^A-Za-z0-9_.-]")
+_NAMES = NameRule("A-Za-z_", "A-Za-z0-9_.-", MAX_NAME_CHARS)
+_PREFIXES = NameRule("A-Za-z_", "A-Za-z0-9_.-", MAX_PREFIX_CHARS)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BORDER_LIKE = re.compile(r"_(?=[_-]|$)")
 BORDER = "__"
@@ -32,7 +34,7 @@ def checked_prefix(prefix: str | None) -> str:
     """
     if prefix is None:
         return ""
-    if not _RULE.fullmatch(prefix) or len(prefix) > MAX_PREFIX_CHARS:
+    if not _PREFIXES.takes(prefix):
         rule = f"1 to {MAX_PREFIX_CHARS} letters, digits, '_', '.' or '-', the first a letter or '_'"
         raise ValueError(f"prefix={prefix!r}: must be {rule}; or leave it out")
     return _BORDER_LIKE.sub("_-", prefix) + BORDER
@@ -65,10 +67,8 @@ def namespaced(prefix: str, name: str) -> str:
     in a hash of the whole, so that two names do not become one.
     """
     whole = prefix + name
-    if _RULE.fullmatch(whole) and len(whole) <= MAX_NAME_CHARS:
+    if _NAMES.takes(whole):
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()[:HASH_DIGITS]
-    kept = _OUTSIDE.sub("_", whole)
-    if not _RULE.match(kept):
-        kept = "_" + kept
+    kept = _NAMES.cleaned(whole)
     return f"{kept[: MAX_NAME_CHARS - HASH_DIGITS - 1]}-{digest}"
