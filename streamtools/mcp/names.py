@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 
-from ..schema.names import PLAIN_NAMES, NameRule
+from ..schema.names import TOOL_NAMES
 
-__all__ = ["MAX_NAME_CHARS", "checked_prefix", "name_problem", "namespaced"]
+__all__ = ["checked_prefix", "name_problem", "namespaced"]
 
-MAX_NAME_CHARS = PLAIN_NAMES.length
-"""The most that every provider takes."""
 MAX_PREFIX_CHARS = 32
 HASH_DIGITS = 12
 
-_NAMES = NameRule("A-Za-z_", "A-Za-z0-9_.-", MAX_NAME_CHARS)
-_PREFIXES = NameRule("A-Za-z_", "A-Za-z0-9_.-", MAX_PREFIX_CHARS)
+_PREFIXES = replace(TOOL_NAMES, length=MAX_PREFIX_CHARS)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BORDER_LIKE = re.compile(r"_(?=[_-]|$)")
 BORDER = "__"
@@ -67,8 +65,8 @@ def namespaced(prefix: str, name: str) -> str:
     in a hash of the whole, so that two names do not become one.
     """
     whole = prefix + name
-    if _NAMES.takes(whole):
+    if TOOL_NAMES.takes(whole):
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()[:HASH_DIGITS]
-    kept = _NAMES.cleaned(whole)
-    return f"{kept[: MAX_NAME_CHARS - HASH_DIGITS - 1]}-{digest}"
+    kept = TOOL_NAMES.cleaned(whole)
+    return f"{kept[: TOOL_NAMES.length - HASH_DIGITS - 1]}-{digest}"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["PLAIN_NAMES", "NameRule"]
+__all__ = ["PLAIN_NAMES", "TOOL_NAMES", "NameRule"]
 
 _DIGITS = 6
 """Of the hash at the end of a changed name."""
@@ -67,3 +67,6 @@ class NameRule:
 # Bedrock: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
 PLAIN_NAMES = NameRule("a-zA-Z0-9_-", "a-zA-Z0-9_-", 64)
 """What most providers take as the name of a tool."""
+
+TOOL_NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.-", 64)
+"""The names that a tool may have here: short enough for every provider. A dot is replaced where one takes none."""
