@@ -115,7 +115,7 @@ class _Calls:
 
     def _is_of(self, observation: Observation, call: ToolCall) -> bool:
         """Whether the call is one of the observation's tool, as far as its name could stand in a history."""
-        return call.name == observation.tool_name or not self._wire.rules.takes_name(observation.tool_name)
+        return call.name == observation.tool_name or not self._wire.rules.names.takes(observation.tool_name)
 
 
 def shown(call_id: str) -> str:

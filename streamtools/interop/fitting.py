@@ -35,7 +35,10 @@ def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
         ExportError: the wire cannot carry it, or the schema is none.
     """
     parameters = schema.parameters if schema.kind == "function" else freeform_parameters(schema.input_description)
-    if wire not in targets() or (_NAME.fullmatch(schema.tool_name) and _is_plain(parameters or {}, 0)):
+    if wire not in targets():
+        return None
+    names = find(wire, False)[0].names
+    if (names is None or names.takes(schema.tool_name)) and _is_plain(parameters or {}, 0):
         return None
     try:
         text = to_json(parameters, inf_nan_mode="constants")
@@ -83,7 +86,6 @@ def _nothing(arguments: dict[str, Any]) -> None:
     """Stands for a function that lives elsewhere."""
 
 
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 _KEYWORDS = frozenset({"type", "description", "properties", "required", "items", "enum"})

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 
-__all__ = ["MAX_NAME_CHARS", "checked_prefix", "name_problem", "namespaced"]
+from ..schema.names import TOOL_NAMES
 
-MAX_NAME_CHARS = 64
-"""What OpenAI, Anthropic and Bedrock take."""
+__all__ = ["checked_prefix", "name_problem", "namespaced"]
+
 MAX_PREFIX_CHARS = 32
 HASH_DIGITS = 12
 
-_RULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_OUTSIDE = re.compile(r"[^A-Za-z0-9_.-]")
+_PREFIXES = replace(TOOL_NAMES, length=MAX_PREFIX_CHARS)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _BORDER_LIKE = re.compile(r"_(?=[_-]|$)")
 BORDER = "__"
@@ -32,7 +32,7 @@ def checked_prefix(prefix: str | None) -> str:
     """
     if prefix is None:
         return ""
-    if not _RULE.fullmatch(prefix) or len(prefix) > MAX_PREFIX_CHARS:
+    if not _PREFIXES.takes(prefix):
         rule = f"1 to {MAX_PREFIX_CHARS} letters, digits, '_', '.' or '-', the first a letter or '_'"
         raise ValueError(f"prefix={prefix!r}: must be {rule}; or leave it out")
     return _BORDER_LIKE.sub("_-", prefix) + BORDER
@@ -65,10 +65,8 @@ def namespaced(prefix: str, name: str) -> str:
     in a hash of the whole, so that two names do not become one.
     """
     whole = prefix + name
-    if _RULE.fullmatch(whole) and len(whole) <= MAX_NAME_CHARS:
+    if TOOL_NAMES.takes(whole):
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()[:HASH_DIGITS]
-    kept = _OUTSIDE.sub("_", whole)
-    if not _RULE.match(kept):
-        kept = "_" + kept
-    return f"{kept[: MAX_NAME_CHARS - HASH_DIGITS - 1]}-{digest}"
+    kept = TOOL_NAMES.cleaned(whole)
+    return f"{kept[: TOOL_NAMES.length - HASH_DIGITS - 1]}-{digest}"

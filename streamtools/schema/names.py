@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["PLAIN_NAMES", "NameRule"]
+__all__ = ["PLAIN_NAMES", "TOOL_NAMES", "NameRule"]
 
 _DIGITS = 6
 """Of the hash at the end of a changed name."""
@@ -27,11 +27,18 @@ class NameRule:
     @property
     def pattern(self) -> str:
         """As a regular expression."""
+        if self.start == self.rest:
+            return f"[{self.rest}]{{1,{self.length}}}"
         return f"[{self.start}][{self.rest}]{{0,{self.length - 1}}}"
 
     def takes(self, name: str) -> bool:
         """Whether `name` may stay as it is."""
         return re.fullmatch(self.pattern, name) is not None
+
+    def cleaned(self, name: str) -> str:
+        """Returns a name that the target takes, for a call of a name that the model made up: no tool has it, so that it
+        may look like another's."""
+        return self._in_characters(name)[: self.length] if name else "unknown_tool"
 
     def fitted(self, name: str, taken: Collection[str] = ()) -> str:
         """A name that the target takes: `name` itself if it may stay, else what is left of it and a hash of the whole.
@@ -43,14 +50,16 @@ class NameRule:
         if self.takes(name):
             return name
         digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-        plain = re.sub(f"[^{self.rest}]", "_", name)
-        if not re.match(f"[{self.start}]", plain):
-            plain = "_" + plain
+        plain = self._in_characters(name)
         for digits in range(_DIGITS, len(digest)):
             fitted = f"{plain[: self.length - digits - 1]}_{digest[:digits]}"
             if fitted not in taken:
                 return fitted
         raise AssertionError("a name of all digits of the hash cannot be taken by another name")
+
+    def _in_characters(self, name: str) -> str:
+        plain = re.sub(f"[^{self.rest}]", "_", name)
+        return plain if re.match(f"[{self.start}]", plain) else f"_{plain}"
 
 
 # "The name of the function to be called. Must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum
@@ -58,3 +67,6 @@ class NameRule:
 # Bedrock: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
 PLAIN_NAMES = NameRule("a-zA-Z0-9_-", "a-zA-Z0-9_-", 64)
 """What most providers take as the name of a tool."""
+
+TOOL_NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.-", 64)
+"""The names that a tool may have here: short enough for every provider. A dot is replaced where one takes none."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from ..errors import ToolDefinitionError
+from ..schema.names import TOOL_NAMES
 from .context import ToolContext
 
 __all__ = [
@@ -29,8 +29,6 @@ __all__ = [
     "reserved_names",
     "returned_by",
 ]
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
 _INSTEAD_OF_GENERATOR = (
     "; make it an async generator, whose values are progress up to `yield Result(value)`, or write a function that "
@@ -92,7 +90,7 @@ def checked_name(target: Callable[..., Any], name: str | None) -> str:
     """The tool's name, given or taken from the function; providers refuse requests over odd ones."""
     if name is None:
         name = _own_name(inner_function(target))
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not TOOL_NAMES.takes(name):
         rule = "a name is 1 to 64 letters, digits, '_', '.' or '-', and starts with a letter or '_'"
         raise refuse(str(name), f"{rule}; pass tool(..., name='...')")
     return name

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..content import Block
 from ..parts import Finish, Part, ToolCall
-from .reading import valid_name
+from ..schema.names import PLAIN_NAMES
 
 __all__ = ["Answer", "CallResult"]
 
@@ -58,5 +58,5 @@ class Answer:
 
     def as_function(self, call: ToolCall) -> dict[str, Any]:
         """A call in the shape that OpenAI's chat gave to most: id, type, name, arguments as text."""
-        function = {"name": valid_name(call.name), "arguments": self.arguments[call.call_id][0]}
+        function = {"name": PLAIN_NAMES.cleaned(call.name), "arguments": self.arguments[call.call_id][0]}
         return {"id": call.call_id, "type": "function", "function": function}

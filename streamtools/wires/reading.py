@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,6 @@ __all__ = [
     "provider_error",
     "read_count",
     "read_text",
-    "valid_name",
     "weight",
 ]
 
@@ -75,11 +73,6 @@ def read_count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if 0 <= value < 2**53 else None
-
-
-def valid_name(name: str) -> str:
-    """A tool name that an API takes back: a name that the model made up may hold characters that are refused."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unknown_tool"
 
 
 def json_text(value: object) -> str | None:

@@ -7,10 +7,11 @@ its own, and in which words its provider refuses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
+
+from ..schema.names import PLAIN_NAMES, NameRule
 
 __all__ = ["HistoryRules", "Violation", "ViolationCode"]
 
@@ -77,8 +78,8 @@ class HistoryRules:
     """In which words the provider refuses one that stands elsewhere."""
     alternate: bool = False
     """Two messages of one role in a row are refused, or joined with other meaning."""
-    name_pattern: str = r"[a-zA-Z0-9_-]{1,64}"
-    """What the whole name of a called tool has to match."""
+    names: NameRule = PLAIN_NAMES
+    """The names that a called tool may have."""
     call_path: str = ""
     """Where a message has its calls, for paths (``tool_calls[{}]``); ``""`` where they stand among other things."""
     result_names: bool = False
@@ -101,7 +102,3 @@ class HistoryRules:
         """A violation of these rules, in the provider's words: those of `texts` unless others are given."""
         said = self.texts.get(code, "") if text is None else text
         return Violation(code=code, path=path, message=message, provider_text=said)
-
-    def takes_name(self, name: str) -> bool:
-        """Whether a tool may be called that."""
-        return re.fullmatch(self.name_pattern, name) is not None

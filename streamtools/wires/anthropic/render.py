@@ -6,8 +6,8 @@ from typing import Any
 
 from ...content import Text
 from ...parts import Part
+from ...schema.names import PLAIN_NAMES
 from ..answer import Answer, CallResult
-from ..reading import valid_name
 from ..transcript import Prompt
 from .content import native_blocks
 from .decoder import CALL_BLOCKS
@@ -87,7 +87,7 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
         own = dict(call.provider_state or {}) if answer.own_wire else {}
         own = {"type": "tool_use"} | own
         input_ = answer.arguments[call.call_id][1]
-        return own | {"id": call.call_id, "name": valid_name(call.name), "input": input_}
+        return own | {"id": call.call_id, "name": PLAIN_NAMES.cleaned(call.name), "input": input_}
     if part.kind == "reasoning":  # without its signature the API refuses it, so an interrupted one is left out
         return {"type": "thinking", "thinking": part.text, **state} if state.get("signature") else None
     if part.kind == "provider":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..rules import HistoryRules
+from .tools import NAMES
 
 __all__ = ["RULES", "SERVER_CALL", "SERVER_RESULT", "TEXTS"]
 
@@ -54,6 +55,6 @@ RULES = HistoryRules(
     '"system" as an input message role.',
     first_user=True,
     results_in_one_message=True,
-    name_pattern=r"[a-zA-Z0-9_-]{1,128}",
+    names=NAMES,
     texts=TEXTS,
 )

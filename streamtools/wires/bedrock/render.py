@@ -6,8 +6,8 @@ from typing import Any
 
 from ...content import Text
 from ...parts import Part
+from ...schema.names import PLAIN_NAMES
 from ..answer import Answer, CallResult
-from ..reading import valid_name
 from ..transcript import Prompt
 from .content import kind_of, native_blocks
 
@@ -95,7 +95,7 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
             return None
         own = dict(call.provider_state or {}) if answer.own_wire else {}
         input_ = answer.arguments[call.call_id][1]
-        return {"toolUse": {"toolUseId": call.call_id, "name": valid_name(call.name), "input": input_, **own}}
+        return {"toolUse": {"toolUseId": call.call_id, "name": PLAIN_NAMES.cleaned(call.name), "input": input_, **own}}
     if part.kind == "reasoning":
         # Unsigned, no model takes it back: "User messages cannot contain reasoning content" (can1357/oh-my-pi#9086).
         signed = {"text": part.text, "signature": state.get("signature")}

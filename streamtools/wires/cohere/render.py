@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...parts import Part
+from ...schema.names import PLAIN_NAMES
 from ..answer import Answer, CallResult
 from ..media import text_of
 from ..openai_chat.content import image_part, native_content
-from ..reading import valid_name
 from ..transcript import Prompt
 
 __all__ = ["render", "render_prompt"]
@@ -63,7 +63,7 @@ def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
     """``chat_history``'s entries. v1 knows no ids: a result repeats its call."""
     message: dict[str, Any] = {"role": "CHATBOT", "message": text or _plan(answer)}
     calls = {
-        call.call_id: {"name": valid_name(call.name), "parameters": answer.arguments[call.call_id][1]}
+        call.call_id: {"name": PLAIN_NAMES.cleaned(call.name), "parameters": answer.arguments[call.call_id][1]}
         for call in answer.our_calls
     }
     if calls:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from ..media import text_of
 from ..reading import json_text
 from ..transcript import Prompt
 from .content import native_parts, response_media
+from .tools import NAMES_IN_HISTORY
 
 __all__ = ["FOREIGN_SIGNATURE", "as_text", "refers", "render", "render_prompt", "without_orphans"]
 
@@ -19,8 +19,6 @@ FOREIGN_SIGNATURE = "skip_thought_signature_validator"
 """What stands for the signature of a call that another model made: Gemini 3 refuses a step whose first call has none.
 Documented for that at https://ai.google.dev/gemini-api/docs/thought-signatures, and at Vertex' page of that name."""
 
-_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.:-]")
-_MAX_NAME = 128
 # A call that the provider ran itself, and its result.
 _PAIRS = (("executableCode", "codeExecutionResult"), ("toolCall", "toolResponse"))
 
@@ -104,9 +102,7 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 def _named(call: ToolCall) -> dict[str, Any]:
     """What a call and its response have in common: the name, and the id where the wire gave one."""
-    name = _NOT_IN_NAMES.sub("_", call.name)[:_MAX_NAME] or "unknown_tool"
-    if not (name[0].isalpha() or name[0] == "_"):
-        name = f"_{name}"[:_MAX_NAME]
+    name = NAMES_IN_HISTORY.cleaned(call.name)
     return {"name": name} if call.call_id_synthesized else {"id": call.call_id, "name": name}
 
 

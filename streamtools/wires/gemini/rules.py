@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..rules import HistoryRules, Violation
+from .tools import NAMES_IN_HISTORY
 
 __all__ = ["BLANK_PART", "RULES", "TEXTS"]
 
@@ -99,7 +100,7 @@ RULES = HistoryRules(
     first_user=True,
     results_in_one_message=True,
     results_apart=True,
-    name_pattern=r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}",
+    names=NAMES_IN_HISTORY,
     result_names=True,
     call_ids_optional=True,
     texts=TEXTS,

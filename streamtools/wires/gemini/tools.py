@@ -10,11 +10,13 @@ from ...schema.names import NameRule
 from ...schema.openapi import as_json_schema
 from ..tool_format import JSON, EntryFormat, StrictForm, ToolFormat
 
-__all__ = ["NAMES", "TOOLS"]
+__all__ = ["NAMES_IN_HISTORY", "TOOLS"]
 
 # 400 otherwise: "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores (_), dots
 # (.), colons (:), or dashes (-), with a maximum length of 64."
 NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.:-", 64)
+NAMES_IN_HISTORY = replace(NAMES, length=128)
+"""Longer ones of calls go back as they came."""
 
 # https://ai.google.dev/api/caching#Tool (read 2026-11-21)
 _HOSTED = frozenset(

@@ -8,11 +8,11 @@ from typing import Any
 
 from ...content import Media
 from ...parts import Part
+from ...schema.names import PLAIN_NAMES
 from ..answer import Answer, CallResult
 from ..media import data_url
 from ..openai_chat.content import image_part, native_content
 from ..openai_chat.render import media_of
-from ..reading import valid_name
 from ..transcript import Prompt
 
 __all__ = ["render", "render_prompt"]
@@ -65,7 +65,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    name = valid_name(answer.calls[result.call_id].name)
+    name = PLAIN_NAMES.cleaned(answer.calls[result.call_id].name)
     if answer.own_wire and result.state is not None:
         named = {"name": name} if "name" in result.state else {}
         return {**result.state, **named, "tool_call_id": result.call_id}

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...content import Block, Media, Text
 from ...parts import ToolCall
+from ...schema.names import PLAIN_NAMES
 from ..answer import Answer, CallResult
-from ..reading import valid_name
 from ..saying import id_as_read
 from ..transcript import Prompt
 
@@ -42,13 +42,13 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
     state = dict(call.provider_state or {}) if answer.own_wire else {}
     arguments = answer.arguments[call.call_id][1]
-    function = {**state, "name": valid_name(call.name), "arguments": arguments}
+    function = {**state, "name": PLAIN_NAMES.cleaned(call.name), "arguments": arguments}
     return {"id": call.call_id, "function": function} if _has_id(call.call_id) else {"function": function}
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     """A result by name, which all versions look at, and by id, which alone tells two calls of one tool apart."""
-    named = {"tool_name": valid_name(answer.calls[result.call_id].name)}
+    named = {"tool_name": PLAIN_NAMES.cleaned(answer.calls[result.call_id].name)}
     if _has_id(result.call_id):
         named["tool_call_id"] = result.call_id
     if answer.own_wire and result.state is not None:

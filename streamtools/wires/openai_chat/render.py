@@ -7,8 +7,8 @@ from typing import Any
 
 from ...content import Media
 from ...parts import ToolCall
+from ...schema.names import PLAIN_NAMES
 from ..answer import Answer, CallResult
-from ..reading import valid_name
 from ..transcript import Prompt
 from .content import audio_part, file_part, image_part, native_content, text_part
 
@@ -78,7 +78,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
     state = call.provider_state if answer.own_wire and call.provider_state else {}
     if call.kind == "custom":
-        custom = {"name": valid_name(call.name), "input": answer.arguments[call.call_id][1]["input"]}
+        custom = {"name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]["input"]}
         return {"id": call.call_id, "type": "custom", "custom": custom, **state}
     return {**answer.as_function(call), **state}
 

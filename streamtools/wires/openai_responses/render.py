@@ -8,8 +8,9 @@ from typing import Any
 
 from ...content import Media, Opaque, Text
 from ...parts import Part, ToolCall
+from ...schema.names import PLAIN_NAMES
 from ..answer import Answer, CallResult
-from ..reading import json_text, valid_name
+from ..reading import json_text
 from ..transcript import Prompt
 from .content import native_blocks
 
@@ -61,7 +62,7 @@ def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
         what = {"type": "custom_tool_call", "input": value["input"]}
     else:
         what = {"type": "function_call", "arguments": text}
-    return own | what | {"call_id": call.call_id, "name": valid_name(call.name)}
+    return own | what | {"call_id": call.call_id, "name": PLAIN_NAMES.cleaned(call.name)}
 
 
 def _returnable(item: Mapping[str, Any]) -> dict[str, Any]:
