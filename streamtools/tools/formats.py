@@ -1,4 +1,4 @@
-"""The formats in which a tool can be told: those of all wires that are known when they are asked for, and MCP's."""
+"""Finds the formats in which a tool can be told: MCP's, and those of all wires that are known at that moment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ STRICT = ".strict"
 
 
 def tool_formats() -> tuple[ToolFormat, ...]:
-    """Every format, in the order of the tables."""
+    """Returns every format, in the order of the tables."""
     return tuple(_by_name(known()).values())
 
 
 def targets(*, strict: bool = False) -> tuple[str, ...]:
-    """The names that `export` takes: of the wires, of second forms of one (``gemini.parameters``), and ``mcp``.
+    """Returns the names that `export` takes: of the wires, of second forms of one (``gemini.parameters``), and ``mcp``.
 
     Args:
         strict: only those that have a strict form.
@@ -31,13 +31,13 @@ def targets(*, strict: bool = False) -> tuple[str, ...]:
 
 
 def short_names() -> dict[str, str]:
-    """The wires' names by short ones for the command line; nothing else takes them."""
+    """Returns the wires' names by their short ones, which the command line alone takes."""
     return {wire.short_name: wire.name for wire in known() if wire.short_name is not None}
 
 
 def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
-    """The format of a wire or of that name, and whether its strict form is meant: asked for, or written behind the
-    name.
+    """Returns the format of a wire or of that name, and whether its strict form is meant: by `strict`, or by what
+    stands behind the name.
 
     Raises:
         ExportError: there is no such format, or it has no strict form.

@@ -47,7 +47,11 @@ class ToolEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EntryFormat:
-    """One way to write a tool in a request."""
+    """One way to write a tool in a request.
+
+    Raises:
+        ValueError: the row says no place of a schema, or one in a freeform tool, which has none.
+    """
 
     name: str
     """The format's name: its wire, and what a tool is there (``openai.responses.custom``)."""
@@ -76,10 +80,15 @@ class EntryFormat:
     bare: bool = False
     """Entries have no mark of their own, so that this format is asked after all others."""
     in_own_words: Callable[[JSON], JSON] | None = None
-    """An entry with synonyms of fields replaced by the ones that are named here."""
+    """Returns an entry with synonyms of fields replaced by those that are named here."""
+
+    def __post_init__(self) -> None:
+        if self.freeform is bool(self.schema_at):
+            wanted = "has no schema_at" if self.freeform else "needs schema_at, the path to its schema"
+            raise ValueError(f"the format {self.name!r} {wanted}")
 
     def write(self, entry: ToolEntry) -> dict[str, Any]:
-        """The entry for a request. Schemas are not copied."""
+        """Returns the entry for a request. Schemas are not copied."""
         body: dict[str, Any] = {"name": entry.name}
         if entry.description:
             body["description"] = entry.description
@@ -94,7 +103,7 @@ class EntryFormat:
         return {**type_, **body} if self.inside is None else {**type_, self.inside: body}
 
     def read(self, tool: JSON) -> ToolEntry | None:
-        """The tool that an entry tells; None for anything that is not of this format. Schemas are not copied."""
+        """Returns the tool that an entry tells; None if the entry is not of this format. Schemas are not copied."""
         tool = tool if self.in_own_words is None else self.in_own_words(tool)
         body = self._body(tool)
         if body is None or not (isinstance(name := body.get("name"), str) and name):
@@ -102,6 +111,7 @@ class EntryFormat:
         written = body.get("description")
         said, format_ = body.get("strict"), _object(body.get("format")) if self.freeform else None
         annotations = _object(body.get("annotations")) if self.titled else None
+        known = self._fields()
         return ToolEntry(
             name=name,
             description=written if isinstance(written, str) else "",
@@ -112,11 +122,11 @@ class EntryFormat:
             annotations=annotations,
             grammar=None if format_ is None else _grammar(_at(format_, (self.grammar_at,))),
             any_text=format_ is not None and format_.get("type") == "text",
-            extra={key: value for key, value in {**tool, **body}.items() if key not in self._fields()},
+            extra={key: value for key, value in {**tool, **body}.items() if key not in known},
         )
 
     def _body(self, tool: JSON) -> JSON | None:
-        """The object that has the name, if this looks like an entry of this format."""
+        """Returns the object that has the name, if this looks like an entry of this format."""
         if self.type is not None and tool.get("type", self.type if self.type_optional else None) != self.type:
             return None
         if tool.keys() & self.never:
@@ -142,7 +152,7 @@ class EntryFormat:
         return {"format": {"type": "grammar", **(grammar if self.grammar_at is None else {self.grammar_at: grammar})}}
 
     def _fields(self) -> frozenset[str | None]:
-        """The fields that mean something here."""
+        """Returns the names of the fields that mean something here."""
         strict = None if self.strict == "never" else "strict"
         titled = ("title", "annotations") if self.titled else ()
         own = ("format",) if self.freeform else (self.schema_at[0], self.output_at, strict, *titled)

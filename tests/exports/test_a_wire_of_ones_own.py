@@ -135,6 +135,13 @@ def test_its_responses_are_read_where_it_has_its_message() -> None:
     assert adapter.extract_tool_call(response) == {"tool": "add", "arguments": {"a": 1}}
 
 
+def test_a_row_that_says_no_place_of_its_schema_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"'acme\.skill' needs schema_at"):
+        EntryFormat(name="acme.skill")
+    with pytest.raises(ValueError, match=r"'acme\.text' has no schema_at"):
+        EntryFormat(name="acme.text", freeform=True, schema_at=("schema",))
+
+
 def test_a_wire_without_a_format_of_tools_is_refused() -> None:
     with pytest.raises(ExportError, match=r"acme\.chat says no format of tools; give it one"):
         add.to(replace(ACME, tools=()))

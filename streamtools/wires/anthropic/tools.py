@@ -18,7 +18,7 @@ LIMITS = RequestLimits(strict_tools=20, optional_properties=24, unions=16)
 
 
 def hosted(tool: JSON) -> str | None:
-    """A type that ends in a date, and a name: ``{"type": "web_search_20250305", "name": "web_search"}``."""
+    """Returns the name in ``{"type": "web_search_20250305", "name": "web_search"}``: the type ends in a date."""
     type_, name = tool.get("type"), tool.get("name")
     dated = isinstance(type_, str) and re.search(r"_\d{8}$", type_)
     return name if dated and isinstance(name, str) else None

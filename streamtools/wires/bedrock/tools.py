@@ -15,12 +15,12 @@ _HOSTED = frozenset({"systemTool", "cachePoint"})
 
 
 def hosted(tool: JSON) -> str | None:
-    """``{"systemTool": {"name": ...}}``, or a mark for the cache, which nobody else has either."""
+    """Returns the key of ``{"systemTool": {"name": ...}}``, or of a mark for the cache."""
     return next(iter(tool)) if "type" not in tool and tool.keys() & _HOSTED else None
 
 
 def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
-    """``toolConfig``."""
+    """Returns ``toolConfig``."""
     return {"toolConfig": {"tools": entries}}
 
 

@@ -13,7 +13,7 @@ __all__ = ["TOOLS"]
 
 
 def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
-    """``tools``, and ``strict_tools``."""
+    """Returns ``tools``, and ``strict_tools`` if any is strict."""
     return {"tools": entries, "strict_tools": True} if strict else {"tools": entries}
 
 

@@ -36,7 +36,7 @@ _SYNONYMS = {"parameters": "parametersJsonSchema", "response": "responseJsonSche
 
 
 def in_json_schema(declaration: JSON) -> JSON:
-    """A declaration with its schemas in JSON Schema, where they are in OpenAPI's form."""
+    """Returns a declaration with its schemas in JSON Schema, be they in that or in OpenAPI's form."""
     kept = {key: value for key, value in declaration.items() if key not in _SYNONYMS}
     for openapi, json_schema in _SYNONYMS.items():
         written = declaration.get(openapi)
@@ -46,12 +46,12 @@ def in_json_schema(declaration: JSON) -> JSON:
 
 
 def hosted(tool: JSON) -> str | None:
-    """An object of such tools alone: ``{"googleSearch": {}}``."""
+    """Returns the name in ``{"googleSearch": {}}``; None if the object has any other key."""
     return next(iter(tool)) if tool and tool.keys() <= _HOSTED else None
 
 
 def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
-    """All declarations in one tool; strict is a mode of the whole request."""
+    """Returns all declarations in one tool; strict is a mode of the whole request."""
     said: dict[str, Any] = {"tools": [{"functionDeclarations": entries}]}
     if strict:
         # https://ai.google.dev/gemini-api/docs/function-calling#function_calling_modes

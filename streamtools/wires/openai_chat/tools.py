@@ -40,7 +40,7 @@ STRICT = StrictForm(
 
 
 def response_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
-    """``response_format``. https://platform.openai.com/docs/guides/structured-outputs"""
+    """Returns ``response_format``. https://platform.openai.com/docs/guides/structured-outputs"""
     asked = {"name": name, "strict": strict, "schema": schema}
     return {"response_format": {"type": "json_schema", "json_schema": asked}}
 

@@ -27,8 +27,8 @@ CUSTOM = EntryFormat(
 
 
 def hosted(tool: JSON) -> str | None:
-    """Any type but the two: ``{"type": "web_search"}``, ``{"type": "mcp", "server_label": ...}``. A date in a type is
-    written with dashes or underscores, never as eight digits."""
+    """Returns any type but the two: ``{"type": "web_search"}``, ``{"type": "mcp", "server_label": ...}``. A date in a
+    type is written with underscores here (``web_search_preview_2025_03_11``), never as eight digits."""
     type_ = tool.get("type")
     ours = isinstance(type_, str) and type_ not in ("function", "custom") and not re.search(r"_\d{8}$", type_)
     return type_ if ours else None
