@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 from streams import anthropic, stream
 
-from streamtools import Limits, Observation, ToolContext, pipeline, tool
+from streamtools import Event, Limits, Observation, ToolContext, pipeline, tool
 from streamtools.content import FinalResult
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
 
@@ -44,13 +44,29 @@ async def yields() -> AsyncIterator[int | FinalResult]:
     yield FinalResult("done")
 
 
+class Ends:
+    """An observer that waits for the end of a call, in place of a consumer."""
+
+    event_types = (Observation,)
+
+    def __init__(self) -> None:
+        self.ended = anyio.Event()
+
+    def on_event(self, event: Event) -> None:
+        self.ended.set()
+
+    def around_tool(self, call_id: str) -> None:
+        return None
+
+
 @pytest.mark.parametrize("chosen", [reports, reports_from_a_thread, yields], ids=lambda chosen: chosen.name)
 async def test_a_consumer_that_takes_nothing_neither_blocks_a_tool_nor_lets_its_reports_pile_up(chosen: Any) -> None:
     body = anthropic(calls=[("a", chosen.name, "{}")])
+    ends = Ends()
+    limits = Limits(max_waiting_progress=ROOM)
     with anyio.fail_after(20):
-        async with pipeline(stream(body), tools=[chosen], limits=Limits(max_waiting_progress=ROOM)) as events:
-            while not events.turn.observations:  # the tool ends although nobody takes an event
-                await anyio.lowlevel.checkpoint()
+        async with pipeline(stream(body), tools=[chosen], limits=limits, observers=[ends]) as events:
+            await ends.ended.wait()  # the tool ends although nobody takes an event
             seen = [event async for event in events]
     kept = [event.value for event in seen if isinstance(event, ToolProgress)]
     (warning,) = [event for event in seen if isinstance(event, StreamWarning)]

@@ -215,7 +215,7 @@ async def test_misuse_says_what_to_write() -> None:
         agent_loop(Model(ANSWER), ASKED, wire=CHAT, temperature=1)
     with pytest.raises(TypeError, match="not str"):
         agent_loop("gpt", ASKED, wire=CHAT)  # type: ignore[arg-type]
-    with pytest.raises(ExportError, match="unknown export target"):
+    with pytest.raises(ExportError, match="unknown wire"):
         agent_loop(Model(ANSWER), ASKED, tools=[double], wire="morse")
     for wrong in (0, True, 1.5):
         with pytest.raises(ValueError, match="max_steps"):

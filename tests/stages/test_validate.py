@@ -139,7 +139,7 @@ def test_verbatim_and_normalised_arguments_are_validated_alike(text: str) -> Non
 def test_a_call_through_an_exported_tool_is_validated_as_it_was_decoded() -> None:
     shouting = Exported(
         tool=book,
-        target="t",
+        wire="t",
         name="book_it",
         payload={},
         decode=lambda arguments: {"city": str(arguments["town"])},
