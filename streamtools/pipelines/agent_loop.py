@@ -108,7 +108,7 @@ def agent_loop(
         with_results(list(messages), suspended.placeholders(), wire)
     name = wire if isinstance(wire, str) else wire.name
     exports = tools if isinstance(tools, Exports) else export_all(tools, name, strict=strict)
-    pipeline(b"", tools=exports, wire=wire, observers=(), **options)  # refuses wrong options now
+    pipeline(b"", tools=exports, wire=wire, observers=(), **options)  # refuse now, before the model is asked
     if suspended is not None:
         resume(suspended, tools=exports, decisions=decisions, observers=(), **_of_resume(options))
     return AgentLoop(
