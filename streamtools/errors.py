@@ -1,23 +1,23 @@
 """Every error that streamtools raises, in one tree.
 
-What concerns the stream is raised at ``async for`` (and kept as ``turn.error``); what concerns one call is an
-`Observation` and carries the matching `ToolError`; what you did wrong is raised where you did it.
+An error of the stream is raised at ``async for`` (and kept as ``turn.error``); an error of one call is an `Observation`
+that carries the matching `ToolError`; a mistake of yours is raised where you made it.
 
     StreamToolsError
-    ├─ StreamError (.kind, .message)      the stream is over, and not well
+    ├─ StreamError (.kind, .message)      the stream has failed
     │  ├─ RemoteProtocolError             the peer broke its wire format: "protocol_error", "malformed_chunk",
     │  │  │                               "not_event_stream", "empty_stream", "unknown_wire"
     │  │  └─ TruncatedStream              it ended before its terminal marker: "stream_truncated"
     │  ├─ DeadlineExceeded                the time for the first chunk, the step or the run was over:
     │  │                                  "deadline_exceeded"   .limit .seconds
     │  ├─ LimitExceeded                   more than `Limits` allows: "limit_exceeded"   .limit .value .setting
-    │  └─ ProviderError                   the provider said "error" in band: "provider_error"; Gemini and
+    │  └─ ProviderError                   the provider reported an error in band: "provider_error"; Gemini and
     │                                     Bedrock also "malformed_function_call", "blocked"   .code .type
     ├─ LocalProtocolError (RuntimeError)  you called something out of order
     ├─ ConsumerTooSlow                    a branch that disconnects was full   .size .seq
     ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
     ├─ SuspendedError (ValueError)        this is no state of suspended calls that can be trusted
-    ├─ SchemaError (ValueError)           a schema that was given is none, or more than it may be   .path
+    ├─ SchemaError (ValueError)           a schema that was given is not valid, or exceeds a limit   .path
     ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
     └─ ToolError                          one call did not succeed; held by its Observation, never raised at you
        ├─ CallTruncated                   its arguments were cut
@@ -27,15 +27,15 @@ What concerns the stream is raised at ``async for`` (and kept as ``turn.error``)
        ├─ CallDenied                      it may not run: not approved, or repeated too often
        ├─ InvalidArguments (ValueError)   .problems
        ├─ UnknownTool                     .available .closest
-       ├─ ModelRetry                      a tool raises it: the model shall mend the arguments and call again
+       ├─ ModelRetry                      a tool raises it: the model should mend the arguments and call again
        ├─ ToolFailed                      the tool raised; see __cause__
        ├─ ToolNotStarted                  it did not run, and has had no effect: an executor or a store refused it
-       │  └─ BeginRefused                 told to an executor: the call is over, run nothing
+       │  └─ BeginRefused                 raised in an executor: the call is over, run nothing
        ├─ ToolOutcomeUnknown              it was started, and nobody can say how it ended
        │  └─ CallStillRunning             it runs elsewhere at this moment
        └─ ToolTimeout                     .timeout_s
 
-No message holds argument values, tool results or credentials: they may be secret.
+No message contains argument values, tool results or credentials: they may be secret.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ __all__ = [
 ]
 
 
-_NAMES_TOLD = 30  # of the tools there are, when a model calls another one
+_NAMES_TOLD = 30  # of the available tools, in the error for an unknown one
 
 
 class StreamToolsError(Exception):
@@ -84,7 +84,7 @@ class StreamToolsError(Exception):
 
 
 class StreamError(StreamToolsError):
-    """The stream is over, and not well. Catch this around ``async for``."""
+    """The stream has failed. Catch this around ``async for``."""
 
     kind: str = "stream_error"
     """A short code for programs."""
@@ -92,8 +92,7 @@ class StreamError(StreamToolsError):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-        """What happened, for people. A provider's own words stay as it sent them; ``str()`` shows them escaped, and
-        cut."""
+        """The text for people. A provider's own words stay as it sent them; ``str()`` shows them escaped, and cut."""
 
 
 class RemoteProtocolError(StreamError):
@@ -164,7 +163,7 @@ class ConsumerTooSlow(StreamToolsError):
 
 
 class DeadlineExceeded(StreamError):
-    """The time for the first chunk, the step or the run was over. Its running calls are ``cancelled``."""
+    """The time for the first chunk, the step or the run was over. The step's running calls are ``cancelled``."""
 
     kind = "deadline_exceeded"
 
@@ -173,7 +172,7 @@ class DeadlineExceeded(StreamError):
         self.limit = limit
         """The field of `Limits`: ``first_chunk_timeout``, ``step_timeout`` or ``run_timeout``."""
         self.seconds = seconds
-        """Its value."""
+        """The limit's value."""
 
 
 class ToolDefinitionError(StreamToolsError, TypeError):
@@ -206,7 +205,7 @@ class ExportError(StreamToolsError, ValueError):
 
 
 class ToolError(StreamToolsError):
-    """One call did not succeed. `Observation.error` holds it; it is never raised at the consumer."""
+    """One call did not succeed. `Observation.error` holds the error, which is never raised at the consumer."""
 
 
 class CallTruncated(ToolError):
@@ -255,7 +254,7 @@ class UnknownTool(ToolError):
 
 
 class ModelRetry(ToolError):
-    """Raise it in a tool to tell the model to call again with better arguments: its text goes to the model, as that of
+    """Raise this in a tool to ask the model to call again with better arguments: its text goes to the model, as that of
     any `ToolError`, and the library adds that another call is wanted, or, beyond ``Limits(max_model_retries=...)``,
     that it is not. The tool itself is not run again for it."""
 
@@ -273,12 +272,12 @@ class ToolTimeout(ToolError):
 
 
 class ToolNotStarted(ToolError):
-    """The call is known not to have run: its executor has no worker for it, or a store refused it. Whatever its effect,
-    it may be made again."""
+    """The call is known not to have run: its executor has no worker for it, or a store refused it. Whatever the tool's
+    effect, the call may be made again."""
 
 
 class BeginRefused(ToolNotStarted):
-    """Raised by ``begin()`` in an executor: the call is over, or its end is on record. Run nothing, and let it out."""
+    """Raised by ``begin()`` in an executor: the call is over, or its end is on record. Run nothing; let this out."""
 
 
 class ToolOutcomeUnknown(ToolError):

@@ -1,4 +1,4 @@
-"""The event loop: whose cancellation it is, the way into the loop from any thread, work outside it, its sudden end."""
+"""Deals with the event loop: whose a cancellation is, the way in from any thread, work outside it, its sudden end."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ cleaning_up: ContextVar[int | None] = ContextVar("streamtools_cleaning_up", defa
 
 
 def is_cancelled() -> bool:
-    """Whether this task is to stop: a scope around it was cancelled, or, on asyncio, the task itself.
+    """Returns whether this task is to stop: a scope around it was cancelled, or, on asyncio, the task itself.
 
-    A cancellation that is met where this is False comes from elsewhere, say from a cancelled task that was awaited. An
+    A cancellation that arrives where this is False comes from elsewhere, say from a cancelled task that was awaited. An
     event loop that ends cancels each task by itself, without a scope (``asyncio.Task.cancelling``).
     """
     if anyio.current_effective_deadline() == -math.inf:
@@ -65,9 +65,10 @@ def is_cancelled() -> bool:
 
 
 def is_told(error: BaseException) -> bool:
-    """Whether the event loop knows already: asyncio has let an interrupt out of itself when it ended the first task.
+    """Returns whether the event loop knows of this error already: asyncio has raised an interrupt itself when that
+    ended the first task.
 
-    Raised once more, by who waited for that task, it would cut off the closing of the loop.
+    Raised once more, by the code that waited for that task, the interrupt would cut off the closing of the loop.
     """
     if isinstance(error, BaseExceptionGroup):
         return all(is_told(inner) for inner in error.exceptions)
@@ -81,8 +82,8 @@ def is_told(error: BaseException) -> bool:
 
 
 def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
-    """Call back in an event loop, and wait for nothing: garbage is collected wherever it pleases, and a loop may be
-    about to end."""
+    """Calls back in an event loop, without waiting: garbage may be collected in any thread, and a loop may be about to
+    end."""
     loop: Any = token.native_token
     schedule = getattr(loop, "run_sync_soon", None) or loop.call_soon_threadsafe  # trio's name, asyncio's name
     try:
@@ -92,7 +93,7 @@ def call_soon(token: EventLoopToken, callback: Callable[[], None]) -> None:
 
 
 def ring(event: anyio.Event) -> None:
-    """Set an event, or nothing where its event loop is closed: nobody waits there any more."""
+    """Sets an event; does nothing if the event's loop is closed, since nobody waits there any more."""
     try:
         event.set()
     except RuntimeError:
@@ -100,18 +101,18 @@ def ring(event: anyio.Event) -> None:
 
 
 def is_running(token: EventLoopToken | None) -> bool:
-    """Whether somebody still drives a loop. Of trio's that is not known, and not asked: its runs end by themselves,
-    however they are interrupted."""
+    """Returns whether somebody still drives a loop. For trio's that is not known, and this returns True: its runs end
+    by themselves, however they are interrupted."""
     loop: Any = None if token is None else token.native_token
     return loop is not None and not (hasattr(loop, "is_running") and not loop.is_running())
 
 
 def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) -> Callable[[Any], None]:
-    """A function that passes a value to `take` in this event loop, from this thread or any other, and waits for that.
+    """Returns a function that passes a value to `take` in this event loop, from any thread, and waits for that.
 
     Args:
-        take: is called in the loop; it has to look by itself whether it is too late.
-        is_over: nobody wants a value any more, so that other threads need not ask the loop.
+        take: is called in the loop; it has to check by itself whether it is too late.
+        is_over: returns True once nobody wants a value any more, so that other threads need not ask the loop.
     """
     loop_thread, token = threading.get_ident(), current_token()
 
@@ -127,27 +128,27 @@ def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) 
     return give
 
 
-# -- out of the loop: in a thread, so that it never stands still for a peer's bytes --------------------------------
+# -- work outside the loop: in a thread, so that the loop never stands still for a peer's bytes ----------------------
 
 
 class Deferring(Protocol):
-    """A chain, or a decoder with one."""
+    """A chain of stages, or a decoder with one."""
 
     @property
     def deferred(self) -> Deferred | None:
-        """What has to be done before anything else comes out."""
+        """The work that has to be done before anything else comes out, or None."""
         ...
 
     def resume(self, made: Iterable[Event], /) -> list[Event]:
-        """Go on with what the work has made; returns the events that come out."""
+        """Goes on with the events that the work has made; returns the events that come out."""
         ...
 
 
 async def settle_next(source: Deferring) -> list[Event]:
-    """Does the work that `source` has deferred; returns the events that come out then. Perhaps more is deferred.
+    """Does the work that `source` has deferred; returns the events that come out then. More may be deferred.
 
     A thread cannot be stopped: one that is given up, since the call's timeout or the caller's own time is over, goes on
-    until its work is done or too much, which takes at most some 0.5 s.
+    until its work is done or exceeds its bound, which takes at most some 0.5 s.
     """
     work = source.deferred
     assert work is not None, "asked only where something is deferred"
@@ -171,20 +172,21 @@ def refuse_deferred(source: Deferring) -> list[Event]:
 class Aside:
     """Runs one piece of work after the other in a thread.
 
-    Who waits can be cancelled at once. The thread cannot: the work looks at `is_left` between bounded steps, and ends.
+    The task that waits can be cancelled at once. The thread cannot: the work checks `is_left` between bounded steps,
+    and ends.
     """
 
     def __init__(self) -> None:
-        self._limiter = CapacityLimiter(1)  # its own, so that it does not wait for threads of anybody else
+        self._limiter = CapacityLimiter(1)  # its own, so that it waits for nobody else's threads
         self._left = threading.Event()
 
     @property
     def is_left(self) -> bool:
-        """Nobody waits for the work any more."""
+        """True once nobody waits for the work any more."""
         return self._left.is_set()
 
     async def run(self, work: Callable[[Unpack[Ts]], T], *arguments: *Ts) -> T:
-        """What `work` returns or raises."""
+        """Runs `work` in the thread; returns its value, or raises its error."""
         done = False
         try:
             result = await to_thread.run_sync(work, *arguments, abandon_on_cancel=True, limiter=self._limiter)
@@ -209,13 +211,13 @@ _open: weakref.WeakSet[_Block] = weakref.WeakSet()
 
 
 def settle_at_exit(block: _Block) -> None:
-    """Have a block settled when the interpreter ends, unless it is gone by then."""
+    """Has a block settled when the interpreter ends, unless it is gone by then."""
     _open.add(block)
 
 
 @atexit.register
 def settle_open() -> None:
-    """Settle the blocks that are open, and that no event loop will ever leave."""
+    """Settles the blocks that are open, and that no event loop will ever leave."""
     for block in list(_open):
         try:
             block.settle_at_exit()

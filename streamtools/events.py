@@ -12,7 +12,7 @@
     StepEnd
 
 `StreamWarning` and `UnknownPayload` may come anywhere, and `EventsDropped` in a branch that drops events.
-`ToolCallFragment` is what a wire saw of a call; the accumulate stage turns it into the `ToolCall...` events, so that a
+`ToolCallFragment` is a wire's piece of a call; the accumulate stage turns it into the `ToolCall...` events, so that a
 consumer never meets it.
 
 Every event has a `seq`, gap-free and increasing within its run, and the `step` it belongs to. Every event that is not
@@ -73,7 +73,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(field,))
 def event(cls: type[T]) -> type[T]:
-    """Make a slotted event class: immutable to type checkers, 0.15 µs to build (0.57 µs if frozen at run time)."""
+    """Makes a slotted event class: immutable to type checkers, 0.15 µs to build (0.57 µs if frozen at run time)."""
     return dataclass(slots=True)(cls)
 
 
@@ -84,7 +84,7 @@ class Event:
     seq: int = field(default=-1, kw_only=True)
     """Position in the run: gap-free, increasing; -1 before the pipeline has stamped it."""
     step: int = field(default=0, kw_only=True)
-    """Which model response of the run this belongs to, from 0."""
+    """The number of the run's model response that this belongs to, from 0."""
 
 
 @event
@@ -107,15 +107,15 @@ class StepStart(CausedEvent):
     run_id: str
     """The run (trajectory) that the step belongs to."""
     resumed: bool = False
-    """No model is asked: a step goes on whose calls waited for an approval."""
+    """True if no model is asked, since a step goes on whose calls waited for an approval."""
 
 
 @event
 class StreamStart(CausedEvent):
-    """The first chunk said which wire it speaks."""
+    """The stream begins: its first chunk has shown which wire it speaks."""
 
     wire: str
-    """``openai.chat_completions``, ``anthropic.messages``."""
+    """The wire's name (``openai.chat_completions``, ``anthropic.messages``)."""
     model: str | None = None
     """The model's name as the provider gives it."""
     response_id: str | None = None
@@ -139,7 +139,7 @@ class TextEnd(CausedEvent):
     """Text ends."""
 
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What the provider wants back with this text (citations)."""
+    """Data that the provider wants back with this text (citations)."""
 
 
 @event
@@ -159,7 +159,8 @@ class ReasoningEnd(CausedEvent):
     """Reasoning ends."""
 
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What the provider wants back with it, byte for byte (signatures, encrypted reasoning, the field's name)."""
+    """Data that the provider wants back with the reasoning, byte for byte (signatures, encrypted reasoning, the field's
+    name)."""
 
 
 @event
@@ -174,7 +175,7 @@ class ProviderItem(CausedEvent):
     """An opaque part of the response, kept for the history and not interpreted (redacted thinking, search results)."""
 
     type: str
-    """The provider's name for it."""
+    """The provider's name for the part."""
     raw: Mapping[str, Any] = field(repr=False)
     """The part as the provider sent it."""
 
@@ -184,7 +185,7 @@ class ProviderItem(CausedEvent):
 
 @event
 class ToolCallFragment(Event):
-    """What one chunk says about one call, in the wire's own terms. The accumulate stage decides whose it is."""
+    """One chunk's piece of one call, in the wire's own terms. The accumulate stage decides which call it belongs to."""
 
     index: int | str | None = None
     """The wire's label for the call while it streams; not its identity."""
@@ -195,17 +196,17 @@ class ToolCallFragment(Event):
     """More of the arguments' text."""
     kind: CallKind = "function"
     start: bool = False
-    """The wire's own marker said that a call begins here, whatever its id and label look like."""
+    """True if the wire's own marker said that a call begins here, whatever its id and label look like."""
     end: bool = False
-    """The wire's own marker said that this call has ended."""
+    """True if the wire's own marker said that this call has ended."""
     cut: bool = False
-    """The stream ended before the marker that this wire promises for every call."""
+    """True if the stream ended before the marker that this wire promises for every call."""
     problem: str | None = None
-    """Code of why the wire could not give the arguments (``too_deep``)."""
+    """The code of the reason why the wire could not give the arguments (``too_deep``)."""
     whole: str | None = field(default=None, repr=False)
-    """The whole text of the arguments, as the wire repeats it at their end: it takes the place of what came so far."""
+    """The whole text of the arguments, as the wire repeats it at their end: it replaces the text so far."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What the provider wants back with the call."""
+    """Data that the provider wants back with the call."""
 
 
 @event
@@ -221,7 +222,7 @@ class ToolCallStart(CausedEvent):
     index: int = 0
     """Position among the turn's calls, from 0."""
     call_id_synthesized: bool = False
-    """The wire gave no usable id, so `call_id` was made up (the same for the same stream)."""
+    """True if the wire gave no usable id, so that `call_id` was made up (the same for the same stream)."""
 
 
 class Preview:
@@ -230,11 +231,11 @@ class Preview:
     __slots__ = ()
 
     def view(self, end: int) -> Any:
-        """The value of the first `end` characters, or of more if more was already looked at."""
+        """Returns the value of the first `end` characters, or of more if more was already looked at."""
         raise NotImplementedError
 
     def tentative(self) -> tuple[str | int, ...] | None:
-        """Path of a number at the very end, which the next delta may continue."""
+        """Returns the path of a number at the very end, which the next delta may continue, else None."""
         raise NotImplementedError
 
 
@@ -269,7 +270,7 @@ class ToolCallDelta(Event):
 
 @event
 class ToolCallEnd(CausedEvent):
-    """The call's text is whole, or will never be: `call.status` tells."""
+    """The call's text is whole, or will never be: `call.status` shows which."""
 
     call: ToolCall
     error: ToolError | None = None
@@ -287,7 +288,7 @@ class ToolCallValidated(CausedEvent):
 
     call: ToolCall
     invocation: Any = field(default=None, repr=False, compare=False)
-    """What validation prepared for the dispatcher; not for consumers."""
+    """The call as validation prepared it for the dispatcher; not for consumers."""
 
     @property
     def call_id(self) -> str:
@@ -307,7 +308,8 @@ class ApprovalRequested(CausedEvent):
     arguments: Mapping[str, Any] = field(repr=False)
     """The validated arguments by parameter name, defaults included: just what would run."""
     fingerprint: str = field(kw_only=True)
-    """A hash of the tool's name and the arguments: whoever decides later, elsewhere, can say which ones were seen."""
+    """A hash of the tool's name and the arguments: a person who decides later, elsewhere, can say which ones were
+    seen."""
     index: int = field(default=0, kw_only=True)
     """Position among the turn's calls, from 0."""
 
@@ -320,7 +322,7 @@ class ApprovalResolved(CausedEvent):
     tool_name: str
     approved: bool
     reason: str | None = None
-    """Why it was denied, as the model is told."""
+    """Why the call was denied, as the model reads it."""
 
 
 # -- running tools -----------------------------------------------------------------------------------------------
@@ -346,7 +348,7 @@ class ToolProgress(CausedEvent):
 
 @event
 class Observation(CausedEvent):
-    """The outcome of one call: the last word about it, exactly once. Frozen at run time, too."""
+    """The outcome of one call: the last event about it, exactly once. Frozen at run time, too."""
 
     call_id: str = field(kw_only=True)
     tool_name: str = field(kw_only=True)
@@ -355,31 +357,31 @@ class Observation(CausedEvent):
     were cut; ``denied``: not approved, or repeated too often; ``timed_out``; ``cancelled``; ``skipped``: complete, but
     the turn ended in a way that lets nothing start; ``unknown``: it was handed over and may or may not have run."""
     value: Any = field(default=None, repr=False, kw_only=True)
-    """What the tool returned, as Python made it; None unless the outcome is ``ok``."""
+    """The tool's return value, as Python made it; None unless the outcome is ``ok``."""
     error: ToolError | None = field(default=None, kw_only=True)
-    """Why it is not ``ok``; a failed tool's own exception is its ``__cause__``."""
+    """Why the call is not ``ok``; a failed tool's own exception is the error's ``__cause__``."""
     model_content: str = field(default="", repr=False, kw_only=True)
-    """What the model will read as the call's result."""
+    """The text that the model will read as the call's result."""
     result: ToolResult | None = field(default=None, repr=False, kw_only=True)
-    """What the tool returned, if it was a `ToolResult`: its blocks go into the history in `model_content`'s place."""
+    """The tool's return value, if it was a `ToolResult`: its blocks go into the history in `model_content`'s place."""
     index: int = field(default=0, kw_only=True)
     """Position among the turn's calls, from 0."""
     schema_source: str | None = field(default=None, kw_only=True)
     """Where the tool's schema comes from (``typed_signature``; see `streamtools.tools.SchemaSource`), None if the tool
     is unknown."""
     owner: str | None = field(default=None, kw_only=True)
-    """Who answers for the tool's schema: of an MCP tool the server's label; None for one derived of a function."""
+    """The one who answers for the tool's schema: for an MCP tool the server's label; None if a function gave it."""
     schema_present: bool = field(default=False, kw_only=True)
     validated: bool = field(default=False, kw_only=True)
-    """The arguments passed the schema."""
+    """True if the arguments passed the schema."""
     validator: str | None = field(default=None, kw_only=True)
-    """What judged them: ``pydantic``, ``jsonschema``, ``jsonschema-rs``, a validator's own name, or None."""
+    """The judge of the arguments: ``pydantic``, ``jsonschema``, ``jsonschema-rs``, a validator's own name, or None."""
     boundary: Literal["validated", "advisory"] = field(default="validated", kw_only=True)
     """``advisory``: the tool has no schema that could be enforced; only its own check stood before it."""
     coercions: tuple[str, ...] = field(default=(), kw_only=True)
-    """What had to be coerced for the arguments to fit: path and kind (``priority: string to integer``)."""
+    """The coercions that made the arguments fit: path and kind (``priority: string to integer``)."""
     validation_error: str | None = field(default=None, kw_only=True)
-    """Why they did not; without the values."""
+    """Why the arguments did not fit; without the values."""
     validated_args: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
     """The typed arguments by parameter name."""
     observation_type: str = field(default="none", kw_only=True)
@@ -387,13 +389,13 @@ class Observation(CausedEvent):
     duration: float | None = field(default=None, kw_only=True)
     """Seconds that the tool ran; None if it never started."""
     attempts: int = field(default=0, kw_only=True)
-    """How often it was started."""
+    """How often the call was started."""
     idempotency_key: str | None = field(default=None, repr=False, kw_only=True)
-    """What the tool was given as ``ctx.idempotency_key``, and a store keeps the call under."""
+    """The key that the tool was given as ``ctx.idempotency_key``, and that a store keeps the call under."""
     recorded: bool = field(default=False, kw_only=True)
-    """The idempotency store knew how the call had ended before: nothing ran now."""
+    """True if the idempotency store knew how the call had ended before: nothing ran now."""
     still_running: bool = field(default=False, kw_only=True)
-    """A sync tool that was given up goes on in its thread: Python cannot stop it."""
+    """True if a sync tool that was given up goes on in its thread: Python cannot stop it."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if hasattr(self, name):  # each field is set once, by __init__; the pipeline stamps past this guard
@@ -401,11 +403,11 @@ class Observation(CausedEvent):
         object.__setattr__(self, name, value)
 
     def report(self, *, values: bool = False) -> str:
-        """The call record in readable lines: the eight that every tool call should leave, then what else is known.
+        """Returns the call record in readable lines: the eight that every tool call should leave, then the other facts.
 
         Args:
-            values: show the value itself. By default only its type and size are told, since it may be secret;
-                arguments are in neither.
+            values: show the value itself. By default only its type and size are shown, since it may be secret;
+                arguments are never shown.
         """
         lines = [
             ("tool_name", self.tool_name or "(no name)"),
@@ -437,7 +439,7 @@ class Observation(CausedEvent):
         return "\n".join(f"{label}: {one_line(text)}" for label, text in lines)
 
     def unwrap(self) -> Any:
-        """Return the value, or raise what kept the call from having one.
+        """Returns the value, or raises the error that kept the call from having one.
 
         Raises:
             Exception: the one that the tool raised, else `error`: bad arguments, a timeout, a missing approval.
@@ -457,17 +459,17 @@ def _said(fact: bool) -> str:
 
 
 def _shown(value: object, *, whole: bool) -> str:
-    """A value for a report: as JSON, or its type and size alone."""
+    """Returns a value for a report: as JSON, or its type and size alone."""
     if not whole:
         return f"{type(value).__name__} of {len(value)}" if isinstance(value, _SIZED) else type(value).__name__
     try:
         return json.dumps(value, ensure_ascii=False, default=repr)
-    except Exception:  # odd keys, a value that holds itself, or a repr of the user's that fails
+    except Exception:  # odd keys, a value that contains itself, or a user's repr that fails
         return _safely(repr, value)
 
 
 def _safely(tell: Callable[[object], str], value: object) -> str:
-    """What `tell` says of a value, whose own code may fail at that."""
+    """Returns the text that `tell` makes of a value, whose own code may fail at that."""
     try:
         return tell(value)
     except Exception:
@@ -483,16 +485,16 @@ class StreamEnd(CausedEvent):
 
     finish: Finish | None = None
     finish_raw: str | None = None
-    """The provider's own word."""
+    """The provider's own word for `finish`."""
     complete: bool = False
-    """The wire's own terminal marker was seen."""
+    """True if the wire's own terminal marker was seen."""
     error: StreamError | None = None
-    """What ended the stream, if that was not its own end. It is raised at ``async for`` after the last event."""
+    """The error that ended the stream, if it did not end by itself; raised at ``async for`` after the last event."""
     usage: Usage | None = None
 
     @property
     def ended_well(self) -> bool:
-        """The stream came to its own end, and with it the model to a decision: calls that were held back may run."""
+        """True if the stream came to its own end, and the model to a decision: calls that were held back may run."""
         if not self.complete or self.error is not None or self.finish is None:
             return False
         return FINISHES[self.finish].lets_calls_start
@@ -511,7 +513,7 @@ class StreamWarning(CausedEvent):
     """A deviation of the peer that was tolerated. The stream goes on."""
 
     code: str
-    """Which tolerance was used (``index_reused``); every wire's documentation lists its codes."""
+    """The code of the tolerance that was used (``index_reused``); every wire's documentation lists its codes."""
     detail: str = ""
 
 
@@ -524,13 +526,13 @@ class UnknownPayload(CausedEvent):
 
 @event
 class EventsDropped(Event):
-    """Events that a branch has dropped, because it was full, stood here (`Pipeline.branch`, ``"drop_oldest"``).
+    """A gap: a branch that was full has dropped the events that stood here (`Pipeline.branch`, ``"drop_oldest"``).
 
-    It is of this branch alone: neither observers nor other consumers see it. Its own `seq` is `to_seq`, so that the
-    last `seq` that was seen is how far the branch has come.
+    The gap is of this branch alone: neither observers nor other consumers see it. Its own `seq` is `to_seq`, so that
+    the last `seq` that was seen shows how far the branch has come.
     """
 
     from_seq: int
     """`seq` of the first event that was dropped."""
     to_seq: int
-    """`seq` of the last one. Numbers between that are no event of this step belong to another step of the run."""
+    """`seq` of the last one. Numbers in between without an event of this step belong to another step of the run."""

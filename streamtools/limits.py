@@ -47,9 +47,9 @@ class Limits:
     max_array_index: int = 10_000
     """The greatest list index in such a path. The call becomes ``invalid`` (``bad_path``)."""
     max_result_bytes: int = 1 << 20
-    """One result's text for the model; a longer one is cut and says so."""
+    """One result's text for the model; a longer one is cut, with a note."""
     max_result_media_bytes: int = 20 << 20
-    """Images and files of one result together, as base64; what is beyond becomes a placeholder (Anthropic takes 32 MB a
+    """Images and files of one result together, as base64; any beyond that become placeholders (Anthropic takes 32 MB a
     request, OpenAI 50 MB)."""
     max_error_excerpt: int = 512
     """Characters of the peer's bytes that an error message may quote."""
@@ -68,13 +68,13 @@ class Limits:
     """Schemas applied to values while one call's arguments are checked by a foreign schema, or as much other work (some
     0.3 s; a call needs tens). The call becomes ``invalid``."""
     max_listed_tools: int = 1_000
-    """Tools taken from one MCP server's list; what is beyond is left out and listed as refused."""
+    """Tools taken from one MCP server's list; any beyond that are left out and listed as refused."""
     max_list_bytes: int = 8 << 20
     """Descriptions and schemas of one such list together, as JSON (GitHub's hundred tools have a quarter of a million
-    bytes; no model takes 8 MiB of tools). What is beyond is left out and listed as refused."""
+    bytes; no model takes 8 MiB of tools). Tools beyond that are left out and listed as refused."""
     max_list_values: int = 50_000
     """JSON values in all schemas of one such list (a hundred tools of real servers have some 20,000); each costs up to
-    some kilobyte, once compiled. What is beyond is left out and listed as refused."""
+    some kilobyte, once compiled. Tools beyond that are left out and listed as refused."""
     max_list_pages: int = 100
     """Pages of one such list, which may have no end."""
     max_description_chars: int = 16_384
@@ -82,15 +82,16 @@ class Limits:
     max_progress_events: int = 1_000
     """Progress that an MCP server may report about one call; later reports are dropped."""
     max_waiting_progress: int = 1_000
-    """While that many events wait for the consumer, or for a branch that is waited for, what tools report is dropped,
-    and counted (``progress_dropped``)."""
+    """Events waiting for the consumer, or for a branch that is waited for; while there are that many, tools' reports
+    are dropped, and counted (``progress_dropped``)."""
     max_concurrency: int = 16
     """Tools running at once in one pipeline, or in all that share a `CallPool`; more wait."""
     max_repeated_calls: int | None = 32
     """Times that one tool is run with the same arguments within a run (trajectory); the next calls are ``denied``, so
-    that a model that goes in circles is told. None: no limit."""
+    that a model that goes in circles learns of it. None: no limit."""
     max_model_retries: int = 3
-    """Times that one tool may ask the model to call it again (`ModelRetry`) within a run; then it is told not to."""
+    """Times that one tool may ask the model to call it again (`ModelRetry`) within a run; then the model is told not
+    to."""
     max_threads: int = 8
     """Threads that run sync tools at once in one pipeline; more wait."""
     max_abandoned_threads: int = 8
@@ -98,18 +99,18 @@ class Limits:
     started. Those that run then may be given up, too: `max_threads` more at most. Threads that wait for a sync stream
     which was given up are counted apart, and bounded alike."""
     tool_timeout: float | None = 120.0
-    """Seconds a tool may run, its own ``timeout`` aside. None: no limit."""
+    """Seconds that a tool may run if it has no ``timeout`` of its own. None: no limit."""
     cancel_grace: float = 5.0
     """Seconds that closing the source may take, and that a cancelled tool's own cleanup may await. A tool that goes on
-    for longer after it was cancelled or timed out is waited for without bound, and told of (``tool_unresponsive``)."""
+    for longer after it was cancelled or timed out is waited for without bound, and reported (``tool_unresponsive``)."""
     first_chunk_timeout: float | None = None
-    """Seconds until the source has brought anything, from the request (``requested_at=``), else from the block's entry;
-    then it is a `DeadlineExceeded`. None: no limit."""
+    """Seconds until the source must have brought something, from the request (``requested_at=``), else from the block's
+    entry; then it is a `DeadlineExceeded`. None: no limit."""
     step_timeout: float | None = None
     """Seconds for the whole step, its calls and approvals included; then it is a `DeadlineExceeded`, and calls that run
     are ``cancelled``. None: no limit."""
     run_timeout: float | None = None
-    """The same for all steps of a run (trajectory), from the first one's beginning; requests that `trajectory` makes
+    """The same for all steps of a run (trajectory), from the first one's beginning; requests that `agent_loop` makes
     count, too. None: no limit."""
     idle_timeout: float | None = 120.0
     """Seconds that the source may be silent; then it is a `TruncatedStream`. Anything that comes counts, keep-alives

@@ -1,4 +1,4 @@
-"""Who watches a pipeline: observers see every event and change nothing. `Cursor` is one, which keeps a run's record.
+"""Observers of a pipeline, which see every event and change nothing. One of them, `Cursor`, keeps a run's record.
 
     cursor = Cursor()
     run = Trajectory(observers=[cursor])
@@ -6,7 +6,7 @@
     cursor.at("call_1").outcome            how a call ended: proposed, refused, run, failed
     cursor.since(cursor.at("call_1").seq)  the events from there on
 
-The boundaries that a cursor keeps are the events that are no deltas. Their `causes` tell which led to which.
+The boundaries that a cursor keeps are the events that are no deltas. Their `causes` show which led to which.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ class Observer(Protocol):
 
     @property
     def event_types(self) -> Collection[type[Event]] | None:
-        """The event classes to be told about; None for all. Leave the deltas out if you can: they are the many."""
+        """The event classes that it wants to see; None for all. Leave the deltas out if you can: there are many."""
         ...
 
     def on_event(self, event: Event) -> None:
-        """An event happened; it already has its `seq`, `causes` and `time`."""
+        """Takes an event, which already has its `seq`, `causes` and `time`."""
         ...
 
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
-        """A context manager to be held, in the tool's own task, while the tool's body runs; or None."""
+        """Returns a context manager to be held, in the tool's own task, while the tool's body runs; or None."""
         ...
 
 
@@ -85,23 +85,23 @@ class CursorPoint:
     call_id: str
     step: int
     seq: int
-    """Of the event that announced it."""
+    """`seq` of the event that announced the call."""
     events: tuple[Event, ...] = field(repr=False)
     """The call's own boundaries, in order: announced, ended, ready, approved, started, observed."""
     before: tuple[Event, ...] = field(repr=False)
     """The run's boundaries before the call was announced, as far as they are kept."""
     after: tuple[Event, ...] = field(repr=False)
-    """Those after its last one."""
+    """The run's boundaries after the call's last one."""
 
     @property
     def observation(self) -> Observation | None:
-        """The outcome with its record; None while the call goes on."""
+        """The call's outcome with its record; None while the call goes on."""
         last = self.events[-1]
         return last if isinstance(last, Observation) else None
 
     @property
     def outcome(self) -> Outcome | None:
-        """What became of the call; None while it goes on."""
+        """The call's outcome; None while the call goes on."""
         return self.observation.outcome if self.observation else None
 
 
@@ -119,7 +119,7 @@ class Cursor:
         self.run_id: str | None = None
         """The run; None before it has begun."""
         self.step: int | None = None
-        """The step that goes on, or was the last."""
+        """The current step, or the last one."""
         self.forgotten = 0
         """How many boundaries are no longer kept."""
 
@@ -131,20 +131,20 @@ class Cursor:
         return BOUNDARIES
 
     def on_event(self, event: Event) -> None:
-        """Keep it."""
+        """Keeps a boundary, and forgets the oldest if there are too many."""
         if isinstance(event, StepStart):
             self.run_id, self.step = event.run_id, event.step
         self.forgotten += len(self._events) == self._events.maxlen
         self._events.append(event)
 
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
-        """Nothing is held."""
+        """Returns None: nothing is to be held."""
         return None
 
-    # -- what it tells --
+    # -- the record --
 
     def __iter__(self) -> Iterator[Event]:
-        """The boundaries that are kept, in order."""
+        """Iterates over the boundaries that are kept, in order."""
         return iter(tuple(self._events))
 
     def __len__(self) -> int:
@@ -156,19 +156,19 @@ class Cursor:
         return self._events[-1].seq if self._events else None
 
     def since(self, seq: int) -> tuple[Event, ...]:
-        """The boundaries from this number on: what a reader that stopped there has yet to see."""
+        """Returns the boundaries from this number on, which a reader that stopped there has yet to see."""
         return tuple(event for event in self._events if event.seq >= seq)
 
     def calls(self) -> tuple[tuple[int, str], ...]:
-        """Step and id of each call, in the order in which they were announced."""
+        """Returns step and id of each call, in the order in which the calls were announced."""
         return tuple((event.step, event.call_id) for event in self._events if isinstance(event, ToolCallStart))
 
     def at(self, call_id: str, *, step: int | None = None) -> CursorPoint:
-        """The place of one call.
+        """Returns the place of one call.
 
         Args:
-            call_id: its id.
-            step: its step, if calls of several have this id; by default the latest one.
+            call_id: the call's id.
+            step: the call's step, if calls of several steps have this id; by default the latest one.
 
         Raises:
             KeyError: no call of that id is kept.
@@ -188,8 +188,8 @@ class Cursor:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The record as plain JSON, for a log or a verifier: names, ids, outcomes and causes; no arguments, no values,
-        no text."""
+        """Returns the record as plain JSON, for a log or a verifier: names, ids, outcomes and causes; no arguments, no
+        values, no text."""
         return {
             "run_id": self.run_id,
             "step": self.step,
@@ -224,4 +224,4 @@ _TOLD: dict[type[Event], tuple[str, ...]] = {
     StepEnd: ("outcome",),
     StreamWarning: ("code",),
 }  # fmt: skip
-"""Of each boundary, what is no content."""
+"""The fields of each boundary that are no content."""

@@ -120,7 +120,7 @@ class ThreadCall:
         self._raised: BaseException | None = None
 
     async def run(self, thread: WorkerThread, function: Callable[[], Any]) -> Any:
-        """Runs the function in this thread and returns its result. If cancelled, gives up the thread at once."""
+        """Runs the function in this thread; returns its result. If cancelled, leaves the thread to itself at once."""
         done, token, context = anyio.Event(), current_token(), copy_context()
         if (sniffio := sys.modules.get("sniffio")) is not None:  # no event loop runs there: a tool may run one
             context.run(sniffio.current_async_library_cvar.set, None)

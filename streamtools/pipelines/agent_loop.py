@@ -1,18 +1,19 @@
-"""Many steps as one run: ask the model, run its calls, send the results, until it answers.
+"""Runs many steps as one run: asks the model, runs its calls, sends the results, until it answers.
 
     async with agent_loop(ask, messages, tools=[get_weather], target="openai.chat_completions") as run:
         async for event in run:
             ...
     messages = run.messages
 
-You keep the request: `ask(messages, tools)` makes it and returns the stream. Each step is a `pipeline`, so all that
+The request stays yours: `ask(messages, tools)` makes it and returns the stream. Each step is a `pipeline`, so all that
 holds for one holds here; the events of all steps come as one numbered run.
 
 Theory of operation. The steps live in one task group, which the block holds: a step is opened in it, read to its end,
-and closed, and no scope is entered or left while the consumer has the word. `messages` is made of what the steps have
-left behind, at any moment: also a step that was cut off in its middle gives a turn with one result for every call.
-A step whose calls wait for an approval pauses the run: its iteration ends, and goes on when they are decided. Leaving
-the block instead suspends them; another run begins with them, and puts their results where the history has them.
+and closed, and no scope is entered or left while the consumer's code runs. `messages` is made of the turns that the
+steps have left behind, at any moment: also a step that was cut off in its middle gives a turn with one result for every
+call. A step whose calls wait for an approval pauses the run: its iteration ends, and goes on when they are decided.
+Leaving the block instead suspends them; another run begins with them, and puts their results where the history has
+them.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ CallModel: TypeAlias = Callable[[list[Any], list[Any]], Any]
 ``functionDeclarations``), returns the stream or an awaitable of it."""
 
 RunOutcome: TypeAlias = Literal["answered", "stopped", "max_steps", "error", "suspended", "left"]
-"""``answered``: the model called nothing more. ``stopped``: `stop` said so. ``max_steps``: it would have gone on.
-``error``: a stream failed, or a request, or `stop`. ``suspended``: it was left while calls waited for an approval; see
-`AgentLoop.suspended`. ``left``: the block was left or cancelled before its end."""
+"""``answered``: the model called nothing more. ``stopped``: `stop` returned True. ``max_steps``: the run would have
+gone on. ``error``: a stream failed, or a request, or `stop`. ``suspended``: the run was left while calls waited for an
+approval; see `AgentLoop.suspended`. ``left``: the block was left or cancelled before the run's end."""
 
 
 def agent_loop(
@@ -67,27 +68,27 @@ def agent_loop(
     decisions: Mapping[str, Verdict] | None = None,
     **options: Unpack[PipelineKeywords],
 ) -> AgentLoop:
-    """Ask a model until it answers, running the calls that it makes on the way.
+    """Asks a model until it answers, running the calls that it makes on the way.
 
     Args:
-        call_model: makes the request of each step; see `CallModel`. What it raises comes out of ``async for``.
+        call_model: makes the request of each step; see `CallModel`. Its exceptions come out of ``async for``.
         messages: the history to begin with, in the wire's own shape. It is not changed: see `AgentLoop.messages`.
-        tools: what the model may call; they are exported for `wire` once, and what the export said otherwise is
-            turned back. Exports that were made already are taken as they are.
-        wire: the wire that the requests and the streams are of, or its name.
+        tools: the tools that the model may call; they are exported for `wire` once, and names and arguments that the
+            export has changed are turned back. Exports that were made already are taken as they are.
+        wire: the wire of the requests and the streams, or its name.
         max_steps: how often the model is asked at most.
         stop: is given each turn that made calls, results included; True ends the run before the model is asked again.
         strict: export the tools in their strict form.
         trajectory: the run that the steps belong to, with its observers; by default a new one.
         suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
             a ``store=``; see `resume`.
-        decisions: what has been decided about them.
+        decisions: the decisions about these calls.
         options: for each step's `pipeline`: ``limits``, ``start``, ``approve``, ``executor``, ``store``, ``stages``,
             ``transforms``, ``pool``, ``on_tool_error``, ``on_source_error``.
 
     Raises:
         ExportError: the wire is unknown, or cannot carry a tool.
-        TypeError: an option is none of `pipeline`'s, or is the run's own, or not what `pipeline` takes.
+        TypeError: an option is none of `pipeline`'s, or is the run's own, or has a value that `pipeline` does not take.
         ValueError: `max_steps` is less than 1, a decision is about no suspended call, or an option is not known.
     """
     if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
@@ -103,7 +104,7 @@ def agent_loop(
         raise TypeError("to resume suspended calls, pass store=: it keeps them from running twice")
     if suspended is None and decisions:
         raise ValueError("decisions are about suspended calls; pass suspended=, too")
-    if suspended is not None:  # better now than when they have run
+    if suspended is not None:  # fails now, if at all, and not when the calls have run
         with_results(list(messages), suspended.placeholders(), wire)
     exports = tools if isinstance(tools, Exports) else export_all(tools, wire, strict=strict)
     pipeline(b"", tools=exports, wire=wire, observers=(), **options)  # refuse now, before the model is asked
@@ -123,7 +124,7 @@ def agent_loop(
 
 
 class AgentLoop:
-    """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at what came of it."""
+    """A run as it goes on. Enter it with ``async with``, iterate over its events, then look at its outcome."""
 
     def __init__(
         self,
@@ -139,7 +140,7 @@ class AgentLoop:
         resuming: tuple[Suspended, Mapping[str, Verdict]] | None,
     ) -> None:
         self.trajectory = trajectory
-        """What the steps have in common: id, numbering, observers."""
+        """The run that the steps share: id, numbering, observers."""
         self.outcome: RunOutcome | None = None
         """How the run ended; None while it goes on."""
         self.turns: tuple[Turn, ...] = ()
@@ -153,7 +154,7 @@ class AgentLoop:
         self._options = options
         self._resuming = resuming
         self._left_suspended = None if resuming is None else resuming[0]
-        self._asked = 0  # how often the model was
+        self._asked = 0  # how often the model was asked
         self._group: TaskGroup | None = None
         self._entered = False
         self._events: OpenPipeline | None = None
@@ -161,17 +162,17 @@ class AgentLoop:
 
     @property
     def turn(self) -> Turn | None:
-        """The turn of the step that goes on, else of the last one; None before the first."""
+        """The turn of the current step, else of the last one; None before the first."""
         if self._events is not None:
             return self._events.turn
         return self.turns[-1] if self.turns else None
 
     @property
     def messages(self) -> list[Any]:
-        """The history up to here, in the wire's shape: what it began with, and each turn with its results.
+        """The history up to here, in the wire's shape: the messages it began with, and each turn with its results.
 
-        A fresh list, sendable at any moment after the block, and between two steps within it. In the middle of a step
-        its calls that run have the result that they were interrupted.
+        A fresh list, which can be sent at any moment after the block, and between two steps within it. In the middle of
+        a step, its running calls have a result that says that they were interrupted.
         """
         turns = list(self.turns if self._events is None else (*self.turns, self._events.turn))
         begun_with = list(self._begun_with)
@@ -181,24 +182,24 @@ class AgentLoop:
 
     @property
     def suspended(self) -> Suspended | None:
-        """The calls that wait for an approval, also after the block; see `Pipeline.suspended`. To go on with them, keep
-        `messages` beside them, and give both to another `agent_loop`."""
+        """The calls that wait for an approval, also after the block; see `Pipeline.suspended`. To go on with these
+        calls, keep `messages` beside them, and give both to another `agent_loop`."""
         return self._left_suspended if self._events is None else self._events.suspended
 
     def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
-        """Let a call run that waits for an approval; see `Pipeline.approve`. Then iterate on."""
+        """Approves a call that waits for it; see `Pipeline.approve`. Then iterate on."""
         return self._step().approve(call, fingerprint=fingerprint)
 
     def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
-        """Do not run a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
+        """Denies a call that waits for an approval; see `Pipeline.deny`. Then iterate on."""
         return self._step().deny(call, reason, fingerprint=fingerprint)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
-        """Stop one call of the step that goes on, and no other; see `Pipeline.cancel`."""
+        """Stops one call of the current step, and no other; see `Pipeline.cancel`."""
         return self._step().cancel(call, reason)
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
-        """Run a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on."""
+        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. Then iterate on."""
         return await self._step().run_call(call)
 
     def _step(self) -> OpenPipeline:
@@ -219,9 +220,9 @@ class AgentLoop:
         group, self._group = self._group, None
         assert group is not None, "entered"
         if self._events is not None and kind is None and self._events.resting:
-            group.start_soon(self._events.aclose)  # its turn is whole; what waits is suspended
+            group.start_soon(self._events.aclose)  # the turn is whole; the calls that wait are suspended
         elif self._events is not None:
-            # Left in the middle. The error of the body is not shown to the group, which would wrap it.
+            # Left in the middle. The body's error is not passed to the group, which would wrap it.
             group.cancel_scope.cancel()
         try:
             await group.__aexit__(None, None, None)
@@ -264,8 +265,7 @@ class AgentLoop:
         raise StopAsyncIteration
 
     async def finish(self) -> Turn:
-        """Let the run come to its end, or to calls that wait for an approval, without looking at its events; returns
-        the last turn.
+        """Runs to the end, or until calls wait for an approval, ignoring the events; returns the last turn.
 
         Raises:
             StreamError: a stream failed.
@@ -319,12 +319,12 @@ class AgentLoop:
         raise DeadlineExceeded(name, seconds, "the request was not answered")
 
     def _resume(self, suspended: Suspended, decisions: Mapping[str, Verdict]) -> Pipeline:
-        """The step that was left: its calls are decided, and the model is not asked."""
+        """Returns the step that was left: its calls are decided, and the model is not asked."""
         taken = _of_resume(self._options)
         return resume(suspended, tools=self._exports, decisions=decisions, trajectory=self.trajectory, **taken)
 
     def _decide(self, turn: Turn) -> None:
-        """Whether the model is asked again."""
+        """Sets the outcome if the model is not to be asked again."""
         ours = any(call.kind != "server" for call in turn.calls)
         if not ours and not (turn.finish is not None and FINISHES[turn.finish].goes_on):
             self.outcome = "answered"
@@ -341,13 +341,13 @@ class AgentLoop:
             raise
 
     def _keep(self) -> None:
-        """The step is over: what it amounted to stays."""
+        """Keeps the turn and the suspended calls of a step that is over."""
         if self._events is not None:
             self._left_suspended = self._events.suspended
             self.turns, self._events = (*self.turns, self._events.turn), None
 
 
 def _of_resume(options: PipelineKeywords) -> Any:
-    """Returns those of a pipeline's options that a resumed step has, too; and the store."""
+    """Returns those of a pipeline's options that a resumed step has, too, and the store."""
     wanted = {*StepKeywords.__optional_keys__, "store"}
     return {name: value for name, value in options.items() if name in wanted}

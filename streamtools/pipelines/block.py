@@ -2,10 +2,10 @@
 
 Theory of operation. `Pipeline` is an async context manager and an async iterator, never an async generator that owns
 a task group: leaving such a generator corrupts the consumer's cancel scopes (PEP 789; reproduced on asyncio and trio).
-One pump task reads the source and drives the decoder; each call runs in a task of its own; every event, whoever made
-it, goes through the `Step`, which numbers it, tells the observers and puts it into the outbox. Leaving the block
-cancels what still runs, waits for it, and settles: each call has its observation, the source is closed, the step has
-its end.
+One pump task reads the source and drives the decoder; each call runs in a task of its own; every event, from any of
+them, goes through the `Step`, which numbers it, tells the observers and puts it into the outbox. Leaving the block
+cancels the tasks that still run, waits for them, and settles: each call has its observation, the source is closed, the
+step has its end.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ __all__ = ["Pipeline"]
 
 
 class Pipeline:
-    """One stream and the calls in it; made by `pipeline`. Enter it with ``async with``, iterate inside the block.
+    """One stream and the calls in it; made by `pipeline`. Enter it with ``async with``, and iterate inside the block.
 
     A stream error is raised at ``async for``, after the last event; a tool's error is an event; an error in the body of
-    the block leaves it as it is. Leaving the block, however, cancels and awaits all that was started.
+    the block comes out unchanged. Leaving the block, in whatever way, cancels and awaits all that was started.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Pipeline:
         self._group: TaskGroup | None = None
         self._pump_scope: CancelScope | None = None
         self._pump_done = False
-        self._pump_awaited: anyio.Event | None = None  # made when somebody waits: a thousand streams have one each
+        self._pump_awaited: anyio.Event | None = None  # made when first awaited: there may be 1,000 streams
         self._context = copy_context()  # the caller's, for tools; a source may change its own
         self._token: EventLoopToken | None = None  # of the event loop that the block was entered in
         self._error: BaseException | None = None  # to be raised at `async for`, once
@@ -93,7 +93,7 @@ class Pipeline:
 
     @property
     def turn(self) -> Turn:
-        """What the response amounts to so far; final after the last event, and after the block."""
+        """The response so far, as a turn; final after the last event, and after the block."""
         return self._step.turn(self._decoder.record or self._decoder.wire)
 
     @property
@@ -103,8 +103,8 @@ class Pipeline:
 
     @property
     def resting(self) -> bool:
-        """All is read, and nothing more comes unless somebody approves a call, denies it, or, with
-        ``start="manual"``, has it `run_call`."""
+        """True while all is read, and nothing more comes unless somebody approves a call, denies it, or, with
+        ``start="manual"``, runs it by `run_call`."""
         return self._outbox.resting and not self._step.ended
 
     def __aiter__(self) -> Pipeline:
@@ -126,12 +126,12 @@ class Pipeline:
         raise StopAsyncIteration
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
-        """Run a ready call now, with ``start="manual"``, and return its observation; a second time, the same one.
+        """Runs a ready call now, with ``start="manual"``, and returns its observation; a second time, the same one.
 
-        A loop over the pipeline ends when nothing runs any more; after a run there may be more, so loop again. Run
-        before its turn has ended well, a call may have a result for a turn that then fails. What was never run is
-        ``skipped``, as is all that waits when the turn ends in another way. Of a call that needs an approval this waits
-        for the word: let another task say it, or pass ``approve=``.
+        A loop over the pipeline ends when nothing runs any more; after this there may be more events, so loop again. A
+        call that is run before its turn has ended well may have a result for a turn that then fails. Calls that were
+        never run are ``skipped``, as are all that wait when the turn does not end well. For a call that needs an
+        approval this waits until it is decided: let another task do so, or pass ``approve=``.
 
         Raises:
             LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
@@ -145,9 +145,9 @@ class Pipeline:
     @property
     def suspended(self) -> Suspended | None:
         """The calls that wait for an approval, to be kept and decided later, elsewhere: see `resume`. None if there are
-        none; also after the block. Those of a turn that did not end well are not run any more, and not among them."""
+        none; also after the block. Calls of a turn that did not end well are not run any more, and not among them."""
         calls, run, wire, resumed = self._calls.undecided, self._trajectory, self._decoder.wire, self._resumed
-        if not calls and resumed is not None and not self._calls.announced:  # it was left at once
+        if not calls and resumed is not None and not self._calls.announced:  # the block was left at once
             return replace(resumed, seq=run.next_seq) if self._step.ended else resumed
         if not calls:
             return None
@@ -155,10 +155,11 @@ class Pipeline:
         return Suspended.of(calls, run_id=run.run_id, step=self._step.number, seq=run.next_seq + closing, wire=wire)
 
     def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
-        """Let a call run that waits for an approval, when its turn comes. False if that changes nothing: it has been
-        decided, or the block was left.
+        """Approves a call that waits for it, so that the call runs when its turn comes. Returns False if that changes
+        nothing: the call has been decided, or the block was left.
 
-        A loop over the pipeline ends when nothing runs and all that is left waits for an approval; loop again then.
+        A loop over the pipeline ends when nothing runs and all calls that are left wait for an approval; loop again
+        then.
 
         Args:
             call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
@@ -170,7 +171,8 @@ class Pipeline:
         return self._decide(call, Decision(True), fingerprint)
 
     def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
-        """Do not run a call that waits for an approval: it is ``denied``. False if that changes nothing; see `approve`.
+        """Denies a call that waits for an approval, so that it is ``denied``. Returns False if that changes nothing;
+        see `approve`.
 
         Args:
             call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
@@ -183,13 +185,13 @@ class Pipeline:
         return self._decide(call, Decision(False, reason), fingerprint)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
-        """Stop one call, wherever it is, as a person's stop button does; the others go on. False if that changes
-        nothing: it is over, or was told to stop before. One that has not begun is ``cancelled`` at once, and never
-        runs. An async tool that runs is cancelled where it awaits; a thread is given up.
+        """Stops one call, whatever its state, as a person's stop button does; the others go on. Returns False if that
+        changes nothing: the call is over, or was told to stop before. A call that has not begun is ``cancelled`` at
+        once, and never runs. An async tool that runs is cancelled where it awaits; a thread is given up.
 
         Args:
-            call: an event that tells of it, or its `call_id`.
-            reason: why, for the model to read, if it has not begun.
+            call: an event about the call, or its `call_id`.
+            reason: why, for the model to read, if the call has not begun.
 
         Raises:
             LocalProtocolError: there is no such call in this step; or this is another thread.
@@ -219,16 +221,17 @@ class Pipeline:
             self._check_open()
 
     def _steps(self) -> tuple[int, ...]:
-        """This step, and the one that its calls were suspended in."""
+        """Returns the number of this step, and of the step that its calls were suspended in."""
         return (self._step.number,) if self._resumed is None else (self._step.number, self._resumed.step)
 
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
-        """One more consumer, which sees every event from now on; see `Branch`. Also before the block is entered.
+        """Returns one more consumer, which sees every event from now on; see `Branch`. May be called before the block
+        is entered.
 
         Args:
-            size: how many events may wait for its reader; by default ``Limits(event_buffer=...)``.
-            when_full: ``"wait"``: the source is not read on. ``"drop_oldest"``: deltas and the like go, with an
-                `EventsDropped` in their place. ``"disconnect"``: the branch ends with `ConsumerTooSlow`.
+            size: how many events may wait for the branch's reader; by default ``Limits(event_buffer=...)``.
+            when_full: ``"wait"``: reading the source pauses. ``"drop_oldest"``: deltas and the like are dropped, with
+                an `EventsDropped` in their place. ``"disconnect"``: the branch ends with `ConsumerTooSlow`.
 
         Raises:
             LocalProtocolError: the block was left.
@@ -239,7 +242,7 @@ class Pipeline:
         return self._step.branch(size, when_full)
 
     async def aclose(self) -> None:
-        """Stop now, inside the block: no more events, calls cancelled, source closed. Idempotent."""
+        """Stops now, inside the block: no more events, calls cancelled, source closed. Idempotent."""
         if self._state != "open":
             return
         assert self._pump_scope is not None, "set when the block was entered"
@@ -255,7 +258,7 @@ class Pipeline:
         self._ending.settle(self._ending.outcome if self._outbox.resting else "abandoned")
 
     def open(self, task_group: TaskGroup) -> OpenPipeline:
-        """Start in a task group of yours, where no block can be written: in a generator of a web framework's.
+        """Starts the pipeline in a task group of yours, where no block can be written: in a web framework's generator.
 
             events = pipeline(stream, tools=[get_weather]).open(tasks)
             try:
@@ -264,8 +267,8 @@ class Pipeline:
             finally:
                 await events.aclose()
 
-        All that the block promises holds, but for its end: here that is `aclose`, or the end of the group, which waits
-        for what is still open. An error that is no stream error and no tool's ends the group.
+        All that the block promises holds, except its end: here the end is `aclose`, or that of the group, which waits
+        for pipelines that are still open. An error that is no stream error and no tool's ends the group.
 
         Raises:
             TypeError: this is no task group of anyio's or trio's.
@@ -309,9 +312,9 @@ class Pipeline:
         if kind is GeneratorExit and not is_running(self._token):  # the loop is closed: nothing can be awaited
             self._ending.settle_surely("cancelled")
             return
-        broken = group.cancel_scope.cancel_called  # a task died of what nobody had foreseen
+        broken = group.cancel_scope.cancel_called  # a task died of an unforeseen error
         cancelled = kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
-        # Each step stands in the `finally` of the one before it: a second Ctrl-C may fall on any line.
+        # Each step stands in the `finally` of the one before it: a second Ctrl-C may interrupt any line.
         try:
             self._part(group)
         finally:
@@ -326,7 +329,7 @@ class Pipeline:
                     self._ending.settle_surely("cancelled" if cancelled else left)
 
     def _part(self, group: TaskGroup) -> None:
-        """Starts nothing more, and takes what this pipeline has in the event loop's timers out of them."""
+        """Starts nothing more, and takes this pipeline's timers out of the event loop's."""
         self._calls.stop()
         self._deadlines.stop()
         if self._timers is not None:
@@ -335,8 +338,8 @@ class Pipeline:
             group.start_soon(self._calls.tell_stragglers)
 
     async def _join(self, group: TaskGroup, *, broken: bool) -> None:
-        """Waits for the tasks. The body's own exception is not given to their group, which would wrap it; it leaves the
-        block as it is."""
+        """Waits for the tasks. The body's own exception is not passed to their group, which would wrap it; the
+        exception comes out of the block unchanged."""
         try:
             await join(group, self._calls.look)
         except BaseExceptionGroup as raised:
@@ -345,7 +348,8 @@ class Pipeline:
                 if is_told(fatal) and is_cancelled():
                     raise anyio.get_cancelled_exc_class()("the event loop was interrupted") from None
                 raise unwrapped(fatal) from None
-            # The consumer has left: what a source made of its cancellation is told, not raised into other code.
+            # The consumer has left: an error that a source made of its cancellation is a warning, and is not raised
+            # into other code.
             self._step.emit(StreamWarning("source_close_failed", type(unwrapped(raised)).__name__))
 
     def _check_new(self) -> None:
@@ -366,7 +370,7 @@ class Pipeline:
     # -- tasks ---------------------------------------------------------------------------------------------------
 
     async def _host(self, hosted: Hosted) -> None:
-        """Enter the block, and leave it when the handle says so; the one task of `open`."""
+        """Enters the block, and leaves it when the handle asks for that; the one task of `open`."""
         self._state = "new"
         try:
             async with self:
@@ -383,7 +387,7 @@ class Pipeline:
                 hosted.left.set()
 
     async def _run(self) -> None:
-        """Read the source to its end, let the calls finish, end the step."""
+        """Reads the source to its end, lets the calls finish, and ends the step."""
         assert self._pump_scope is not None, "set when the block was entered"
         ending = self._ending
         try:
@@ -391,7 +395,7 @@ class Pipeline:
                 await self._pump.run()
                 self._deadlines.source_is_over()
                 if ending.end is None and self._pump.raised is None and self._pump.end is not None:
-                    # A transform kept it to itself.
+                    # A transform has not passed it on.
                     self._step.emit(self._pump.end)
                 if ending.failed and not (self._drain and ending.expired is None):
                     self._calls.cancel()
@@ -405,7 +409,7 @@ class Pipeline:
                 self._outbox.fail_branches(ending.failure)
                 if not self._outbox.closed:
                     self._error = ending.failure
-        except Exception as error:  # a group of what was raised on the way out of a cancellation, after `aclose`
+        except Exception as error:  # a group of errors raised while a cancellation was handled, after `aclose`
             self._step.emit(StreamWarning("source_close_failed", type(error).__name__))
         finally:
             self._pump_done = True  # before what a Ctrl-C may interrupt: somebody may wait for it
@@ -427,6 +431,6 @@ class Pipeline:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def settle_at_exit(self) -> None:
-        """Say what is left to say when the program ends, if its event loop was cut off in the middle of the block."""
+        """Settles the step when the program ends, if its event loop was cut off in the middle of the block."""
         if self._state != "new" and not is_running(self._token):
             self._ending.settle_surely("cancelled")

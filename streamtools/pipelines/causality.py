@@ -1,12 +1,12 @@
-"""Who caused what: every event's place in its run, as data.
+"""Stamps every event with its place in its run and the events that caused it.
 
-`seq` numbers the events of a run; `causes` names the events that led to one. Both are given at one place, here, when
-an event is emitted, so that effects are attributed by identity and not by when they happened to be seen.
+`seq` numbers the events of a run; `causes` names the events that led to one. Both are set at one place, here, when an
+event is emitted, so that effects are attributed by identity and not by when they happened to be seen.
 
     StepStart ← the observations of the step before        StreamStart, StreamEnd ← StepStart, StreamStart
     TextStart, ToolCallStart, … ← StreamStart              TextEnd ← TextStart
     ToolCallEnd ← ToolCallStart                            ToolCallValidated ← ToolCallEnd
-    ToolStarted ← ToolCallValidated, and what released it  ToolProgress, Observation ← the call's event before it
+    ToolStarted ← ToolCallValidated, and its release       ToolProgress, Observation ← the call's event before it
     StreamWarning, UnknownPayload ← StreamStart, or StepStart before it
     StepEnd ← StreamEnd and the step's observations
 """
@@ -49,7 +49,7 @@ _set = object.__setattr__  # events are immutable to everybody else
 
 
 class Causality:
-    """Stamps the events of one step that are not deltas.
+    """Stamps those events of one step that are not deltas.
 
     Args:
         before: `seq` of each event that caused the step.
@@ -62,10 +62,10 @@ class Causality:
         self._root: int | None = None  # StreamStart, or StepStart before there is one
         self._stream_end: int | None = None
         self._calls: dict[str, int] = {}  # the latest event of each call
-        self._parts: dict[type, int] = {}  # the start of the text or reasoning that is being told
+        self._parts: dict[type, int] = {}  # the start of the text or reasoning that now streams
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
-        """Give an event its number, its step, its time and its causes; causes that it has already come first."""
+        """Gives an event its number, its step, its time and its causes; those that it has already stand first."""
         causes = self._causes(event)
         if event.causes:
             causes = tuple(dict.fromkeys((*event.causes, *causes)))

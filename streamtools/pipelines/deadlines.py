@@ -1,4 +1,4 @@
-"""The times of one pipeline: a silent source, the first chunk, the whole step, the whole run."""
+"""Keeps the deadlines of one pipeline: for a silent source, the first chunk, the whole step and the whole run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .pump import Pump
 
 __all__ = ["Deadlines"]
 
-_LOOKS = 8  # at a source within its idle timeout
+_LOOKS = 8  # how often a source is looked at within its idle timeout
 
 
 class Deadlines:
-    """Ends a pipeline whose time is over.
+    """The deadlines of one pipeline, which is ended when one of them passes.
 
     Args:
         limits: the times.
-        pump: reads the source, and is told when that has been silent for too long.
-        expired: is called once a time of the step or run is over.
-        requested_at: when the request was made, on ``time.monotonic``; None: when this is set.
+        pump: reads the source, and is asked to look whether that has been silent for too long.
+        expired: is called when a time of the step or run is over.
+        requested_at: when the request was made, on ``time.monotonic``; None: when `set` is called.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Deadlines:
         self._source: list[Timer] = []
 
     def set(self, timers: Timers, run_began_at: float) -> None:
-        """Count from now, and the run's time from its beginning, on ``time.monotonic``."""
+        """Starts the deadlines now, that of the run from its beginning, on ``time.monotonic``."""
         limits, now = self._limits, time.monotonic()
         self._timers = timers
         if self._pump.idle_timeout_s < math.inf:
@@ -64,12 +64,12 @@ class Deadlines:
                 )
 
     def source_is_over(self) -> None:
-        """Expect nothing more of the source."""
+        """Stops the deadlines of the source, of which nothing more is expected."""
         while self._source:
             self._source.pop().stop()
 
     def stop(self) -> None:
-        """Expect nothing more at all."""
+        """Stops all deadlines."""
         self.source_is_over()
         while self._step:
             self._step.pop().stop()
@@ -81,7 +81,7 @@ class Deadlines:
             self._expired(DeadlineExceeded("first_chunk_timeout", seconds, "the source brought nothing"))
 
     def _look(self) -> None:
-        """Looks at the source, now and again."""
+        """Looks at the source, now and from time to time."""
         assert self._timers is not None, "set"
         now = anyio.current_time()
         self._pump.look(now)

@@ -1,4 +1,4 @@
-"""The two ways to make a `Pipeline`: around a stream, and of calls that waited for an approval."""
+"""Makes a `Pipeline` in one of two ways: around a stream, or from calls that waited for an approval."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OnSourceError: TypeAlias = Literal["cancel", "drain"]
 
 
 class StepKeywords(TypedDict, total=False):
-    """The options of `pipeline` that hold for resumed calls, too; explained there."""
+    """The options of `pipeline`, explained there, that hold for resumed calls, too."""
 
     approve: Approver | None
     executor: Executor | Mapping[str, Executor] | None
@@ -41,7 +41,7 @@ class StepKeywords(TypedDict, total=False):
 
 
 class PipelineKeywords(StepKeywords, total=False):
-    """The options of `pipeline` that each step of a run may have; explained there."""
+    """The options of `pipeline`, explained there, that each step of a run may have."""
 
     start: StartPolicy
     transforms: Sequence[Transform]
@@ -68,7 +68,7 @@ def pipeline(
     on_tool_error: OnToolError = "continue",
     requested_at: float | None = None,
 ) -> Pipeline:
-    """Wrap a stream that you hold: typed events come out, and the tools that the model calls are run.
+    """Wraps a stream that you hold: typed events come out, and the tools that the model calls are run.
 
         async with pipeline(stream, tools=[get_weather]) as events:
             async for event in events:
@@ -77,25 +77,24 @@ def pipeline(
 
     Args:
         stream: an SDK's stream, a response of an HTTP library, or an iterable, asynchronous or not, of bytes, text or
-            payloads. It is read to its end and closed; what blocks is read in a thread.
-        tools: what the model may call: tools, or functions to make tools of.
+            payloads. It is read to its end and closed; a blocking one is read in a thread.
+        tools: the tools that the model may call, or functions to make tools from.
         wire: the wire that the stream speaks, or its name; found from the stream's first payload by default.
         stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
-        transforms: async generator functions that the events pass after the stages.
+        transforms: async generator functions that the events pass through after the stages.
         start: when calls start; by default as each tool's `effect` allows.
-        approve: is asked about each call that needs an approval, and says True, False, a text (why not), or None, so
+        approve: is called with each request for an approval, and returns True, False, a text (why not), or None, so
             that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
-        executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. It is
-            entered, and left, by you.
+        executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. You enter
+            and leave it.
         store: remembers ``once`` calls and approved ones, so that none of them runs twice. After a crash it knows them
             if the `trajectory` has the same ``run_id`` again.
         pool: shared by pipelines whose calls are to be bounded together; by default each has its own.
         limits: bounds on everything.
-        observers: see every event. By default spans, if OpenTelemetry is configured.
+        observers: see every event. By default one that draws spans, if OpenTelemetry is configured.
         trajectory: the run that this is a step of. It brings its own observers.
-        on_source_error: what happens to calls that run when the stream fails: cancelled, or drained.
-        on_tool_error: what happens to the other calls when one fails, times out or is lost: they go on, or are
-            cancelled.
+        on_source_error: whether calls that run when the stream fails are cancelled, or drained.
+        on_tool_error: whether the other calls go on or are cancelled when one fails, times out or is lost.
         requested_at: when the request was made, on ``time.monotonic``, for ``Limits(first_chunk_timeout=...)``.
 
     Raises:
@@ -140,7 +139,7 @@ def resume(
     trajectory: Trajectory | None = None,
     **options: Unpack[StepKeywords],
 ) -> Pipeline:
-    """Go on with calls that waited for an approval, perhaps in another process.
+    """Goes on with calls that waited for an approval, perhaps in another process.
 
         suspended = Suspended.from_json(text, key=SECRET)
         async with resume(suspended, tools=tools, store=store, decisions={"call_1": True}) as events:
@@ -148,23 +147,23 @@ def resume(
                 ...
         messages = with_results(messages, events.turn.observations, "openai.chat_completions")
 
-    The calls are validated again, and each needs an approval, whatever its tool says now. What is not decided stays
-    suspended: see `Pipeline.suspended`. The turn is not to be appended to the history, which has the calls already:
+    The calls are validated again, and each needs an approval, whatever its tool says now. Calls that are not decided
+    stay suspended: see `Pipeline.suspended`. Do not append the turn to the history, which has the calls already:
     `streamtools.history.with_results` puts their results in.
 
     Args:
         suspended: the calls.
-        tools: what they call, as for the pipeline that they come from.
-        store: sees to it that a call runs once, though this be resumed twice. A `SqliteStore` does so over processes.
-        decisions: what has been decided, by `call_id`: True, False, or a text (why not).
+        tools: the tools that they call, as for the pipeline that they come from.
+        store: keeps a call from running twice if this is resumed twice. A `SqliteStore` does so across processes.
+        decisions: the decisions, by `call_id`: True, False, or a text (why not).
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
         options: ``approve`` (asked about the calls that are not decided), ``executor``, ``stages``, ``pool``,
-            ``limits`` and ``on_tool_error``, as for `pipeline`. What the calls held within their own run's limits they
-            may hold here.
+            ``limits`` and ``on_tool_error``, as for `pipeline`. Arguments that were within their own run's limits are
+            accepted here.
 
     Raises:
-        TypeError: `suspended` is none, a decision is none, or there is no store.
+        TypeError: `suspended` is no `Suspended`, a decision is no verdict, or there is no store.
         ValueError: a decision is about none of the calls, or an option is not known.
     """
     if not isinstance(suspended, Suspended):
@@ -225,7 +224,7 @@ def _toolset(tools: Iterable[AnyTool] | Toolset) -> Toolset:
 
 
 def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any, pool: Any) -> None:
-    """Refuse an argument of a wrong type by its name: later it would be an attribute that some object lacks."""
+    """Refuses an argument of a wrong type by its name: later the error would be some object's missing attribute."""
     if not isinstance(stages, StageList):
         raise TypeError(f"stages is a StageList made from streamtools.stages.DEFAULT, not {type(stages).__name__}")
     if callable(transforms):

@@ -1,8 +1,8 @@
-"""A pipeline whose block is entered by a task of its caller's group, and the handle that its events are read from.
+"""Runs a pipeline's block in a task of the caller's group; its events are read from a handle.
 
 Theory of operation. The block is entered and left by one task, the host, so that no cancel scope ever spans a ``yield``
 of the caller's. The handle holds no scope: reading waits for the outbox, closing sets an event that the host waits
-for. It may therefore live in an async generator, and be closed by whichever task the generator is closed in.
+for. The handle may therefore live in an async generator, and be closed by any task that the generator is closed in.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WRITE = (
 )
 
 _ROUNDS = 2
-"""Of the event loop, after which a host has begun that was started in this one; trio runs a round in any order."""
+"""Rounds of the event loop until a host that was started in this one has begun; trio runs a round in any order."""
 
 
 class HostedBlock(Protocol):
@@ -55,29 +55,29 @@ class HostedBlock(Protocol):
 
 
 class Hosted:
-    """What the host and the handle know of each other. It does not hold the handle, which may be dropped."""
+    """The state that the host and the handle share. It does not hold the handle, which may be dropped."""
 
     def __init__(self) -> None:
         self.begun = anyio.Event()
-        """The block is entered."""
+        """Set when the block is entered."""
         self.closing = anyio.Event()
-        """The block is to be left."""
+        """Set when the block is to be left."""
         self.left = anyio.Event()
-        """The block is left: nothing runs any more."""
+        """Set when the block is left: nothing runs any more."""
         self.lost = False
-        """It was left because the group was cancelled."""
+        """True if the block was left because the group was cancelled."""
         self._token: EventLoopToken = current_token()
 
     def close_soon(self) -> None:
-        """Ask the host to leave, from any thread: garbage is collected wherever it pleases."""
+        """Asks the host to leave; from any thread, since garbage may be collected in any."""
         call_soon(self._token, self.closing.set)
 
 
 class OpenPipeline:
     """The events of a pipeline that was started by `Pipeline.open`: iterate it anywhere, also in a generator.
 
-    A stream error is raised at ``async for``, after the last event. Close it on every path: reading it to its end does
-    so, `aclose` does so. One that is dropped is closed as well, with a ResourceWarning.
+    A stream error is raised at ``async for``, after the last event. Close the pipeline on every path: reading it to its
+    end does so, and `aclose` does. One that is dropped is closed as well, with a ResourceWarning.
     """
 
     def __init__(self, pipeline: HostedBlock, hosted: Hosted) -> None:
@@ -88,7 +88,7 @@ class OpenPipeline:
 
     @property
     def turn(self) -> Turn:
-        """What the response amounts to so far; final after the last event, and after `aclose`."""
+        """The response so far, as a turn; final after the last event, and after `aclose`."""
         return self._pipeline.turn
 
     @property
@@ -98,7 +98,7 @@ class OpenPipeline:
 
     @property
     def resting(self) -> bool:
-        """All is read, and what is left waits for somebody's word; see `Pipeline.resting`."""
+        """True while all is read, and the calls that are left wait for somebody to act; see `Pipeline.resting`."""
         return self._pipeline.resting
 
     @property
@@ -121,7 +121,7 @@ class OpenPipeline:
             if self._pipeline.resting:
                 raise
             if hosted.lost and not self._ended and not self._closed:
-                await checkpoint_if_cancelled()  # perhaps so is who reads, and was only not told yet
+                await checkpoint_if_cancelled()  # the reader may be cancelled, too, and not have been told yet
                 self._closed = True
                 raise LocalProtocolError(
                     "the task group that the pipeline was opened in was cancelled, and with it the rest of the stream; "
@@ -137,30 +137,30 @@ class OpenPipeline:
         return event
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
-        """Run a ready call, with ``start="manual"``; see `Pipeline.run_call`. The end of a loop then closes nothing."""
+        """Runs a ready call, with ``start="manual"``; see `Pipeline.run_call`. A loop's end then closes nothing."""
         await self._hosted.begun.wait()
         return await self._pipeline.run_call(call)
 
     def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
-        """Let a call run that waits for an approval; see `Pipeline.approve`. The end of a loop then closes nothing."""
+        """Approves a call that waits for it; see `Pipeline.approve`. A loop's end then closes nothing."""
         return self._pipeline.approve(call, fingerprint=fingerprint)
 
     def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
-        """Do not run a call that waits for an approval; see `Pipeline.deny`."""
+        """Denies a call that waits for an approval; see `Pipeline.deny`."""
         return self._pipeline.deny(call, reason, fingerprint=fingerprint)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
-        """Stop one call, and no other; see `Pipeline.cancel`."""
+        """Stops one call, and no other; see `Pipeline.cancel`."""
         return self._pipeline.cancel(call, reason)
 
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch:
-        """One more consumer of the events from now on; see `Pipeline.branch`."""
+        """Returns one more consumer of the events from now on; see `Pipeline.branch`."""
         return self._pipeline.branch(size=size, when_full=when_full)
 
     async def aclose(self) -> None:
-        """Stop: no more events, calls cancelled, source closed. Idempotent; in any task.
+        """Stops the pipeline: no more events, calls cancelled, source closed. Idempotent; in any task.
 
-        It waits until nothing runs any more. If it is itself cancelled meanwhile, the task group waits instead.
+        Waits until nothing runs any more. If this wait is cancelled, the task group waits instead.
         """
         self._closed = True
         hosted = self._hosted
@@ -168,7 +168,7 @@ class OpenPipeline:
         for _ in range(_ROUNDS):
             if not hosted.begun.is_set():
                 await checkpoint()
-        if hosted.begun.is_set():  # else it never will be: its task was cancelled before, as all are when a loop ends
+        if hosted.begun.is_set():  # else it never will: its task was cancelled before, as all are when a loop ends
             await hosted.left.wait()
 
     def __del__(self) -> None:
@@ -184,11 +184,11 @@ class OpenPipeline:
 
 
 def open_in(group: Any, pipeline: HostedBlock, host: Callable[[Hosted], Coroutine[Any, Any, None]]) -> OpenPipeline:
-    """Start the host of a pipeline in a task group.
+    """Starts the host of a pipeline in a task group, and returns the handle.
 
     Raises:
         TypeError: this is no task group of anyio's or trio's; the message says what to write.
-        LocalProtocolError: it takes no tasks.
+        LocalProtocolError: the group takes no tasks.
     """
     if not isinstance(group, TaskGroup) and not (hasattr(group, "start_soon") and hasattr(group, "cancel_scope")):
         kind = type(group).__name__

@@ -1,12 +1,12 @@
-"""Waits for the tasks of a group, also for those that a Ctrl-C has cut off from their event loop.
+"""Waits for the tasks of a group, including those that a Ctrl-C has cut off from their event loop.
 
 Theory of operation. On asyncio a second Ctrl-C is raised on whatever line runs. If that is a line of the loop or of
-anyio's group, one of two things is lost for ever: the callback by which the group learns of a task's end, or the one
-that would have woken a task; and a cancellation may be said, but not delivered. Whoever waits then, waits for ever, and
-anyio's group passes over every cancellation meanwhile. So the waiting is looked at from here: the cancellation is
-delivered again, a task that nothing will wake is ended in its stead, and a group that waits for ended tasks alone is
-left. Of a loop that does not show what it is about to run, the second is not known.
-trio keeps interrupts out of its own lines.
+anyio's group, one of two callbacks is lost for ever: the one by which the group learns of a task's end, or the one that
+would have woken a task; and a cancellation may be requested, but not delivered. Waiting for such a task would never
+end, and anyio's group ignores every cancellation meanwhile. So the tasks are looked at from here while the group waits:
+the cancellation is delivered again, a task that nothing will wake is ended from outside, and a group that waits only
+for ended tasks is left. On a loop that does not show what it is about to run, the tasks that nothing will wake are not
+known. trio keeps interrupts out of its own lines.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from anyio.abc import TaskGroup
 
 __all__ = ["join"]
 
-LOOK_S = 0.1  # between two looks: what one finds may be on its way still, and two find what is lost
-_CLOSINGS = 8  # of a coroutine that awaits in its cleanup
+LOOK_S = 0.1  # between two looks: a task found once may still be on its way, one found twice is lost
+_CLOSINGS = 8  # how often a coroutine that awaits in its cleanup is closed
 
 
 def is_looked_at(group: TaskGroup) -> bool:
-    """Whether `join` looks after the tasks of such a group: it is asyncio's."""
+    """Returns whether `join` looks after the tasks of such a group, which is one of asyncio's."""
     return "asyncio" in sys.modules and hasattr(group, "_tasks")
 
 
 async def join(group: TaskGroup, look: Callable[[float], object]) -> None:
-    """Cancel a group, wait until every task of it has ended, and leave it.
+    """Cancels a group, waits until every task of it has ended, and leaves it.
 
     Args:
-        group: it is not left yet.
-        look: is called now and again meanwhile, with the time, if the group `is_looked_at`: a task that did so might be
-            cut off itself.
+        group: the group, which is not left yet.
+        look: is called from time to time meanwhile, with the loop's time, if the group `is_looked_at`: a task that did
+            so might be cut off itself.
     """
-    if not group.cancel_scope.cancel_called:  # it was about to be, when an interrupt came
+    if not group.cancel_scope.cancel_called:  # an interrupt came just before the cancellation
         group.cancel_scope.cancel()
     leaving = group.__aexit__(None, None, None)
     if not is_looked_at(group):
@@ -63,7 +63,7 @@ class _Joining:
         self._tasks = tasks
         self._waiter: Any = None
         self._timer: Any = None
-        self._ended = 0  # looks that have found ended tasks alone
+        self._ended = 0  # how many looks have found only ended tasks
         self._lost: dict[Any, Any] = {}  # tasks that seemed lost at the last look, and what they waited for
 
     def __await__(self) -> Generator[Any, Any, None]:
@@ -90,7 +90,7 @@ class _Joining:
                     step, given = self._leaving.throw, error
         finally:
             try:
-                self._leaving.close()  # leaves the group's scope, if that is to do still
+                self._leaving.close()  # leaves the group's scope, if that is still to be done
             finally:
                 if self._timer is not None:
                     self._timer.cancel()
@@ -113,7 +113,7 @@ class _Joining:
 
 
 def _deliver(scope: Any) -> None:
-    """Have a cancellation go on to its tasks, if what does so in each round of the loop was lost."""
+    """Delivers a cancellation to its tasks, if the callback that does so in each round of the loop was lost."""
     handle, deliver = getattr(scope, "_cancel_handle", None), getattr(scope, "_deliver_cancellation", None)
     if deliver is not None:
         if handle is not None:
@@ -122,8 +122,8 @@ def _deliver(scope: Any) -> None:
 
 
 def _is_lost(task: Any, loop: Any) -> bool:
-    """Whether nothing will wake a task: it waits for nothing, or for what is over, and the loop is not about to run it.
-    Of a task or loop that does not show that, this is False."""
+    """Returns whether nothing will wake a task: it waits for nothing, or for something that is over, and the loop is
+    not about to run it. Returns False if the task or the loop does not show that."""
     waiter, ready = getattr(task, "_fut_waiter", loop), getattr(loop, "_ready", None)
     if ready is None or not (waiter is None or (hasattr(waiter, "done") and waiter.done())):
         return False
@@ -131,8 +131,8 @@ def _is_lost(task: Any, loop: Any) -> bool:
 
 
 def _end(task: Any, loop: Any) -> None:
-    """End a task that nothing will wake, as if it had been cancelled where it is. Its cleanup runs as far as it does
-    not await."""
+    """Ends a task that nothing will wake, as if it had been cancelled where it is. The task's cleanup runs as far as
+    it does not await."""
     import asyncio
 
     coroutine = task.get_coro()
@@ -150,4 +150,4 @@ def _end(task: Any, loop: Any) -> None:
         try:
             asyncio.tasks._leave_task(loop, task)
         finally:
-            asyncio.Future.cancel(task)  # of its base class, which ends it; a task's own would wait for its next step
+            asyncio.Future.cancel(task)  # the base class' ends it; a task's own would wait for its next step

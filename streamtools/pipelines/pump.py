@@ -1,4 +1,4 @@
-"""Reads a source, drives the decoder, emits what comes of it: the body of the pipeline's one reading task."""
+"""Reads a source, drives the decoder, and emits the events: the body of the pipeline's one reading task."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 
 
 class ItemDecoder(Protocol):
-    """What makes events of a source's items; `streamtools.decode.StreamDecoder` is one."""
+    """A decoder of a source's items into events; `streamtools.decode.StreamDecoder` is one."""
 
     @property
     def done(self) -> bool:
-        """Nothing that follows changes the turn."""
+        """True once nothing that follows can change the turn."""
         ...
 
     @property
@@ -44,12 +44,12 @@ class ItemDecoder(Protocol):
 
     @property
     def record(self) -> Wire | None:
-        """The wire itself; None so far, or where only its name is known."""
+        """The wire itself; None as long as it is not known, or where only its name is."""
         ...
 
     @property
     def wire(self) -> str | None:
-        """Over which wire it comes; None so far."""
+        """The name of the wire that the items come over; None as long as it is not known."""
         ...
 
     @property
@@ -58,27 +58,27 @@ class ItemDecoder(Protocol):
         ...
 
     def feed(self, item: bytes | Mapping[str, Any], /) -> list[Event]:
-        """Take the next item; return events."""
+        """Takes the next item; returns events."""
         ...
 
     def resume(self, made: Iterable[Event], /) -> list[Event]:
-        """Go on with what `deferred` has made; return events."""
+        """Goes on with the events that `deferred` has made; returns events."""
         ...
 
     def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
-        """The source is over; return the last events."""
+        """Returns the last events, since the source is over."""
         ...
 
 
 class Pump:
-    """One stream from its source to the step. Run it in a task; cancel that to stop.
+    """The way of one stream from its source to the step. Run it in a task; cancel that task to stop.
 
     Args:
         source: read to its end, or until the decoder is done, and closed.
-        decoder: makes events of what is read.
+        decoder: makes events of the source's items.
         step: takes the events.
-        outbox: full means that the consumer is behind, so that reading pauses.
-        transforms: what the events pass between decoder and step.
+        outbox: when it is full, the consumer is behind, and reading pauses.
+        transforms: the events pass through these between decoder and step.
         limits: how long the source may be silent, and its closing take.
     """
 
@@ -92,11 +92,11 @@ class Pump:
         limits: Limits,
     ) -> None:
         self.raised: Exception | None = None
-        """What the source, a transform or a stage raised."""
+        """The error that the source, a transform or a stage raised."""
         self.must_pause = False
-        """A call was started: let it begin before more is read."""
+        """True if a call was started, which must begin before more is read."""
         self.end: StreamEnd | None = None
-        """The decoder's own `StreamEnd`, once it has made it; a transform may have kept it from being emitted."""
+        """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
         self._source = source
         self._decoder = decoder
         self._step = step
@@ -106,15 +106,15 @@ class Pump:
         """How long the source may be silent; `look` finds out whether it is."""
         self._cancel_grace_s = limits.cancel_grace
         self._reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
-        self._came = -1  # how much had come when `look` looked last, and since when it is no more
-        self._since = 0.0
+        self._came = -1  # how much had come when `look` looked last
+        self._since = 0.0  # since when it has been no more than that
         self._pausing = False  # for the consumer, or for a call to start: the source is not asked
         self._passing_on = False  # the transforms have events, and have not asked for more
 
     async def run(self) -> None:
-        """Emit everything that comes of the source, no faster than it is consumed; then close it."""
+        """Emits all events of the source, no faster than they are consumed; then closes the source."""
         self._reading = reading = CancelScope()
-        if self.raised is not None:  # its time was over before this task came to begin
+        if self.raised is not None:  # the source's time was over before this task began
             reading.cancel()
         with reading:
             await self._run()
@@ -126,20 +126,20 @@ class Pump:
 
     @property
     def came(self) -> bool:
-        """The source has brought something."""
+        """True once the source has brought something."""
         return self._decoder.received > 0
 
     def fail(self, error: StreamError) -> None:
-        """Stop reading: the stream ends with this error."""
+        """Stops reading: the stream ends with this error."""
         self.raised = self.raised or error
         if self._reading is not None:
             self._reading.cancel()
 
     def look(self, now: float) -> None:
-        """Stop the reading of a source that has been silent for too long. While the consumer is behind, or a transform
-        is busy, nothing is expected of it."""
+        """Stops reading a source that has been silent for too long. While the consumer is behind, or a transform is
+        busy, nothing is expected of the source."""
         if self._pausing or self._passing_on:
-            self._came = -1  # its silence begins later, and is counted from the next look
+            self._came = -1  # a silence begins later, and is counted from the next look
         elif self._decoder.received != self._came:
             self._came, self._since = self._decoder.received, now
         elif now - self._since >= self.idle_timeout_s:
@@ -148,13 +148,13 @@ class Pump:
 
     async def _run(self) -> None:
         error: BaseException | None = None
-        # Entered before the source is opened, so that what it opens (scopes, task groups) is closed inside.
+        # Entered before the source is opened, so that the source's own scopes and task groups are closed inside.
         with CancelScope() as closing:
             try:
                 await self._read()
-            except BaseException as raised:  # judged below, when the scopes that the source holds are gone
+            except BaseException as raised:  # judged below, when the source's own scopes are gone
                 error = raised
-            self._pausing = True  # nothing more is expected of it
+            self._pausing = True  # nothing more is expected of the source
             closing.shield = True  # also when cancelled, within the grace
             closing.deadline = anyio.current_time() + self._cancel_grace_s
             await self._close_source(error, closing)
@@ -167,7 +167,7 @@ class Pump:
             raise error
 
     def stream_error(self) -> StreamError | None:
-        """What was raised, as the turn tells it."""
+        """Returns the error that was raised, as the turn has it."""
         if self.raised is None or isinstance(self.raised, StreamError):
             return self.raised
         error = TruncatedStream(f"the source, a stage or a transform raised {type(self.raised).__name__}")
@@ -200,7 +200,7 @@ class Pump:
                     await self._pause()
 
     async def _batches(self) -> AsyncGenerator[list[Event], None]:
-        """The events of each item of the source, and at last those of its end.
+        """Yields the events of each item of the source, and at last those of its end.
 
         Without transforms nobody has to see the events before they are emitted: they are emitted here, and only those
         of the end are yielded. That saves a hop, 0.1 µs an event.
@@ -231,7 +231,7 @@ class Pump:
                 if decoder.done:
                     break
         except Exception as error:
-            if is_cancelled():  # what came of the source's being cancelled is no error of the stream
+            if is_cancelled():  # an error that comes from cancelling the source is none of the stream
                 step.emit(StreamWarning("source_close_failed", type(error).__name__))
                 await checkpoint()
             self.raised = error
@@ -241,7 +241,7 @@ class Pump:
         yield last
 
     def _last_events(self) -> list[Event]:
-        """What is left to say when nothing more comes."""
+        """Returns the decoder's last events, when nothing more comes."""
         return self._noted(self._decoder.finish(self.stream_error()))
 
     def _noted(self, last: list[Event]) -> list[Event]:
@@ -249,24 +249,24 @@ class Pump:
         return last
 
     async def _settle_next(self) -> list[Event]:
-        """Let a large call be judged in a thread. Meanwhile nothing is expected of the source."""
+        """Has a large call judged in a thread. Meanwhile nothing is expected of the source."""
         self._pausing = True
         events = await settle_next(self._decoder)
         self._pausing = False
         return events
 
     def _parts(self, item: Any) -> Iterable[bytes | Mapping[str, Any]]:
-        """What the source yielded, in pieces that the decoder takes."""
+        """Returns an item that the source has yielded, in pieces that the decoder takes."""
         payload = self._source.as_item(item)
         return () if payload is None else slices(payload)
 
     async def _pause(self) -> None:
-        """Let others run: calls that were launched, and a consumer who is behind."""
+        """Lets others run: calls that were launched, and a consumer that is behind."""
         self._pausing = True
         if self.must_pause:  # a call that may start now does start now, however fast the source is
             self.must_pause = False
             await checkpoint()
-            await checkpoint()  # on trio, which runs in any order what may run, its turn comes in the round after
+            await checkpoint()  # on trio, which runs the tasks of a round in any order, its turn comes in the next
         await self._outbox.wait_for_room()
         self._pausing = False
 
@@ -275,7 +275,7 @@ class Pump:
             await self._source.aclose(error)
         except Exception as raised:
             if error is not None and not isinstance(error, Exception) and not is_cancelled():
-                self.raised = self.raised or raised  # the source's own time is up: its manager says so
+                self.raised = self.raised or raised  # the source's own time is up, as its manager reports
             elif raised is not error:
                 self._step.emit(StreamWarning("source_close_failed", type(raised).__name__))
         except anyio.get_cancelled_exc_class() as raised:
@@ -286,7 +286,7 @@ class Pump:
 
 
 def stray(error: BaseException) -> TruncatedStream:
-    """A cancellation that nobody asked for (of a task that was awaited), as an error; any other is raised again."""
+    """Returns an error for a cancellation that nobody requested (of a task that was awaited); raises any other."""
     if is_cancelled():
         raise error
     found = TruncatedStream("the source was cancelled from within")
@@ -301,7 +301,7 @@ async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, No
 
 
 def unwrapped(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """A single exception by itself; several stay a group."""
+    """Returns a group's single exception by itself; several stay a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

@@ -9,11 +9,11 @@ Theory of operation. A memory object stream costs 6 to 21 µs per event, an `Out
 asks for room once per chunk, a tool's event must not wait for anybody), and getting only waits when nothing is there.
 The pump has one number to look at, `Outbox.full_at`, whichever queue wants it to wait. A branch is no task: it is one
 more queue that each event is put into where it is emitted, as the first of those that the event is routed to, so that a
-branch sees events in the order of their `seq`. Putting never waits. What ``"wait"`` promises is kept by the pump, which
-asks every queue for room before it reads on. What the other rules let go is decided when an event comes: there is no
+branch sees events in the order of their `seq`. Putting never waits. The pump keeps the promise of ``"wait"``: it asks
+every queue for room before it reads on. The other rules decide when an event comes which events to let go: there is no
 room if `size` events wait, unless the reader is just about to take them. A reader that waits is therefore never behind,
-however many events one chunk brings; and when a queue fills up, the pump lets others run before the next chunk. Who
-drops a branch, in whatever thread the garbage is collected, lets go of the pump.
+however many events one chunk brings; and when a queue fills up, the pump lets others run before the next chunk. A
+branch that is dropped, in whatever thread the garbage is collected, no longer holds up the pump.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from ..events import (
 __all__ = ["Branch", "BranchQueue", "Outbox", "WhenFull"]
 
 WhenFull: TypeAlias = Literal["wait", "drop_oldest", "disconnect"]
-"""What happens when a branch is full: the source is not read on; the oldest events go, and an `EventsDropped` says so;
-or the branch ends, with `ConsumerTooSlow`."""
+"""The rule for a full branch: reading the source pauses; the oldest events are dropped, and an `EventsDropped` stands
+for them; or the branch ends, with `ConsumerTooSlow`."""
 
 _MAY_GO = frozenset(
     {
@@ -70,17 +70,17 @@ _MAY_GO = frozenset(
         StreamWarning,
     }
 )
-"""What ``"drop_oldest"`` drops. Of the rest there is a bounded number in a step (`Limits.max_tool_calls`), and the turn
-holds it anyway."""
+"""The events that ``"drop_oldest"`` drops. Of the rest there is a bounded number in a step (`Limits.max_tool_calls`),
+and the turn holds them anyway."""
 
 
 _TURNS = 2
-"""Rounds of the event loop that the pump waits when a branch fills up, so that its reader runs if it can: it may not
-have begun yet. In one round trio runs tasks in any order; after two, whoever could run has run."""
+"""Rounds of the event loop that the pump waits when a branch fills up, so that the branch's reader runs if it can: it
+may not have begun yet. In one round trio runs tasks in any order; after two, every task that could run has run."""
 
 
 class Outbox:
-    """Events on their way to the consumer.
+    """A bounded queue of events from the reading task to the consumer.
 
     Args:
         size: how many may wait before `wait_for_room` waits.
@@ -90,37 +90,37 @@ class Outbox:
         self.queue: deque[Event] = deque()
         self.size = size
         self.full_at = size
-        """The length of `queue` at which the pump asks for room: `size`, or 0 for a branch that holds it up."""
+        """The length of `queue` at which the pump asks for room: `size`, or 0 if a branch holds the pump up."""
         self.branches: tuple[BranchQueue, ...] = ()
         """The queues of further consumers."""
         self.closed = False
         self.resting = False
-        """Nothing comes unless somebody runs a call: who waits for an event is told that there is none, for now."""
+        """True while nothing comes unless somebody runs a call: a wait for an event then returns without one."""
         self.awaited: anyio.Event | None = None
-        """Set by who waits for an event."""
+        """Set by the consumer while it waits for an event."""
         self.room_awaited: anyio.Event | None = None
         """Set by the pump while it waits for room."""
 
     def put(self, event: Event) -> None:
-        """Add an event; never waits. A closed outbox drops it."""
+        """Adds an event; never waits. A closed outbox drops it."""
         if not self.closed:
             self.queue.append(event)
             if self.awaited is not None:
                 self.wake()
 
     def wake(self) -> None:
-        """Wake whoever waits for an event."""
+        """Wakes the consumer if it waits for an event."""
         if self.awaited is not None:
             awaited, self.awaited = self.awaited, None
             ring(awaited)
 
     def rest(self) -> None:
-        """Nothing will come by itself. Wakes whoever waits for an event."""
+        """Notes that nothing will come by itself, and wakes the consumer."""
         self.resting = True
         self.wake()
 
     def close(self) -> None:
-        """Nothing more will come; what is here can still be had. Wakes everybody."""
+        """Closes the queue: nothing more will come, and waiting events can still be taken. Wakes everybody."""
         self.closed = True
         try:
             self.wake()
@@ -130,25 +130,25 @@ class Outbox:
                 self.room_awaited = None
 
     def discard(self) -> None:
-        """Nobody takes events any more: drop those that wait, and keep none.
+        """Drops the events that wait, and keeps none from now on, since nobody takes them any more.
 
-        There is no room from now on, so that the pump pauses wherever it is; it is to be cancelled first.
+        There is no room from now on, so that the pump pauses wherever it is; cancel the pump first.
         """
         self.close()
         self.queue.clear()
         self.full_at = 0
 
     def hold(self) -> None:
-        """Let the pump ask for room before it reads on: a branch is full."""
+        """Makes the pump ask for room before it reads on, since a branch is full."""
         self.full_at = 0
 
     def fail_branches(self, error: BaseException | None) -> None:
-        """Have this error raised at each branch, after its last event."""
+        """Has this error raised at each branch, after its last event."""
         for branch in self.branches:
             branch.error = error
 
     async def wait_for_room(self) -> None:
-        """Wait until the consumer has taken enough, and every branch that is waited for, or the outbox was closed."""
+        """Waits until the consumer, and every branch that is waited for, has taken enough, or the outbox is closed."""
         if self.closed:
             await checkpoint()
         while len(self.queue) >= self.size and not self.closed:
@@ -161,13 +161,13 @@ class Outbox:
                 await branch.wait_for_room()
 
     def took_one(self) -> None:
-        """An event was taken from `queue`: let the pump go on when half of the room is free."""
+        """Lets the pump go on when half of the room is free; called when an event was taken from `queue`."""
         if self.room_awaited is not None and len(self.queue) <= self.size // 2:
             self.room_awaited.set()
             self.room_awaited = None
 
     async def wait(self) -> bool:
-        """Wait for an event; False when there will be none, or none by itself."""
+        """Waits for an event; returns False when there will be none, or none by itself."""
         while not self.queue:
             if self.closed or self.resting:
                 return False
@@ -178,11 +178,11 @@ class Outbox:
 
 
 class Branch:
-    """The events of a pipeline once more, from the making of the branch on; made by `Pipeline.branch`.
+    """One more consumer of a pipeline's events, from the making of the branch on; made by `Pipeline.branch`.
 
-    Iterate it in a task of its own, in a group around the pipeline: who reads one consumer to its end before the other
-    may wait for ever. It ends after `StepEnd`, also when the pipeline is left in the middle: the closing events come
-    here, too. A stream error is raised here as it is at the pipeline, once, after the last event: the same object.
+    Iterate it in a task of its own, in a group around the pipeline: reading one consumer to its end before the other
+    may wait for ever. A branch ends after `StepEnd`, also when the pipeline is left in the middle: the closing events
+    come here, too. A stream error is raised here as it is at the pipeline, once, after the last event: the same object.
 
     A branch that is made with ``when_full="wait"`` and no longer read stops the pipeline. Give it up with `aclose` or
     by ``async with branch:``. One that nothing refers to any more gives itself up.
@@ -193,12 +193,12 @@ class Branch:
 
     @property
     def waiting(self) -> int:
-        """Events that wait to be read."""
+        """How many events wait to be read."""
         return self._queue.waiting
 
     @property
     def dropped(self) -> int:
-        """Events that were dropped because the branch was full; each stands in an `EventsDropped`."""
+        """How many events were dropped because the branch was full; an `EventsDropped` stands for each."""
         return self._queue.dropped
 
     def __aiter__(self) -> Branch:
@@ -214,9 +214,9 @@ class Branch:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Give the branch up: what waits is dropped, and nobody waits for it. Idempotent; in any task.
+        """Gives the branch up: its events are dropped, and the pump waits for it no more. Idempotent; in any task.
 
-        Whoever iterates it comes to its end.
+        A task that iterates it reaches its end.
         """
         self._queue.discard()
 
@@ -233,13 +233,13 @@ class Branch:
 
 
 class BranchQueue:
-    """The events on their way to a branch. The step puts them in; it does not know the `Branch`, which may be dropped.
+    """A bounded queue of events to a branch. The step puts them in without knowing the `Branch`, which may be dropped.
 
     Args:
         size: how many events may wait.
-        when_full: what happens to more.
-        hold: tells the pump to ask for room before it reads on.
-        leave: tells the step that no more events are wanted.
+        when_full: the rule for more events than that.
+        hold: is called to make the pump ask for room before it reads on.
+        leave: is called with this queue when no more events are wanted.
     """
 
     def __init__(
@@ -250,10 +250,10 @@ class BranchQueue:
         if when_full not in _OVERFLOW:
             raise ValueError(f"unknown when_full {when_full!r}; known: {', '.join(_OVERFLOW)}")
         self.error: BaseException | None = None
-        """To be raised after the last event."""
+        """The error to raise after the last event."""
         self.dropped = 0
         """How many events were dropped."""
-        self._settled: deque[Event] = deque()  # the oldest: what is kept, with gaps between; never dropped any more
+        self._settled: deque[Event] = deque()  # the oldest: kept events, with gaps between; never dropped any more
         self._box = Outbox(size)  # the rest
         self._lossless = when_full == "wait"
         self._overflow = _OVERFLOW[when_full]
@@ -265,18 +265,18 @@ class BranchQueue:
 
     @property
     def waiting(self) -> int:
-        """Events that wait to be taken."""
+        """How many events wait to be taken."""
         return len(self._settled) + len(self._box.queue)
 
     @property
     def behind(self) -> int:
-        """The same if the branch is waited for; else 0, since it drops what is too much."""
+        """As `waiting` if the branch is waited for; else 0, since it drops the events that are too many."""
         return self.waiting if self._lossless else 0
 
     # -- for the step and the pump ---------------------------------------------------------------------------------
 
     def put(self, event: Event) -> None:
-        """Add an event, and let go what the rule says if there is no room; never waits."""
+        """Adds an event, and applies the rule of the branch if there is no room; never waits."""
         box = self._box
         if full := len(box.queue) >= box.size and not self._reading:
             self._overflow(self, event)
@@ -289,7 +289,7 @@ class BranchQueue:
             box.close()
 
     async def wait_for_room(self) -> None:
-        """Wait while this branch holds up the pump: by its rule, or because its reader is to have its turn."""
+        """Waits while this branch holds up the pump: by its rule, or because its reader is to have its turn."""
         while self._holds():
             if self._lossless:
                 await self._box.wait_for_room()
@@ -298,49 +298,49 @@ class BranchQueue:
                 await checkpoint()
 
     def close(self) -> None:
-        """Nothing more will come; what is here can still be had."""
+        """Closes the queue: nothing more will come, and waiting events can still be taken."""
         self._box.close()
 
     def discard(self) -> None:
-        """Nobody wants the events any more. Wakes the reader and the pump."""
+        """Drops the events, which nobody wants any more. Wakes the reader and the pump."""
         self.error = None
         self._settled.clear()
         self._box.discard()
         self._leave(self)
 
     def discard_soon(self) -> None:
-        """`discard` in the event loop; from any thread, and in the middle of anything."""
+        """Calls `discard` in the event loop; from any thread, and in the middle of anything."""
         if not self._box.closed:
             call_soon(self._token, self.discard)
 
     def _holds(self) -> bool:
-        """Whether the pump is to wait."""
+        """Returns whether the pump is to wait."""
         box = self._box
         return len(box.queue) >= box.size and (self._lossless or self._reading > 0 or self._turns > 0)
 
     def _grow(self, _: Event) -> None:
-        """Take it all the same: the pump waits after this chunk, and a tool's event waits for nobody."""
+        """Makes no room: the pump waits after this chunk, and a tool's event waits for nobody."""
 
     def _drop_oldest(self, _: Event) -> None:
-        """Make room for one. More than one goes if many came at once while the reader was about to run."""
+        """Makes room for one event. Drops more than one if many came at once while the reader was about to run."""
         while len(self._box.queue) >= self._box.size:
             self._drop(self._box.queue.popleft())
 
     def _drop(self, event: Event) -> None:
-        """What may go goes into a gap; what may not moves to where it is not looked at again."""
+        """Puts an event that may be dropped into a gap; moves any other to the settled ones, not looked at again."""
         if type(event) not in _MAY_GO:
             self._settled.append(event)
             return
         self.dropped += 1
         last = self._settled[-1] if self._settled else None
         if type(last) is EventsDropped:
-            # Also where the numbers between are another pipeline's of the same run: else each would begin a new gap.
+            # Also if the numbers between are another pipeline's of the same run: else each would begin a new gap.
             last.to_seq = last.seq = event.seq  # type: ignore[misc]  # nobody has seen it yet
         else:
             self._settled.append(EventsDropped(event.seq, event.seq, seq=event.seq, step=event.step))
 
     def _disconnect(self, event: Event) -> None:
-        """End here, before this event."""
+        """Ends the branch before this event."""
         self.error = ConsumerTooSlow(size=self._box.size, seq=event.seq)
         self.close()
         self._leave(self)
@@ -348,7 +348,7 @@ class BranchQueue:
     # -- for the reader --------------------------------------------------------------------------------------------
 
     async def wait(self) -> bool:
-        """Wait for an event; False when there will be none."""
+        """Waits for an event; returns False when there will be none."""
         if self._settled or self._box.queue:
             return True
         self._reading += 1
@@ -358,7 +358,7 @@ class BranchQueue:
             self._reading -= 1
 
     def take(self) -> Event:
-        """The oldest event; there is one."""
+        """Returns the oldest event; call it only if there is one."""
         if self._settled:
             return self._settled.popleft()
         event = self._box.queue.popleft()

@@ -1,4 +1,4 @@
-"""Suspended calls as if a stream had brought them: through the same stages, to the same dispatcher."""
+"""Decodes suspended calls as if a stream had brought them: through the same stages, to the same dispatcher."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ __all__ = ["SuspendedDecoder", "calls_of"]
 
 
 async def calls_of(suspended: Suspended) -> AsyncIterator[Mapping[str, Any]]:
-    """The calls, as the one item of a source: whoever leaves has seen all of them, and their end, or none."""
+    """Yields the calls as the one item of a source, so that a consumer who leaves has seen all of them, and their end,
+    or none."""
     yield {"calls": [asdict(call) for call in suspended.calls]}
 
 
 class SuspendedDecoder:
-    """Makes the events of calls that were suspended: announced, ended, validated again.
+    """A decoder that makes the events of suspended calls: announced, ended, validated again.
 
     Args:
         suspended: the calls, and the wire over which they came once.
         tools: what may be called now.
-        stages: the steps that they pass.
-        limits: bounds on what they may hold, and on how they are judged. They have been within such bounds; the text
-            that they were kept as may be a little longer than what the model wrote.
+        stages: the steps that the calls pass.
+        limits: bounds on their arguments, and on the work of judging them. The calls have been within such bounds; the
+            text that they were kept as may be a little longer than the model's.
     """
 
     def __init__(self, suspended: Suspended, tools: Toolset, stages: StageList, limits: Limits) -> None:
         self.wire = suspended.wire
         self.record: Wire | None = None
-        """Only the name of the wire is kept with calls that wait."""
+        """None: only the name of the wire is kept with calls that wait."""
         self.received = 0
         self.done = False
         self._indexes = {call.call_id: call.index for call in suspended.calls}
@@ -48,11 +49,11 @@ class SuspendedDecoder:
         return self._chain.deferred
 
     def resume(self, made: Iterable[Event], /) -> list[Event]:
-        """Go on with what `deferred` has made; return events."""
+        """Goes on with the events that `deferred` has made; returns events."""
         return [self._placed(event) for event in self._chain.resume(made)]
 
     def feed(self, item: bytes | Mapping[str, Any], /) -> list[Event]:
-        """Take the calls; return all events, and the end: they were complete, and so was their turn."""
+        """Takes the calls; returns all events, and the end: the calls were complete, and so was their turn."""
         assert isinstance(item, Mapping), "that is what `calls_of` yields"
         self.done = True
         calls = [SuspendedCall(**call) for call in item["calls"]]
@@ -63,14 +64,14 @@ class SuspendedDecoder:
         return [self._placed(event) for event in events]
 
     def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
-        """Nothing is left to say, unless the calls never came."""
+        """Returns no more events, unless the calls never came."""
         if self.done:
             return []
         self.done = True
         return [*self._chain.feed(StreamEnd(error=error)), *self._chain.finish()]
 
     def _placed(self, event: Event) -> Event:
-        """The event of a call in the place that it had in its turn."""
+        """Returns a call's event with the index that the call had in its turn."""
         if isinstance(event, ToolCallStart):
             return replace(event, index=self._indexes.get(event.call_id, event.index))
         if isinstance(event, (ToolCallEnd, ToolCallValidated)):
@@ -92,7 +93,7 @@ def _fragment(call: SuspendedCall) -> ToolCallFragment:
 
 
 def _with_room(limits: Limits, calls: tuple[SuspendedCall, ...]) -> Limits:
-    """Limits that these calls do not exceed by their number or size."""
+    """Returns limits that these calls do not exceed by their number or size."""
     sizes = [len(call.arguments_text) for call in calls]
     return replace(
         limits,

@@ -1,4 +1,4 @@
-"""How a step ends: its outcome, its error and its last events, also when one Ctrl-C after the other falls into them."""
+"""Ends a step: its outcome, its error and its last events, even if one Ctrl-C after the other interrupts them."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from .step import Step
 
 __all__ = ["Settling"]
 
-_TRIES = 16  # to settle: each one gets further, and nobody presses Ctrl-C more often than that
+_TRIES = 16  # to settle: each try gets further, and nobody presses Ctrl-C more often than that
 
 
 class Settling:
-    """Ends one step.
+    """The end of one step.
 
     Args:
         step: takes the events.
-        decoder: has the last word of the stream.
-        pump: knows what the source or a stage raised.
-        calls: are observed, each.
+        decoder: has the stream's last events.
+        pump: knows the error that the source or a stage raised.
+        calls: each of them is observed.
     """
 
     def __init__(self, step: Step, decoder: ItemDecoder, pump: Pump, calls: Calls) -> None:
         self.end: StreamEnd | None = None
-        """The one that was emitted."""
+        """The `StreamEnd` that was emitted."""
         self.expired: DeadlineExceeded | None = None
-        """The time that was over."""
+        """The error of the deadline that has passed."""
         self._step = step
         self._decoder = decoder
         self._pump = pump
         self._calls = calls
 
     def stream_ended(self, event: Event) -> None:
-        """Take the stream's end, when it has been emitted."""
+        """Takes the stream's end, when it has been emitted."""
         assert isinstance(event, StreamEnd), "that is what it listens to"
         self.end = event
 
     def expire(self, error: DeadlineExceeded) -> None:
-        """A time is over: nothing more is read, and the calls are told to stop."""
+        """Stops reading, and stops the calls, since a deadline has passed."""
         if self.expired is None and not self._step.ended:
             self.expired = error
             self._calls.stop(f"{error.limit} was over")
@@ -49,7 +49,7 @@ class Settling:
 
     @property
     def failed(self) -> bool:
-        """The stream failed, or a time was over."""
+        """True if the stream failed, or a deadline has passed."""
         return self.failure is not None
 
     @property
@@ -59,7 +59,7 @@ class Settling:
 
     @property
     def outcome(self) -> StepOutcome:
-        """How the step ends if nobody has left it."""
+        """The outcome of the step if nobody has left it."""
         end = self.end
         if end is not None and isinstance(end.error, TruncatedStream):
             return "truncated"
@@ -68,7 +68,7 @@ class Settling:
         return "complete" if end is not None and end.complete else "abandoned"
 
     def settle_surely(self, outcome: StepOutcome) -> None:
-        """`settle`, and again from where it was interrupted: one Ctrl-C after the other may fall into it."""
+        """Calls `settle`, and again from where it was interrupted: one Ctrl-C after the other may come."""
         interrupted: BaseException | None = None
         for _ in range(_TRIES):
             try:
@@ -80,7 +80,7 @@ class Settling:
             raise interrupted
 
     def settle(self, outcome: StepOutcome) -> None:
-        """Say what is left to say: no task runs any more. Idempotent."""
+        """Emits the events that are left, when no task runs any more. Idempotent."""
         self._step.resume()
         if self._step.ended:
             return
@@ -94,7 +94,7 @@ class Settling:
                 self._step.end(outcome)
 
     def _finish(self) -> None:
-        """Has the decoder say its last."""
+        """Emits the decoder's last events."""
         error = self._pump.stream_error()
         if self.end is None:
             try:

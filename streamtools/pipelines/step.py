@@ -1,4 +1,4 @@
-"""One step of a run as it happens: numbers its events, keeps its turn, tells the observers, fills the outbox."""
+"""Runs one step's events: numbers them, keeps the turn, tells the observers, fills the outbox."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Callback = Callable[[Event], None]
 
 
 class Step:
-    """Where every event of a step passes, whoever made it; the only place that gives out `seq`.
+    """The place that every event of a step passes, whichever task made it; the only one that gives out `seq`.
 
     Args:
         trajectory: the run; its observers see every event.
@@ -55,7 +55,7 @@ class Step:
         self.number = 0
         self.counts = trajectory.counts
         self.ended = False
-        """`StepEnd` has been emitted: nothing more will come."""
+        """True once `StepEnd` is being emitted: nothing more will come."""
         self._trajectory = trajectory
         self._outbox = outbox
         self._builder = TurnBuilder()
@@ -64,8 +64,8 @@ class Step:
         self._listeners: list[tuple[frozenset[type[Event]], Callback]] = []
         self._failures: list[tuple[Observer, Exception]] = []
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
-        self._cut: list[tuple[Event, Callback | None]] = []  # that an interrupt fell into, and who was being told
-        self._plain_text = False  # nobody but the turn and the consumer wants text deltas
+        self._cut: list[tuple[Event, Callback | None]] = []  # interrupted events, and the callback that was running
+        self._plain_text = False  # only the turn and the consumer want text deltas
         self._turn: Turn | None = None  # the final one, once it was asked for
 
     @property
@@ -77,11 +77,11 @@ class Step:
         return behind
 
     def listen(self, kinds: Iterable[type[Event]], callback: Callback) -> None:
-        """Call back for each event of these types, after the observers. What raises here is not caught."""
+        """Calls back for each event of these types, after the observers. The callback's exceptions are not caught."""
         self._listeners.append((frozenset(kinds), callback))
 
     def branch(self, size: int | None, when_full: WhenFull) -> Branch:
-        """A queue for one more consumer, into which every event goes from now on; of the outbox's size by default."""
+        """Returns a branch into which every event goes from now on; of the outbox's size by default."""
         outbox = self._outbox
         queue = BranchQueue(outbox.size if size is None else size, when_full, outbox.hold, self._leave)
         if self.ended:
@@ -92,19 +92,19 @@ class Step:
         return Branch(queue)
 
     def begin(self, *, resumed: bool = False) -> None:
-        """Begin: the step gets its number, and its `StepStart`."""
+        """Begins the step: gives it its number, and emits its `StepStart`."""
         self.number, self._causality = self._trajectory.begin_step()
         self._observers = list(self._trajectory.observers)
         self.emit(StepStart(self.run_id, resumed))
 
     def end(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
-        """End: the last event. Idempotent."""
+        """Ends the step with its last event. Idempotent."""
         if not self.ended:
             self.ended = True
             self.emit(StepEnd(outcome))
 
     def turn(self, wire: Wire | str | None) -> Turn:
-        """The turn so far, which came over `wire`; computed once when the step has ended."""
+        """Returns the turn so far, which came over `wire`; computed once when the step has ended."""
         if self._turn is not None:
             return self._turn
         self._builder.wire = wire
@@ -114,7 +114,7 @@ class Step:
         return turn
 
     def emit_all(self, events: Iterable[Event]) -> None:
-        """`emit` each. Text deltas, of which there are the most, take a path without calls."""
+        """Emits each event. Text deltas, which are the most frequent, take a path without calls."""
         run, outbox, builder, step = self._trajectory, self._outbox, self._builder, self.number
         for event in events:
             if self._plain_text and type(event) is TextDelta and event.seq < 0 and not outbox.closed:
@@ -131,9 +131,9 @@ class Step:
             outbox.wake()
 
     def emit(self, event: Event) -> None:
-        """Number an event and pass it to the turn, the consumer, the observers and the listeners. Never waits."""
+        """Numbers an event and passes it to the turn, the consumer, the observers and the listeners. Never waits."""
         kind = type(event)
-        if event.seq >= 0:  # a stage or a transform gave it on a second time: that is another event
+        if event.seq >= 0:  # a stage or a transform passed it on a second time: that is another event
             event = replace(event, seq=-1)
         run = self._trajectory
         seq = run.next_seq
@@ -162,9 +162,9 @@ class Step:
             self._drop_failed()
 
     def resume(self) -> None:
-        """Go on with the events that an interrupt fell into; whoever was just being told of one is told once more.
+        """Goes on with the events that were interrupted; the callback that was running is called once more.
 
-        What the turn holds of calls would else be unknown to those who observe them, and to the observers.
+        Else calls that the turn contains would be unknown to the listeners that observe them, and to the observers.
         """
         while self._cut:
             event, reached = self._cut[0]
@@ -175,7 +175,7 @@ class Step:
             self._cut.pop(0)
 
     def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
-        """What the observers want held while a tool's body runs."""
+        """Returns the context managers that the observers want held while a tool's body runs."""
         managers: list[AbstractContextManager[object]] = []
         if not self._observers:
             return managers
@@ -191,7 +191,7 @@ class Step:
         return managers
 
     def _route(self, kind: type[Event]) -> tuple[Callback, ...]:
-        callbacks: list[Callback] = [branch.put for branch in self._outbox.branches]  # before who may emit in turn
+        callbacks: list[Callback] = [branch.put for branch in self._outbox.branches]  # before those that may emit
         for observer in tuple(self._observers):
             try:
                 wanted = observer.event_types
@@ -218,7 +218,7 @@ class Step:
         self._drop_failed()
 
     def _drop_failed(self) -> None:
-        """An observer that raises must not break the stream; it is told no more, and the consumer is told so."""
+        """Drops the observers that raised, since they must not break the stream, and warns the consumer."""
         failures, self._failures[:] = list(self._failures), []
         for observer, error in failures:
             if any(known is observer for known in self._observers):

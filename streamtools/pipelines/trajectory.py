@@ -1,4 +1,4 @@
-"""Many turns as one run: what the steps of an agent's loop share."""
+"""Many turns as one run: the state that the steps of an agent's loop share."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Trajectory:
     Args:
         observers: see every event of every step. By default spans are drawn if the application has configured
             OpenTelemetry, and nothing watches if it has not.
-        run_id: the run's name in events and spans, made up by default. A store knows calls by it: no two runs have the
-            same.
+        run_id: the run's name in events and spans, made up by default. A store knows calls by it, so no two runs may
+            have the same.
     """
 
     def __init__(self, *, observers: Iterable[Observer] | None = None, run_id: str | None = None) -> None:
@@ -44,13 +44,13 @@ class Trajectory:
         self.next_seq = 0
         """The number of the next event."""
         self.counts = RunCounts()
-        """What the run has seen of its calls; for `Limits(max_repeated_calls=..., max_model_retries=...)`."""
+        """The run's counts of its calls, for `Limits(max_repeated_calls=..., max_model_retries=...)`."""
         self._latest = Causality()
         self._salts = 0
 
     @classmethod
     def of(cls, trajectory: Trajectory | None, observers: Iterable[Observer] | None) -> Trajectory:
-        """The run that was given, or a new one with these observers. `pipeline` calls this."""
+        """Returns the run that was given, or a new one with these observers. `pipeline` calls this."""
         if trajectory is None:
             return cls(observers=observers)
         if observers is not None:
@@ -59,19 +59,19 @@ class Trajectory:
 
     @classmethod
     def resumed(cls, suspended: Suspended, *, observers: Iterable[Observer] | None = None) -> Trajectory:
-        """The run that calls were suspended in, at the same step: its numbering goes on. `resume` calls this."""
+        """Returns the run that calls were suspended in, at the same step, with its numbering. `resume` calls this."""
         run = cls(observers=observers, run_id=suspended.run_id)
         run.steps, run.next_seq = suspended.step, suspended.seq
-        run._salts = suspended.seq  # of which there were more than pipelines
+        run._salts = suspended.seq  # there were more events than pipelines
         return run
 
     def new_salt(self) -> str:
-        """A text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""
+        """Returns a text that no other pipeline gets, for call ids that have to be made up. `pipeline` calls this."""
         self._salts += 1
         return f"{self.run_id}:{self._salts}"
 
     def begin_step(self) -> tuple[int, Causality]:
-        """Begin the next step; returns its number and what stamps its events. `pipeline` calls this."""
+        """Begins the next step; returns its number, and its `Causality`. `pipeline` calls this."""
         step, self.steps = self.steps, self.steps + 1
         self.began_at = self.began_at or time.monotonic()
         self._latest = Causality(tuple(self._latest.observations))
