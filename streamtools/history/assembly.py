@@ -1,8 +1,9 @@
-"""Settled steps as native messages: those that they were read from wherever these are right, else written anew.
+"""Turns settled steps into native messages: those that they were read from where these are right, else new ones.
 
-Theory of operation. A step falls into pieces: a prompt, what the model said, results. A piece that stands as it was
-read names its entry; one that does not has messages of its own. One message may hold several entries (results, and text
-behind them): it is kept if all of these follow one another as they did; otherwise each is written.
+Theory of operation. A step is split into pieces: a prompt, the model's answer, results. A piece that is unchanged since
+it was read names its entry; any other has messages of its own. One message may hold several entries (results, and text
+behind them): it is kept if all of these entries still follow one another in the same order; otherwise each is written
+anew.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ __all__ = ["assembled", "joined", "written"]
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
     entry: Entry | None
-    """What it is as it was read; None if it has to be written."""
+    """The entry that the piece was read from; None if it has to be written."""
     write: Callable[[], list[dict[str, Any]]]
 
 
 def written(step: Step, wire: Wire) -> list[dict[str, Any]]:
-    """A step as messages of a wire, all of them new."""
+    """Returns a step as messages of a wire, all of them new."""
     return _prompt(step, wire) if isinstance(step, Prompt) else wire.render(step.whole)
 
 
 def assembled(steps: Sequence[Step], read: Messages) -> list[Any]:
-    """The messages of a history whose steps were settled: as they were given, wherever a step stayed what it was."""
+    """Returns the messages of a history whose steps were settled: the given ones, wherever a step is unchanged."""
     pieces = [piece for step in steps for piece in _pieces(step, read.wire)]
     mixed = read.mixed
     messages: list[Any] = []
@@ -54,7 +55,8 @@ def assembled(steps: Sequence[Step], read: Messages) -> list[Any]:
 
 
 def joined(messages: list[Any], wire: Wire) -> list[Any]:
-    """The messages, those of one role in a row as one where the wire wants that; the same list if there are none."""
+    """Joins messages of the same role in a row into one where the wire wants that; returns the same list if none are
+    joined."""
     join = wire.rules.join
     if not wire.rules.alternate or join is None:
         return messages
@@ -81,7 +83,8 @@ def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
     yield _Piece(step.source, partial(wire.render, step.answer))
     runs = list(_runs(step.outcomes))
     new = [outcome for is_kept, run in runs if not is_kept for outcome in run]
-    is_shared = wire.rules.results_in_one_message or any(map(_has_media, new))  # a message that is written for all
+    # the message of a picture is written for all results together
+    is_shared = wire.rules.results_in_one_message or any(map(_has_media, new))
     if is_shared and len(runs) > 1:
         runs = [(False, step.outcomes)]
     for is_kept, run in runs:
@@ -89,7 +92,7 @@ def _pieces(step: Step, wire: Wire) -> Iterator[_Piece]:
 
 
 def _runs(outcomes: tuple[SettledResult, ...]) -> Iterator[tuple[bool, tuple[SettledResult, ...]]]:
-    """The outcomes in runs, and whether a run is all that stands in one message, just as it stands there."""
+    """Splits the outcomes into runs, and says of each whether it is exactly the content of one message, as read."""
     at = begin = 0
     while at < len(outcomes):
         run = outcomes[at : at + _size(outcomes[at].source)]
@@ -109,7 +112,7 @@ def _size(source: Returned | None) -> int:
 
 
 def _is_whole(run: Sequence[SettledResult]) -> bool:
-    """Whether these are all results of one message, in its order, and none of them has to be written."""
+    """Returns whether these are all results of one message, in its order, and none of them has to be written anew."""
     source = run[0].source if run else None
     if source is None or len(run) < len(source.results):
         return False
@@ -118,7 +121,7 @@ def _is_whole(run: Sequence[SettledResult]) -> bool:
 
 
 def _results(step: Settled, outcomes: Sequence[SettledResult], wire: Wire) -> list[dict[str, Any]]:
-    """The messages of these results alone."""
+    """Returns the messages of these results alone, without the answer."""
     alone = wire.render(step.answer)
     results = tuple(outcome.result for outcome in outcomes)
     return wire.render(replace(step.answer, results=results))[len(alone) :]

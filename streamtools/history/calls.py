@@ -1,4 +1,4 @@
-"""One call as a history has it: the arguments that may stand there, and the result that the model will read."""
+"""Gives a call its form in a history: the arguments that may stand there, and the result that the model will read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ _NOT_RUN = {
     "invalid": "Error: the call's arguments were not valid, so it was not run.",
     "ready": "Error: the call was interrupted and has no result.",
 }
-# Problems of calls whose text came whole; with any other, what is kept of it may be a part that looks like a whole.
+# Problems of calls whose text came whole; with any other problem, the kept text may be a part that looks like a whole.
 _WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
 
 
 def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult:
-    """What the model will read of a call on a wire, as its observation has it; of one without, that it did not run."""
+    """Returns a call's result for the model on a wire: that of its observation, or without one, that the call did not
+    run."""
     given = seen.result if seen else None
     return CallResult(
         call_id=call.call_id,
@@ -39,9 +40,10 @@ def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult
 
 
 def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
-    """A call's arguments for the next request: always a JSON object, as text and as value.
+    """Returns a call's arguments for the next request: always a JSON object, as text and as value.
 
-    Verbatim if they are one; what was only normalised is written anew; what was cut or is no object becomes ``{}``.
+    Arguments that are an object stay verbatim; those that were only normalised are written anew; those that were cut or
+    are no object become ``{}``.
     """
     if call.kind == "custom":
         value: dict[str, Any] = {"input": "" if call.status == "truncated" else call.arguments_text}
@@ -54,7 +56,8 @@ def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
 
 
 def object_of(text: str) -> tuple[str, dict[str, Any]] | None:
-    """The object that a text is, or says with no more than a wrapping around it; and its text. None if it is none."""
+    """Returns the object that a text is, or contains with no more than a wrapping around it, and its text; None if it
+    is none."""
     found = arguments_of(text, _DEFAULT_LIMITS)
     if isinstance(found, str):
         return None

@@ -1,4 +1,4 @@
-"""A history of one provider as one of another."""
+"""Converts a history of one provider for another."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Converted:
     messages: list[Any]
     """Native messages of the target."""
     system: str | None = None
-    """The system prompt, where the target takes it beside the messages; None where it is among them, or there is
+    """The system prompt, where the target takes it beside the messages; None where it is among them, or if there is
     none."""
     losses: tuple[str, ...] = field(default=())
-    """What could not go along, one line each, with its place in the source."""
+    """The parts that could not be converted, one line each, with their place in the source."""
 
 
 def convert(
@@ -44,26 +44,26 @@ def convert(
     last: bool = False,
     bad_arguments: BadArguments = "empty",
 ) -> Converted:
-    """A history of `source` as one that `target` takes. What is broken in it is repaired, as by `repair`.
+    """Converts a history of `source` to one that `target` takes. Broken parts of it are repaired, as by `repair`.
 
-    Texts, calls, results and media go along. Reasoning, its signatures, and what a provider ran itself stay behind,
-    since nobody else takes them; so does what the target has no place for: a placeholder stands there, and `losses`
-    says so. Calls get other ids where the target does not take theirs, always the same.
+    Texts, calls, results and media are converted. Reasoning, its signatures, and calls that a provider ran itself are
+    left out, since no other provider takes them; so is content that the target has no place for: a placeholder stands
+    there, and `losses` lists it. Calls get other ids where the target does not take theirs, always the same ones.
 
     Args:
         messages: native messages of `source`. They are not changed.
-        source: the wire that they are of, or its name.
-        target: the wire that shall take them, likewise.
+        source: the wire of the messages, or its name.
+        target: the wire to convert to, or its name.
         system: the system prompt, where `source` has it beside the messages.
         foreign: the messages come from another endpoint, though of the same wire (OpenAI's and Azure's, Gemini's and
-            Vertex'): what only the one that issued it takes back stays behind.
+            Vertex'): content that only the issuing endpoint takes back is left out.
         model: the target's model, where an endpoint has models that demand more than others (Bedrock).
         last: also answer calls without a result at the very end, which else count as still running.
         bad_arguments: as in `repair`.
 
     Raises:
-        ExportError: no such wire; or nothing here is of `source`, and something is of another.
-        TypeError: it is no list of messages.
+        ExportError: no such wire; or no message is of `source`, and some are of another wire.
+        TypeError: `messages` is no list.
     """
     reader, writer = wire_named(source), wire_named(target, model)
     told = [Prompt(role="system", blocks=(Text(system),))] if system else []
@@ -77,7 +77,7 @@ def convert(
     entries = moving.without_system([*told, *moving.entries(read.entries)])
     steps = HistorySettling(writer, last=last, bad_arguments=bad_arguments).settle(pair(entries, reader.rules).steps)
     out = [message for step in steps for message in written(step, writer)]
-    # What was written for one rule (a picture behind its results) may concern another.
+    # A message written for one rule (a picture behind its results) may break another.
     out = repair(out, target, model=model, last=last)
     return Converted(messages=out, system=moving.system, losses=moving.losses(out))
 
@@ -89,7 +89,7 @@ def _with_system(messages: list[Any], told: list[Prompt], system: str | None, wi
 
 
 class _Moving:
-    """Takes entries out of their wire, and notes what stays behind."""
+    """Strips entries of everything that only their own wire understands, and notes the losses."""
 
     def __init__(self, source: Wire, target: Wire) -> None:
         self.system: str | None = None
@@ -100,12 +100,12 @@ class _Moving:
         self._media: list[tuple[int, Media]] = []
 
     def unread(self, places: Iterable[int]) -> None:
-        """Note what is no message."""
+        """Notes the places that hold no message."""
         for place in places:
             self._lose(place, f"no message that {self._source} knows")
 
     def entries(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """The entries without anything that only their own provider understands."""
+        """Returns the entries without anything that only their own provider understands."""
         for entry in entries:
             place = entry.origin[0] if entry.origin else -1
             if isinstance(entry, Prompt):
@@ -119,7 +119,7 @@ class _Moving:
                 yield replace(entry, results=results, flaws=())
 
     def without_system(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """The entries without system prompts, which are `system` then, if the target has them apart."""
+        """Returns the entries without system prompts, which go to `system`, if the target has them apart."""
         texts: list[str] = []
         has_begun = False
         for entry in entries:
@@ -152,7 +152,7 @@ class _Moving:
                 self._lose(place, f"a call that the provider ran itself ({call.name!r})")
 
     def _result(self, result: CallResult, place: int) -> CallResult:
-        """A result by its text and blocks. A flag that says that it failed becomes a word: not every wire has one."""
+        """Reduces a result to its text and blocks. Its error flag becomes a word, since not every wire has one."""
         text, blocks = result.content, self._blocks(result.blocks, place)
         if result.is_error and not text.lower().startswith("error"):
             text, blocks = f"Error: {text}", (Text("Error:"), *blocks)
@@ -171,7 +171,7 @@ class _Moving:
             elif block.data is not None or block.url is not None:
                 kept.append(replace(block, file_id=None, state=None))
                 self._media.append((place, block))
-            else:  # an id that another endpoint gave
+            else:  # only an id that another endpoint gave
                 kept.append(Text(block.placeholder()))
                 self._lose(place, f"{block.placeholder()}, of which there is no more than the id of a file")
         return tuple(kept)
@@ -181,7 +181,7 @@ class _Moving:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """All texts in a JSON value, and what a ``data:`` URL or bytes hold, in base64."""
+    """Yields all texts in a JSON value, and the content of ``data:`` URLs and bytes, in base64."""
     waiting = [value]
     while waiting:
         node = waiting.pop()

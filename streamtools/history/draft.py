@@ -1,8 +1,8 @@
-"""A history while single results in it are exchanged: all else stays what and where it is.
+"""Exchanges single results in a history: all else stays as it is, in its place.
 
-Theory of operation. What is to stand at a result's site is noted first; `Draft.messages` then goes through the history
+Theory of operation. The replacement for a result's site is noted first; `Draft.messages` then goes through the history
 once. The blocks of a message with several results are counted in its native shape, a block being a result if the wire
-reads it as one: so blocks that nobody here understands stay where they are.
+reads it as one: so blocks of unknown kinds stay where they are.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["Draft", "Site", "Spot", "is_same"]
 
 
 class Site(NamedTuple):
-    """Where a result stands."""
+    """The position of a result."""
 
     place: int
-    """That of its message."""
+    """The place of the result's message."""
     number: int
-    """Which of the results there it is, from 0."""
+    """The result's number within the message, from 0."""
 
 
 @dataclass(slots=True)
@@ -35,17 +35,17 @@ class Spot:
 
     before: list[Any] = field(default_factory=list)
     instead: Any = None
-    """What becomes of the result; None if it stays."""
+    """The new result; None if the old one stays."""
     after: list[Any] = field(default_factory=list)
 
     def around(self, standing: Any, plain: Any) -> list[Any]:
-        """What stands there afterwards, of what stands there now, also as a plain value."""
+        """Returns the site's new content, given its present content, which `plain` holds as a plain value."""
         stays = self.instead is None or is_same(self.instead, plain)
         return [*self.before, standing if stays else self.instead, *self.after]
 
 
 class Draft:
-    """One history, and what is to be changed in it."""
+    """One history, with the changes to be made to it."""
 
     def __init__(self, read: Messages) -> None:
         self._read = read
@@ -61,11 +61,11 @@ class Draft:
             self._counts[place] = len(results)
 
     def site(self, result: CallResult) -> Site:
-        """Where a result of this history stands."""
+        """Returns the site of a result of this history."""
         return self._sites[id(result)]
 
     def count(self, place: int) -> int:
-        """How many results the message at a place holds."""
+        """Returns how many results the message at a place holds."""
         return self._counts[place]
 
     def spot(self, site: Site, list_field: str | None) -> Spot:
@@ -73,21 +73,22 @@ class Draft:
 
         Args:
             site: the site.
-            list_field: where a message holds its results, if it may hold several: then blocks are to stand there.
+            list_field: the field that holds a message's results, if it may hold several: then blocks are to stand
+                there.
         """
         self._list_fields[site.place] = list_field
         return self._spots[site.place][site.number]
 
     def add(self, place: int, messages: list[Any]) -> None:
-        """Put messages ahead of what stands at a place, and behind what was put there before."""
+        """Puts messages ahead of those at a place, and behind those put there before."""
         self._ahead.setdefault(place, []).extend(messages)
 
     def put(self, place: int, messages: list[Any]) -> None:
-        """Put messages where one that holds no results stands."""
+        """Puts messages in the place of one that holds no results."""
         self._instead[place] = messages
 
     def messages(self) -> list[Any]:
-        """The messages as they are to be; the very objects wherever nothing is changed."""
+        """Returns the messages with all changes; the very objects wherever nothing is changed."""
         found: list[Any] = []
         for place in range(len(self._read.given) + 1):
             now = self._now(place)
@@ -110,7 +111,7 @@ class Draft:
         return [message if unchanged else {**plain, list_field: blocks}]
 
     def _with_numbers(self, plain: dict[str, Any], list_field: str) -> Iterator[tuple[Any, int | None]]:
-        """The blocks of a message, with their numbers if they are results."""
+        """Yields the blocks of a message, with their numbers if they are results."""
         number = 0
         for block in plain[list_field]:
             entries = self._read.wire.read([{**plain, list_field: [block]}])
@@ -126,8 +127,8 @@ def _placed(block: Any, number: int | None, spots: dict[int, Spot]) -> list[Any]
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two plain values are the same, also by their types: 1 is neither 1.0 nor True. The order of keys is of no
-    account."""
+    """Returns whether two plain values are the same, also by their types: 1 is neither 1.0 nor True. The order of keys
+    does not matter."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):

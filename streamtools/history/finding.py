@@ -1,10 +1,10 @@
-"""Which call of a history an observation is of.
+"""Finds the call of a history that an observation belongs to.
 
-Theory of operation. A turn's ids are unique, a history's need not be: one that the provider refuses stands there as
-another (`stand_ins`), one that it gives in each turn anew stands there several times, and some wires have none. So an
-observation's call is the latest with its id, among these one of its tool if there is any. A call without an id is found
-by its tool and its place in the answer, which says little about it alone: therefore all observations of such calls have
-to be of one answer, the latest that has all of them.
+Theory of operation. A turn's ids are unique, a history's need not be: an id that the provider refuses is replaced by
+another (`stand_ins`), an id that it gives anew in each turn appears several times, and some wires have no ids. So an
+observation's call is the latest with its id; a call of the observation's tool is preferred, if there is one. A call
+without an id is found by its tool and its place in the answer, which is weak evidence for a single call: therefore all
+observations of such calls have to belong to one answer, the latest that has all of them.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from .pairing import Exchange, Paired
 __all__ = ["Observed", "observed_calls", "shown"]
 
 Observed = Mapping[str, Observation]
-"""Observations by the name of their call, as it was read (`ToolCall.call_id` in an `Exchange`)."""
+"""Observations by their call's name as read (`ToolCall.call_id` in an `Exchange`)."""
 
-_MADE_UP = re.compile(r"call_[0-9a-f]{24}")  # as the stage `accumulate` makes them: only such calls may stand without
+# as the stage `accumulate` generates them: only such calls may have no id there
+_MADE_UP = re.compile(r"call_[0-9a-f]{24}")
 _MAX_SHOWN = 80
 
 
 class _Place(NamedTuple):
-    """A call of a history."""
+    """A call of a history, with its answer."""
 
     answer: int
-    """Which of the answers it is in, counted from the first."""
+    """The number of its answer, counted from the first."""
     exchange: Exchange
     call: ToolCall
 
 
 def observed_calls(observations: Iterable[Observation], paired: Paired, wire: Wire) -> dict[Exchange, Observed]:
-    """The observations, by the answers and calls that they are of. Costs time linear in the history.
+    """Returns the observations by the answers and calls they belong to. Costs time linear in the history.
 
     Raises:
-        ValueError: the call of one is not in the history, or two are of one call.
+        ValueError: an observation's call is not in the history, or two observations are of one call.
     """
     calls = _Calls(paired, wire)
     found: dict[Exchange, dict[str, Observation]] = {}
@@ -78,16 +79,16 @@ class _Calls:
     def __init__(self, paired: Paired, wire: Wire) -> None:
         self._exchanges = [step for step in paired.steps if isinstance(step, Exchange)]
         self._wire = wire
-        self._latest: dict[str, dict[str, _Place]] = {}  # by id and name of the tool
+        self._latest: dict[str, dict[str, _Place]] = {}  # by id, then by name of the tool
         for number, exchange in enumerate(self._exchanges):
-            # Of calls with one id in one answer the first has it; a turn gives the others ids that it makes up.
+            # Of several calls with one id in one answer, the first keeps it; a turn generates ids for the others.
             by_own_id = {id_as_read(call.call_id): call for call in reversed(exchange.calls)}
             for own, call in by_own_id.items():
                 if own:
                     self._latest.setdefault(own, {})[call.name] = _Place(number, exchange, call)
 
     def by_id(self, observation: Observation) -> _Place | None:
-        """The call that has the observation's id."""
+        """Returns the call that has the observation's id, or None."""
         names = stand_ins(observation.call_id, self._wire, self._latest)
         places = [(place, number) for number, name in enumerate(names) for place in self._latest[name].values()]
 
@@ -98,7 +99,7 @@ class _Calls:
         return max(places, key=likelihood)[0] if places else None
 
     def without_ids(self, observations: Sequence[Observation]) -> tuple[Exchange, list[ToolCall]]:
-        """The latest answer with all these calls, which have no ids there, and the calls in the observations' order."""
+        """Returns the latest answer that has all these calls without ids, and the calls in the observations' order."""
         for exchange in reversed(self._exchanges) if self._wire.rules.call_ids_optional else ():
             calls = {call.index: call for call in exchange.calls if not id_as_read(call.call_id)}
             if len(calls) < len({observation.index for observation in observations}):
@@ -114,10 +115,10 @@ class _Calls:
         )
 
     def _is_of(self, observation: Observation, call: ToolCall) -> bool:
-        """Whether the call is one of the observation's tool, as far as its name could stand in a history."""
+        """Returns whether the call is of the observation's tool, as far as the tool's name could stand in a history."""
         return call.name == observation.tool_name or not self._wire.rules.names.takes(observation.tool_name)
 
 
 def shown(call_id: str) -> str:
-    """A call id for people; a model or a relay may have made it as long as it liked."""
+    """Formats a call id for people; a model or a relay may have made it of any length."""
     return f"'{excerpt(call_id, _MAX_SHOWN)}'"

@@ -1,4 +1,4 @@
-"""Call ids that a provider takes: a stable, collision-checked bijection."""
+"""Replaces call ids by ones that a provider takes: a stable, collision-checked bijection."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["renamed", "stand_ins", "valid_ids", "with_valid_ids"]
 
 
 def with_valid_ids(answer: Answer, target: Wire | str) -> Answer:
-    """`answer` with ids that `target` accepts; the same object if they all are already.
+    """Returns `answer` with ids that `target` accepts; the same object if all are acceptable already.
 
-    What goes back over its own wire keeps the ids that the provider gave, whatever they look like.
+    An answer that goes back over its own wire keeps the ids that the provider gave, whatever they look like.
     """
     given = {id_ for id_, call in answer.calls.items() if answer.own_wire and not call.call_id_synthesized}
     return renamed(answer, valid_ids(answer.calls, target, keep=given))
 
 
 def renamed(answer: Answer, ids: Mapping[str, str]) -> Answer:
-    """`answer` with other ids, in its calls and its results alike; the same object if nothing changes.
+    """Returns `answer` with other ids, in its calls and its results alike; the same object if nothing changes.
 
     Args:
-        answer: its results, if any, are by the ids of its calls.
-        ids: what stands for each of its ids; an id that is not among them stays.
+        answer: the answer; its results, if any, have the ids of its calls.
+        ids: the replacement for each id; an id that is not among them stays.
     """
     if all(ids.get(old, old) == old for old in answer.calls):
         return answer
@@ -41,8 +41,7 @@ def renamed(answer: Answer, ids: Mapping[str, str]) -> Answer:
 
 
 def valid_ids(ids: Iterable[str], target: Wire | str, *, keep: Collection[str] = ()) -> dict[str, str]:
-    """Each id, and what stands for it at `target`: itself where that is valid, or to be kept, else a name made of its
-    hash.
+    """Maps each id to its form at `target`: itself where it is valid or to be kept, else a name made of its hash.
 
     The same id always gets the same name, so that the calls of an older turn keep theirs from request to request.
     """
@@ -61,10 +60,10 @@ def valid_ids(ids: Iterable[str], target: Wire | str, *, keep: Collection[str] =
 
 
 def stand_ins(call_id: str, target: Wire | str, known: Container[str]) -> list[str]:
-    """Those of the `known` ids of a history that may stand there for a turn's `call_id`: itself, what `valid_ids` puts
-    in its place, and what it puts there for an id that stood there before.
+    """Returns those of a history's `known` ids that may stand for a turn's `call_id`: the id itself, its replacement by
+    `valid_ids`, and the replacements of the same id where it stands there repeatedly.
 
-    Where a name was taken, the next attempt's was: so the last of the names that are there is the id's own.
+    Where a name was taken, `valid_ids` used the next attempt's: so the last of the known names is the id's own.
     """
     rule, names = find(target).call_ids, CallNames()
     found = [call_id] if call_id in known else []

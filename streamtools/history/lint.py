@@ -1,4 +1,4 @@
-"""What a provider would refuse in a history, found before it is sent."""
+"""Finds the reasons for which a provider would refuse a history, before it is sent."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ def lint(
     tools: Sequence[Any] | None = None,
     last: bool = False,
 ) -> list[Violation]:
-    """All reasons for which a provider would refuse these messages, in their order; empty if there are none.
+    """Returns all reasons for which a provider would refuse these messages, in the messages' order; empty if there are
+    none.
 
-    `repair` makes them vanish.
+    `repair` removes them.
 
     Args:
         messages: native messages of `wire`, as they would be sent.
         wire: the wire, or its name.
         model: the model's name, where an endpoint has models that demand more than others (Bedrock).
-        tools: the request's tools, if they are to be looked at: some providers want tools declared whenever the
+        tools: the request's tools, if they are to be checked: some providers want tools declared whenever the
             history uses any.
         last: also report calls without a result at the very end. Without it they count as still running.
 
@@ -67,17 +68,17 @@ def _place(violation: Violation) -> int:
 
 
 def _shown(told: str) -> str:
-    """An id or a name, which a model may have made as long as it liked."""
+    """Formats an id or a name for people; a model may have made it of any length."""
     return f"'{excerpt(told, _MAX_SHOWN)}'"
 
 
 class _Standing(NamedTuple):
-    """Where an entry stands."""
+    """The position of an entry relative to the model's answers."""
 
     answers: int
-    """How many answers of the model stand up to here."""
+    """Number of the model's answers up to the entry."""
     after_prompt: bool
-    """Something was said to the model since the latest of them."""
+    """True if a prompt came after the latest of these answers."""
 
 
 class _Lint:
@@ -120,7 +121,7 @@ class _Lint:
         if self._rules.check is not None:
             yield from self._rules.check(read.plain)
 
-    # -- one answer, and its results --
+    # -- one answer and its results --
 
     def _exchange(self, step: Exchange) -> Iterator[Violation]:
         late: list[tuple[ToolCall, Given]] = []
@@ -167,7 +168,7 @@ class _Lint:
             yield self._found("bad_name", given.source, message)
 
     def _together(self, results: list[Given]) -> Iterator[Violation]:
-        """Results stand directly behind their answer, in the order of its calls."""
+        """Finds results that do not stand directly behind their answer, in the order of its calls."""
         behind = next((given for given in results if self._standing[given.source].after_prompt), None)
         if behind is not None:
             message = "something was said to the model between its calls and their results"
@@ -180,7 +181,7 @@ class _Lint:
         if self._rules.results_in_one_message and len(origins) > 1:
             yield self._found("result_count", results[-1].source, "the results of one answer stand in several messages")
 
-    # -- the whole --
+    # -- the whole history --
 
     def _strays(self) -> Iterator[Violation]:
         for stray in self._paired.strays:
@@ -189,7 +190,7 @@ class _Lint:
             yield self._found(code, stray.source, f"{what} {_shown(stray.result.call_id)}")
 
     def _sequence(self) -> Iterator[Violation]:
-        """Who may speak first, and after whom."""
+        """Finds roles in an order that the wire refuses."""
         yield from self._system()
         steps = [step for step in self._paired.steps if not is_system(step)]
         if self._rules.first_user and steps and isinstance(steps[0], Exchange):
@@ -200,7 +201,7 @@ class _Lint:
                     yield self._found("role_order", after, "the user speaks after results, before the model does")
 
     def _system(self) -> Iterator[Violation]:
-        """Where system prompts stand."""
+        """Finds system prompts where the wire takes none."""
         entries = [step.said if isinstance(step, Exchange) else step for step in self._paired.steps]
         for before, entry, after in zip([None, *entries], entries, [*entries[1:], None], strict=False):
             if is_system(entry) and not takes_system(self._rules, before, after):

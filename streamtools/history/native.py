@@ -1,4 +1,4 @@
-"""A provider's messages, as people hold them: dicts, or the objects of an SDK."""
+"""Reads a provider's messages as callers hold them: dicts, or the objects of an SDK."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ..wires.transcript import Entry, Prompt, Returned, Said
 __all__ = ["Messages", "is_empty", "mended", "plain_of", "refuse_another_wires", "role_of", "wire_named"]
 
 _MAX_DEPTH = 8
-"""How deep an SDK's objects may stand in a message: the source of an image in a result in a message is at 5."""
+"""How deep an SDK's objects may be nested in a message: the source of an image in a result in a message is at depth
+5."""
 _KINDS = ("role", "type")
 
 
@@ -23,10 +24,10 @@ class Messages:
 
     Args:
         given: the messages. SDK objects are read by their ``model_dump``, and stay what they are.
-        wire: whose they are.
+        wire: the wire of the messages.
 
     Raises:
-        TypeError: it is no list.
+        TypeError: `given` is no list.
     """
 
     def __init__(self, given: Sequence[Any], wire: Wire) -> None:
@@ -36,7 +37,7 @@ class Messages:
         self.given = given
         self.wire = wire
         self.plain: list[Any] = [plain_of(message) for message in given]
-        """The same as dicts; what is none stays as it is, and is read as nothing."""
+        """The messages as dicts; a message that cannot be one stays as it is, and is read as nothing."""
         self.entries: list[Entry] = wire.read(self.plain)
         self.members: dict[tuple[int, int], list[Entry]] = {}
         """All entries that were read from the same messages, in order."""
@@ -46,7 +47,7 @@ class Messages:
 
     @property
     def mixed(self) -> set[tuple[int, int]]:
-        """Messages that hold results and other content, where the wire wants them apart."""
+        """The messages that hold results and other content, where the wire wants them apart."""
         if not self.wire.rules.results_apart:
             return set()
         kinds = {origin: {isinstance(entry, Returned) for entry in group} for origin, group in self.members.items()}
@@ -54,17 +55,17 @@ class Messages:
 
     @property
     def unread(self) -> list[int]:
-        """The places of what is no message of this wire."""
+        """The places of items that are no message of this wire."""
         covered = {place for entry in self.entries if entry.origin for place in range(*entry.origin)}
         return [place for place in range(len(self.plain)) if place not in covered]
 
 
 def refuse_another_wires(read: Messages) -> None:
-    """Refuse a history of which nothing can be read as the wire's, and something as another's: to repair or to convert
-    it would leave nothing.
+    """Refuses a history that reads as empty on its own wire, but not on another: repairing or converting it would leave
+    nothing.
 
     Raises:
-        ExportError: it names the wire that the history seems to be of.
+        ExportError: the history seems to be of another wire, which the message names.
     """
     if not read.plain or any(not is_empty(entry) for entry in read.entries):
         return
@@ -74,14 +75,14 @@ def refuse_another_wires(read: Messages) -> None:
 
 
 def _says_something(entry: Entry) -> bool:
-    """Whether an entry holds a text or a call, which no other wire's messages would seem to hold."""
+    """Returns whether an entry holds a text or a call, which messages of a wrong wire would not seem to hold."""
     if isinstance(entry, Prompt):
         return any(isinstance(block, Text) and block.text for block in entry.blocks)
     return isinstance(entry, Said) and any(part.kind == "call" or part.text for part in entry.answer.parts)
 
 
 def mended(messages: list[Any], mend: Callable[[list[Any]], list[Any]]) -> list[Any]:
-    """What a wire's own `mend` makes of them: the messages themselves wherever it changes none."""
+    """Applies a wire's own `mend`; returns the given messages themselves wherever it changes none."""
     plain = [plain_of(message) for message in messages]
     after = mend(plain)
     if after is plain:
@@ -91,7 +92,7 @@ def mended(messages: list[Any], mend: Callable[[list[Any]], list[Any]]) -> list[
 
 
 def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
-    """The wire, or that of the name, with the rules that hold for the model.
+    """Returns the wire, or the one of that name, with the rules that hold for the model.
 
     Raises:
         ExportError: there is no such wire.
@@ -108,21 +109,21 @@ def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
 
 
 def is_empty(entry: Entry) -> bool:
-    """Whether an entry holds nothing at all."""
+    """Returns whether an entry holds nothing at all."""
     if isinstance(entry, Prompt):
         return not entry.blocks
     return not entry.answer.parts if isinstance(entry, Said) else not entry.results
 
 
 def role_of(message: Any) -> str | None:
-    """Whose message it is, in the provider's word; None if it says none."""
+    """Returns a message's role, in the provider's word; None if it has none."""
     role = message.get("role") if isinstance(message, Mapping) else getattr(message, "role", None)
     return role if isinstance(role, str) else None
 
 
 def plain_of(message: Any) -> Any:
-    """A message as a dict of plain values, also where only its content is made of an SDK's objects; the same object if
-    it is one already. What cannot be one stays what it is, or is None."""
+    """Returns a message as a dict of plain values, also where only its content is made of an SDK's objects; the same
+    object if it is one already. A message that cannot become a dict stays what it is, or becomes None."""
     return _plain(message, 0)
 
 
@@ -140,18 +141,19 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 def _dumped(value: Any) -> Any:
-    """An object of an SDK as what it stands for; anything else stays what it is, or is None."""
+    """Returns an SDK's object as a plain value; anything else stays what it is, or becomes None."""
     dump = getattr(value, "model_dump", None)
     if not callable(dump):
         return value
     try:
         return _with_kinds(dump(mode="json", by_alias=True, exclude_unset=True), value)
-    except Exception:  # an object of the caller's: whatever its dump raises, it is then no message
+    except Exception:  # the caller's object: whatever its dump raises, it is then no message
         return None
 
 
 def _with_kinds(dumped: Any, value: Any) -> Any:
-    """A dump with what says of which kind its objects are, also where nobody set it: some SDKs have it as a default."""
+    """Adds the fields that tell the kind of each object to a dump, also where nobody set them: some SDKs have them as
+    defaults."""
     if isinstance(dumped, dict):
         kinds = {
             key: kind for key in _KINDS if key not in dumped and isinstance(kind := getattr(value, key, None), str)

@@ -1,6 +1,6 @@
-"""Results of single calls as their wire writes them, one by one, and what of them stands behind all results.
+"""Writes results of single calls in their wire's shape, with the parts that stand behind all results.
 
-Nothing here knows a wire: how it writes is seen from what its `render` makes of an answer with one call.
+This module knows no wire: it learns the shape from the output of the wire's `render` for an answer with one call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PICTURE = Media(kind="image", mime_type="image/png", data="AA==")
 
 
 class ResultWriter:
-    """Writes results of the calls of one answer, as it stands in a history."""
+    """Writes results of the calls of one answer of a history."""
 
     def __init__(self, exchange: Exchange, wire: Wire) -> None:
         self._exchange = exchange
@@ -36,25 +36,27 @@ class ResultWriter:
         some = exchange.calls[0]
         both = self._messages(some, _seen(some), _seen(some))
         self.list_field = _list_field(both[0]) if len(both) == 1 else None
-        """Where a message holds results, if it may hold several; None if each result is a message."""
+        """The field that holds a message's results, if it may hold several; None if each result is a message."""
 
     def write(self, call: ToolCall, seen: Observation) -> Written:
-        """An observation as the result of its call."""
+        """Returns an observation as the result of its call."""
         message, *behind = self._messages(call, result_of(call, seen, self._wire.name))
         return Written(message, _held(behind[-1]) if behind else [])
 
     def behind(self) -> Behind | None:
-        """What stands behind all results of the answer; None where media have a place in each result, or none."""
+        """Returns the message that stands behind all results of the answer; None if media have a place in each result,
+        or none."""
         shapes = [(call.call_id, self._messages(call, _seen(call, _PICTURE))[1:]) for call in self._exchange.calls]
         if not shapes[0][1]:
             return None
         *front, message = shapes[0][1]
-        lines = {_line(_held(shape[-1])[0]): call_id for call_id, shape in reversed(shapes)}  # of one id: the first's
+        # of one id: the first call's
+        lines = {_line(_held(shape[-1])[0]): call_id for call_id, shape in reversed(shapes)}
         return Behind(front=front, message=message, lines=lines)
 
     def _messages(self, call: ToolCall, *results: CallResult) -> list[Message]:
-        """The messages of results of one call. In the answer that they are written for it is alone, with the id that
-        stands in the history, so that nothing depends on how calls of one id are told apart."""
+        """Returns the messages of one call's results. They are rendered for an answer with this call alone, under the
+        id that stands in the history, so that nothing depends on how calls of one id are told apart."""
         own = id_as_read(call.call_id)
         alone = replace(call, call_id=own or call.call_id, call_id_synthesized=not own)
         answer = Answer(
@@ -70,25 +72,26 @@ class Written(NamedTuple):
     """A result in its wire's shape."""
 
     message: Message
-    """As a message that is all its own."""
+    """The result as a message of its own."""
     behind: list[Any]
-    """What of it stands behind all results."""
+    """The parts of the result that stand behind all results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """What stands behind all results of an answer, where a wire takes media only there: a message of the user's with a
-    line for each call that has any, and these below it."""
+    """The message behind all results of an answer, where a wire takes media only there: a message of the user's with a
+    line for each call that has media, and these below the line."""
 
     front: list[Message]
-    """What stands between the results and that message."""
+    """The messages between the results and that message."""
     message: Message = field(repr=False)
     """That message, as it would be for one call with a picture."""
     lines: Mapping[_Line | None, str]
-    """The lines: which call each is of."""
+    """The lines, each with the id of its call."""
 
     def content(self, messages: Sequence[Any]) -> list[Any] | None:
-        """What that message holds, if these begin with it and what stands in front of it; None if they do not."""
+        """Returns that message's content, if `messages` begin with it and the messages in front of it; None if they do
+        not."""
         count = len(self.front)
         if len(messages) <= count or list(messages[:count]) != self.front or not self.has_role(messages[count]):
             return None
@@ -96,11 +99,11 @@ class Behind:
         return held if isinstance(held, list) and held and _line(held[0]) in self.lines else None
 
     def has_role(self, message: Any) -> bool:
-        """Whether a message is the user's, too."""
+        """Returns whether a message has the user's role, too."""
         return role_of(message) == role_of(self.message)
 
     def split(self, content: Sequence[Any]) -> tuple[dict[str, list[Any]], list[Any]]:
-        """The content by calls, each with its line; and what is of no call, since somebody else put it there."""
+        """Splits the content by calls, each with its line, and the parts of no call, which somebody else put there."""
         of_calls: dict[str, list[Any]] = {}
         rest: list[Any] = []
         into, kind_of_lines = rest, _kind(_held(self.message)[0])
@@ -114,17 +117,17 @@ class Behind:
         return of_calls, rest
 
     def holding(self, content: list[Any], message: Message | None = None) -> Message:
-        """That message, or one that stands in its place, with this content."""
+        """Returns that message, or one that stands in its place, with this content."""
         return {**(message or self.message), _list_field(self.message): content}
 
 
 def _seen(call: ToolCall, *blocks: Media) -> CallResult:
-    """Some result."""
+    """Returns an arbitrary result."""
     return CallResult(call_id=call.call_id, content=".", name=call.name, blocks=blocks)
 
 
 def _list_field(message: Message) -> str:
-    """Which field of a message is its list of blocks."""
+    """Returns the name of the field that is a message's list of blocks."""
     return next(name for name, value in message.items() if isinstance(value, list))
 
 
@@ -135,7 +138,7 @@ def _held(message: Message) -> list[Any]:
 
 
 def _line(part: Any) -> _Line | None:
-    """A part by which it can be looked up, if it holds texts only, as a line does."""
+    """Returns a part in a form by which it can be looked up, if it holds texts only, as a line does; else None."""
     is_flat = isinstance(part, dict) and all(isinstance(value, str) for value in part.values())
     return frozenset(part.items()) if is_flat else None
 

@@ -1,9 +1,9 @@
-"""Which result answers which call: what linting and repairing a history both begin with.
+"""Pairs results with the calls they answer, before a history is linted or repaired.
 
-Theory of operation. Entries are walked once. A result belongs to a call of the latest answer, by id; if that has none,
-to the oldest open call with the id; a result without an id, to the first open call of the latest answer with its name.
-Ids need not be unique: a provider that counts its calls anew in each turn gives the same again, and the latest turn is
-then meant (can1357/oh-my-pi#2055). What belongs nowhere is a stray.
+Theory of operation. Entries are walked once. A result belongs to a call of the latest answer, by id; if no call there
+has it, to the oldest open call with the id; a result without an id, to the first open call of the latest answer with
+its name. Ids need not be unique: a provider that counts its calls anew in each turn gives the same ids again, and then
+the latest turn is meant (can1357/oh-my-pi#2055). A result that belongs to no call is a stray.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Exchange", "Given", "Paired", "Stray", "pair"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Given:
-    """A result, and where it stands."""
+    """A result and the entry that it stands in."""
 
     result: CallResult
     source: Returned
@@ -33,45 +33,45 @@ class Given:
 
 @dataclass(slots=True, eq=False)
 class Exchange:
-    """An answer of the model, and the results of its calls."""
+    """An answer of the model and the results of its calls."""
 
     said: Said
     given: dict[str, Given] = field(default_factory=dict)
-    """By id of the call, as far as there are any."""
+    """The results that are there, by id of the call."""
     live: bool = False
-    """Nothing follows, and calls are open: somebody may still be running them."""
+    """True if nothing follows, and calls are open: they may still be running."""
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The calls that want a result, in call order."""
+        """The calls that need a result, in call order."""
         return self.said.answer.our_calls
 
     @property
     def open_calls(self) -> list[ToolCall]:
-        """Those of them without one."""
+        """The calls that still need a result."""
         return [call for call in self.calls if call.call_id not in self.given]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stray:
-    """A result that answers nothing."""
+    """A result that answers no call."""
 
     result: CallResult
     source: Returned
     is_duplicate: bool
-    """A call with its id has an answer already."""
+    """True if a call with its id has a result already."""
 
 
 @dataclass(slots=True, eq=False)
 class Paired:
-    """A history in which results stand with their calls."""
+    """A history whose results stand with their calls."""
 
     steps: list[Prompt | Exchange]
     strays: list[Stray]
 
 
 def pair(entries: Iterable[Entry], rules: HistoryRules) -> Paired:
-    """Give each result to its call. What says nothing is left out. Costs time linear in the history."""
+    """Gives each result to its call. Empty entries are left out. Costs time linear in the history."""
     pairing = _Pairing(rules)
     for entry in entries:
         if is_empty(entry):
@@ -134,7 +134,7 @@ class _Pairing:
         return self._next("no id", "", name) if self._ids_optional else None
 
     def _next(self, *told: str) -> tuple[Exchange, str] | None:
-        """The first open call of the latest answer of which this is true."""
+        """Returns the first open call of the latest answer that the key fits."""
         queue = self._open.get((told[0], told[1], told[2]))
         while self._latest is not None and queue:
             call_id = queue.popleft()
@@ -144,4 +144,5 @@ class _Pairing:
 
 
 _Key: TypeAlias = tuple[str, str, str]
-"""What is told of a call (its id, that it has none, or nothing), the id, and the name, ``""`` for any."""
+"""What a result says of its call: how its id is known (its id, that it has none, or nothing), the id, and the name,
+``""`` for any."""

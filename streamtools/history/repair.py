@@ -1,4 +1,4 @@
-"""A history that its provider takes, from one that it refuses."""
+"""Repairs a history so that its provider takes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .settling import BadArguments, HistorySettling
 __all__ = ["repair"]
 
 _MAX_ROUNDS = 8
-"""What a wire mends on its own may give the rest something to do, once; more is a safeguard."""
+"""A wire's own mending may cause one more round of repairs; more rounds are a safeguard."""
 
 
 def repair(
@@ -24,32 +24,32 @@ def repair(
     last: bool = False,
     bad_arguments: BadArguments = "empty",
 ) -> list[Any]:
-    """These messages such that the provider takes them; the same list if it does already.
+    """Repairs messages so that the provider takes them; returns the same list if it does already.
 
-    Every call gets its one result, right behind the answer and in call order: one that stands later is moved there, one
-    that is missing says that the call was interrupted, one that answers nothing is dropped. Ids become unique and
-    valid, for a call and its result alike; arguments become an object; what says nothing is dropped, as is what is no
-    message of this wire. Content that stands between calls and results goes behind these. Messages to which nothing of
-    this applies stay the same objects, so that a provider's cache of the prompt still fits; and the same history is
-    always repaired alike.
+    Every call gets its one result, right behind the answer and in call order: a result that stands later is moved
+    there, a missing one says that the call was interrupted, and one that answers no call is dropped. Ids become unique
+    and valid, for a call and its result alike; arguments become an object; empty messages are dropped, and so are items
+    that are no message of this wire. Content between calls and results goes behind the results. Messages that need no
+    repair stay the same objects, so that a provider's cache of the prompt still fits; and the same history is always
+    repaired in the same way.
 
     Args:
         messages: native messages of `wire`. They are not changed.
         wire: the wire, or its name.
         model: the model's name, where an endpoint has models that demand more than others (Bedrock).
         last: also answer calls without a result at the very end. Without it they count as still running.
-        bad_arguments: what becomes of arguments that are no JSON object: ``empty`` (``{}``), or ``wrap_raw``
+        bad_arguments: the replacement for arguments that are no JSON object: ``empty`` (``{}``), or ``wrap_raw``
             (``{"INVALID_JSON": ...}``, which lets the model see what it wrote).
 
     Raises:
-        ExportError: no such wire; or nothing here is of it, and something is of another.
-        TypeError: it is no list of messages.
+        ExportError: no such wire; or no message is of it, and some are of another wire.
+        TypeError: `messages` is no list.
     """
     found = wire_named(wire, model)
     settling = HistorySettling(found, last=last, bad_arguments=bad_arguments)
     read = Messages(messages, found)
     refuse_another_wires(read)
-    for _ in range(_MAX_ROUNDS):  # pragma: no branch - two do
+    for _ in range(_MAX_ROUNDS):  # pragma: no branch - two suffice
         after = _once(messages, read, settling)
         if after is messages:
             break

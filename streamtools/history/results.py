@@ -1,9 +1,9 @@
-"""Other results in a history: what calls came to after it was written.
+"""Puts other results into a history, for calls that ended after it was written.
 
-Theory of operation. A result is written as for a turn, by the wire's `render`, and stands where the one before stood: a
-message that is all its own, or a block in a message of several. Nothing else is written. What a wire takes only in a
-message behind all results (`Behind`) stands there for all calls of an answer: that message is taken apart by call and
-put together again.
+Theory of operation. A result is written as for a turn, by the wire's `render`, and stands where the old one stood: as a
+message of its own, or as a block in a message of several results. Nothing else is written. Parts that a wire takes only
+in a message behind all results (`Behind`) stand there for all calls of an answer: that message is taken apart by call
+and put together again.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ __all__ = ["with_results"]
 
 
 def with_results(messages: list[Any], observations: Iterable[Observation], wire: Wire | str) -> list[Any]:
-    """The same history, in which each of these calls has this observation as its result; the same list if that
-    changes nothing.
+    """Returns the same history with each observation as its call's result; the same list if that changes nothing.
 
-    For calls that are done, or denied, after their turn was written: until then their results are others, say those of
-    calls that wait for an approval. The outcome is what ``turn.messages(wire)`` would have been with these
-    observations from the beginning: results stay in their places, a call without one gets it where `repair` would put
-    it, and all other messages stay the same objects.
+    Use it for calls that are done, or denied, after their turn was written; until then they have other results, for
+    example those of calls that wait for an approval. The returned history equals that of ``turn.messages(wire)`` with
+    these observations from the beginning: results stay in their places, a call without a result gets it where `repair`
+    would put it, and all other messages stay the same objects.
 
-    An observation's call is the latest that has its id, or the id that stands for it because `wire` does not take it;
-    the latest of its tool if there is one. A call that has no id there (not every Gemini model gives one) is found by
-    its tool and its place among the turn's calls: all observations of such calls have to be of one turn.
+    An observation's call is the latest with the observation's id, or with the id that replaces it because `wire` does
+    not take it; among several, the latest of its tool if there is one. A call without an id in the history (not every
+    Gemini model gives one) is found by its tool and its place among the turn's calls: all observations of such calls
+    have to be of one turn.
 
-    A result is written anew as a whole: what the caller has set at the one before it (``cache_control``) goes with
-    that. Blocks that hold a `state` go as they are, `wire` being taken for their wire.
+    A result is written anew as a whole: fields that the caller has set on the old one (``cache_control``) are lost.
+    Blocks with a `state` are written as they are, `wire` being taken for their wire.
 
     Args:
         messages: native messages of `wire`, dicts or an SDK's objects. They are not changed.
-        observations: what became of the calls, one of each at most.
+        observations: the new results, at most one for each call.
         wire: the wire, or its name.
 
     Raises:
         ValueError: an observation's call is not in the history, or two observations are of one call.
-        ExportError: no such wire; or nothing here is of it, and something is of another. It is a ValueError, too.
-        TypeError: it is no list of messages.
+        ExportError: no such wire; or no message is of it, and some are of another wire. It is a ValueError, too.
+        TypeError: `messages` is no list.
     """
     read = Messages(messages, wire_named(wire))
     wanted = list(observations)
@@ -80,7 +80,7 @@ class _Answered:
         """The place behind the answer."""
 
     def _check_sites(self) -> None:
-        """Refuse results of another API version than their calls are of (Cohere's): they stand in another shape."""
+        """Refuses results of another API version than that of their calls (Cohere's), since they have another shape."""
         list_field = self._writer.list_field
         for call_id, (place, _) in self._sites.items():
             is_list = list_field is not None and isinstance(self._plain[place].get(list_field), list)
@@ -89,7 +89,7 @@ class _Answered:
                 raise ValueError(f"{self._list_name}[{place}] holds {what}")
 
     def put(self) -> None:
-        """Put the results of these calls into the draft."""
+        """Puts the results of these calls into the draft."""
         missing = {call_id: None for call_id in self._written if call_id not in self._sites}  # in call order
         for call_id in self._written.keys() - missing.keys():
             self._draft.spot(self._sites[call_id], self._writer.list_field).instead = self._native(call_id)
@@ -98,12 +98,13 @@ class _Answered:
         self._put_behind(has_inserted=bool(missing))
 
     def _native(self, call_id: str) -> Any:
-        """A result as it stands at a site: a message, or a block of one."""
+        """Returns a result in the form for a site: a message, or a block of one."""
         message, list_field = self._written[call_id].message, self._writer.list_field
         return message if list_field is None else message[list_field][0]
 
     def _insert(self, missing: Collection[str]) -> None:
-        """Put results where none stood: behind that of the call before, or ahead of that of the call after."""
+        """Inserts results where none stood: behind the result of the call before, or ahead of that of the call
+        after."""
         list_field, here = self._writer.list_field, self._here()
         standing = [here[call.call_id] for call in self._calls if call.call_id in here]
         if not standing:
@@ -118,7 +119,7 @@ class _Answered:
                 into.append(self._native(call.call_id))
 
     def _here(self) -> dict[str, Site]:
-        """The sites of results that stand directly behind the answer, by call."""
+        """Returns the sites of results that stand directly behind the answer, by call."""
         places = {site.place for site in self._sites.values()}
         end = self._end
         while end in places:
@@ -126,7 +127,7 @@ class _Answered:
         return {call_id: site for call_id, site in self._sites.items() if self._end <= site.place < end}
 
     def _put_behind(self, *, has_inserted: bool) -> None:
-        """Put what stands behind all results, if the wire wants anything there."""
+        """Puts the parts that stand behind all results, if the wire wants any there."""
         behind = self._writer.behind()
         if behind is None:
             return
@@ -137,7 +138,8 @@ class _Answered:
         of_calls |= {call_id: written.behind for call_id, written in self._written.items()}
         content = [part for call in self._calls for part in of_calls.get(call.call_id, ())] + rest
         after = at if standing is None else last + 1
-        between = behind.front if behind.has_role(_at(self._plain, after)) else []  # results, and then the user
+        # results, directly followed by the user
+        between = behind.front if behind.has_role(_at(self._plain, after)) else []
         if content and standing is None:
             self._draft.add(at, [*behind.front, behind.holding(content)])
         elif content:
@@ -155,5 +157,5 @@ def _at(messages: Sequence[Any], place: int) -> Any:
 
 
 def _as_one(messages: Sequence[Message], list_field: str) -> Message:
-    """Messages of results as the one that holds all of these."""
+    """Joins messages of results into the one that holds all results."""
     return {**messages[0], list_field: [block for message in messages for block in message[list_field]]}

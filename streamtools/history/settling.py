@@ -1,7 +1,7 @@
-"""A paired history as a provider takes it: every call with a valid id, an object for arguments, and one result.
+"""Settles a paired history for a provider: every call gets a valid id, an object for arguments, and one result.
 
-What comes in are steps that were paired; what leaves are the same steps with everything settled that no rendering can:
-`Settled` answers, and prompts. A step that is right already stays what it is.
+Paired steps come in; the same steps leave, as `Settled` answers and prompts, with everything settled that rendering
+cannot settle. A step that is right already stays unchanged.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ BadArguments: TypeAlias = Literal["empty", "wrap_raw"]
 
 _INTERRUPTED = "Error: the call was interrupted and has no result."
 _FILLER = "."
-"""What stands where somebody has to speak who said nothing: no provider takes an empty message."""
+"""Text for a message that has to be there but has nothing to say: no provider takes an empty message."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SettledResult:
-    """A call's result, as it will stand there."""
+    """A call's result, as it will stand in the history."""
 
     result: CallResult
     source: Returned | None = None
-    """Where it stands as it is; None if it has to be written."""
+    """The entry that holds it unchanged; None if it has to be written."""
     given: CallResult | None = None
-    """The result as it stands there."""
+    """The result as it was read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settled:
-    """An answer with its results."""
+    """An answer with its results, as it will stand in the history."""
 
     answer: Answer
-    """Its `results` are empty."""
+    """The answer without results: its `results` are empty."""
     source: Said | None
-    """Where it stands as it is; None if it has to be written."""
+    """The entry that holds it unchanged; None if it has to be written."""
     outcomes: tuple[SettledResult, ...] = ()
-    """In call order."""
+    """The results, in call order."""
 
     @property
     def whole(self) -> Answer:
@@ -74,7 +74,7 @@ class HistorySettling:
         self._bad_arguments = bad_arguments
 
     def settle(self, steps: Sequence[Prompt | Exchange]) -> list[Step]:
-        """The steps, settled; of a conversation that the wire takes in that order."""
+        """Returns the steps, settled, in an order that the wire takes."""
         exchanges = [step for step in steps if isinstance(step, Exchange)]
         ids = self._ids(exchanges)
         settled = (self._exchange(step, ids) if isinstance(step, Exchange) else step for step in steps)
@@ -82,7 +82,7 @@ class HistorySettling:
         return list(self._in_sequence(self._with_system_placed(said)))
 
     def _ids(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
-        """What stands for each id; a call without one stays without where its own wire does not ask for it."""
+        """Maps each id to its replacement; a call without an id stays without where its own wire needs none."""
         wanted = [(call.call_id, step.said.answer.own_wire) for step in exchanges for call in step.calls]
         optional = self._rules.call_ids_optional
         nameless = [id_ for id_, is_own in wanted if optional and is_own and not id_as_read(id_)]
@@ -92,7 +92,7 @@ class HistorySettling:
         said = step.said
         answer = self._with_objects(said.answer)
         named = renamed(answer, ids)
-        if named is not answer:  # an id that is none of the provider's is still one
+        if named is not answer:  # an id that the provider did not give still counts as one
             calls = {id_: replace(call, call_id_synthesized=not id_as_read(id_)) for id_, call in named.calls.items()}
             answer = replace(named, calls=calls)
         is_kept = answer is said.answer and not said.flaws and all(map(self._is_named, step.calls))
@@ -117,7 +117,7 @@ class HistorySettling:
         return self._rules.names.takes(call.name)
 
     def _with_objects(self, answer: Answer) -> Answer:
-        """The answer with objects for all arguments; the same if it has them."""
+        """Returns the answer with objects for all arguments; the same answer if it has them."""
         invalid = {id_: call for id_, call in answer.calls.items() if call.status == "invalid"}
         if not invalid:
             return answer
@@ -139,14 +139,14 @@ class HistorySettling:
         return to_json(value).decode(), value
 
     def _says(self, step: Settled) -> bool:
-        """Whether anything is left of an answer where it has to be written."""
+        """Returns whether anything is left of an answer if it has to be written."""
         return step.source is not None or bool(self._wire.render(step.answer))
 
     def _with_system_placed(self, steps: Iterable[Step]) -> Iterator[Step]:
-        """The steps, system prompts where the wire takes them: behind what the user says next."""
+        """Yields the steps, with system prompts where the wire takes them: behind the user's next message."""
         held: list[Prompt] = []
         before: Step | None = None
-        waits = self._rules.system_stands == "before_answer"  # for the last that the user says
+        waits = self._rules.system_stands == "before_answer"  # until the user's last message before the answer
         for step in steps:
             if isinstance(step, Prompt) and is_system(step) and (held or waits or not self._takes_system(before)):
                 held.append(step)
@@ -172,7 +172,7 @@ class HistorySettling:
         return takes_system(self._rules, said, None)
 
     def _in_sequence(self, steps: Iterable[Step]) -> Iterator[Step]:
-        """The steps, and what has to stand between them."""
+        """Yields the steps with fillers where the wire wants a message between them."""
         has_begun, awaits_answer = False, False
         for step in steps:
             if isinstance(step, Prompt):

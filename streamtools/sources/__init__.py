@@ -1,13 +1,13 @@
-"""Whatever stream you hold, as one asynchronous iteration of bytes, text or payloads.
+"""Turns any kind of stream into one asynchronous iteration of bytes, text or payloads.
 
-Streams are told apart by what they can do, never by their class, so that no SDK is imported here; `kinds` has the
-order. Bytes are preferred wherever they can be had: an SDK's typed chunks cost twenty times as much.
+Streams are told apart by their methods, never by their class, so that no SDK is imported here; `kinds` has the order.
+Bytes are preferred wherever they are available: an SDK's typed chunks cost twenty times as much.
 
-    open_source(stream) -> Source       await .items(): an async iterator; .as_item(item): what the decoder takes;
-                                        await .aclose(): closes all that was opened, on every way out
+    open_source(stream) -> Source await .items(): an async iterator; .as_item(item): input for the decoder; await
+                                        .aclose(): closes all that was opened, on every exit
 
-What blocks is read in a thread of its own (`threads`); objects of SDKs become the payloads of their wire (`items`);
-LangChain's chunks, which have no wire, become Chat Completions payloads (`langchain`).
+Blocking streams are read in a thread of their own (`threads`); objects of SDKs become the payloads of their wire
+(`items`); LangChain's chunks, which have no wire, become Chat Completions payloads (`langchain`).
 """
 
 from __future__ import annotations

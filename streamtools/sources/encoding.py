@@ -1,17 +1,18 @@
-"""Content codings: the encoded bytes of a response body in, the decoded ones out, a piece at a time.
+"""Decodes the content codings of a response body, a piece at a time.
 
     gzip, x-gzip   several members one after the other, too     zlib
     deflate        with zlib's header or without                zlib
     br             Brotli                                       brotli or brotlicffi, 1.2 or later
     zstd           several frames one after the other, too      compression.zstd, backports.zstd or zstandard
 
-and any few of them on top of each other. HTTP libraries decode a chunk at once, or in steps of a mebibyte, and a chunk
-of 64 KiB may hold 64 MiB, or with two codings gigabytes. Here a piece is decoded when the one before it was taken, so
-that `Limits` see each before there is another. What a decoder must remember to go on, its window, is bounded, too.
+A body may have a few codings on top of each other. HTTP libraries decode a chunk at once, or in steps of a mebibyte,
+and a chunk of 64 KiB may hold 64 MiB, or with two codings gigabytes. Here a piece is decoded when the one before it was
+taken, so that `Limits` see each before there is another. The window, which a decoder must remember to go on, is
+bounded, too.
 
 Theory of operation: a coding is an object with `feed`, a generator of pieces, which is as lazy as its reader; codings
-on top of each other are generators inside each other, so that each holds one piece and what it was fed, which is a
-piece of the one before. All that can be decoded of what was fed comes out, nothing waits for the end of the body.
+on top of each other are generators inside each other, so that each holds one piece and its input, which is a piece of
+the coding before. All input that can be decoded comes out at once, nothing waits for the end of the body.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from ..text import one_line
 
 __all__ = ["Decoding", "codings_of"]
 
-_MOST_CODINGS = 4  # on top of each other; nobody has a use for two
-_WINDOW_BITS = 24  # of all windows of a body together, 16 MiB: the largest that a Brotli stream may have
+_MOST_CODINGS = 4  # codings on top of each other; two are already unusual
+_WINDOW_BITS = 24  # for all windows of a body together, 16 MiB: the largest that a Brotli stream may have
 _ZSTD_WINDOW_BITS = 23  # the largest that HTTP allows (RFC 9659)
-_NO_CODING = frozenset({"", "identity", "none", "utf-8"})  # "none" is sent against proxies that would compress
-_BROTLI_STEP = 32 << 10  # bytes; what comes may be three times as much
-# `zstandard` bounds no output. A block has at least four bytes and at most 128 KiB, so that these are half a MiB.
+_NO_CODING = frozenset({"", "identity", "none", "utf-8"})  # "none" is sent to keep proxies from compressing
+_BROTLI_STEP = 32 << 10  # bytes; the output may be three times as much
+# Bytes; `zstandard` bounds no output. A block has at least four bytes and decodes to at most 128 KiB, so a step gives
+# at most half a MiB.
 _ZSTANDARD_STEP = 16
 _WITHOUT = "send the request with Accept-Encoding: identity"
 
@@ -42,22 +44,22 @@ class Coding(Protocol):
     """One coding of one body."""
 
     errors: tuple[type[Exception], ...]
-    """What `feed` raises about bytes that are no such thing."""
+    """The exceptions that `feed` raises for bytes that are not encoded in this way."""
 
     def feed(self, data: bytes, /) -> Iterator[bytes]:
-        """Take the next bytes; yields what they decode to. To be exhausted before the next call."""
+        """Takes the next bytes; yields the decoded ones. Exhaust it before the next call."""
         ...
 
     def is_whole(self) -> bool:
-        """Whether the body may end here."""
+        """Returns whether the body may end here."""
         ...
 
 
 class Decoding:
-    """The codings of one body. Exhaust `feed` for each of its chunks, then call `finish`.
+    """Decodes one body. Exhaust `feed` for each of its chunks, then call `finish`.
 
     Args:
-        codings: their names, in the order in which they were applied.
+        codings: the names of the codings, in the order in which they were applied.
         limits: `max_stream_bytes` bounds the encoded bytes as well, which may decode to nothing without end.
 
     Raises:
@@ -77,11 +79,11 @@ class Decoding:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take the next chunk of the encoded body; yields decoded pieces of at most `SLICE_BYTES`.
+        """Takes the next chunk of the encoded body; yields decoded pieces of at most `SLICE_BYTES`.
 
         Raises:
-            RemoteProtocolError: the bytes are not encoded so.
-            LimitExceeded: there are more than `Limits(max_stream_bytes=...)`.
+            RemoteProtocolError: the bytes are not encoded in this way.
+            LimitExceeded: the encoded body has more bytes than `Limits(max_stream_bytes=...)`.
         """
         self._size += len(data)
         if self._size > self._max_size:
@@ -95,10 +97,10 @@ class Decoding:
             raise RemoteProtocolError(f"the body is not the {self._name} that its header says: {said}") from error
 
     def finish(self) -> None:
-        """The body has ended.
+        """Ends the body.
 
         Raises:
-            TruncatedStream: inside of what was encoded.
+            TruncatedStream: the body ended in the middle of its encoding.
         """
         if self._size and not all(coding.is_whole() for coding in self._codings):
             raise TruncatedStream(f"the body ended in the middle of its {self._name}")
@@ -114,7 +116,7 @@ class Decoding:
 
 
 def codings_of(response: Any) -> tuple[str, ...]:
-    """The codings that a response says its body has, in the order in which they were applied."""
+    """Returns the codings that a response declares for its body, in the order in which they were applied."""
     headers = getattr(response, "headers", None)
     if not isinstance(headers, Mapping):
         return ()
@@ -135,7 +137,7 @@ def _coding(name: str, window_bits: int) -> Coding:
 
 
 class _Gzip:
-    """Members one after the other, and zeros behind them, which some programs leave."""
+    """Decodes gzip members one after the other, and drops zeros behind them, which some programs leave."""
 
     errors: tuple[type[Exception], ...] = (zlib.error,)
 
@@ -160,7 +162,7 @@ class _Gzip:
 
 
 class _Deflate:
-    """zlib's format, which the standard means, or bare deflate, which many servers send."""
+    """Decodes zlib's format, which the standard means, or bare deflate, which many servers send."""
 
     errors: tuple[type[Exception], ...] = (zlib.error,)
 
@@ -188,7 +190,7 @@ class _Deflate:
 
 
 def _inflated(inflate: Any, data: bytes) -> Iterator[bytes]:
-    """What `data` decodes to up to the end of this member."""
+    """Yields the decoded bytes of `data` up to the end of this member."""
     while True:
         piece = inflate.decompress(data, SLICE_BYTES)
         data = inflate.unconsumed_tail
@@ -199,7 +201,7 @@ def _inflated(inflate: Any, data: bytes) -> Iterator[bytes]:
 
 
 class _Brotli:
-    """One stream. Its first byte says how large its window is, for which the decoder knows no bound."""
+    """Decodes one Brotli stream. Its first byte gives the size of its window, for which the decoder knows no bound."""
 
     def __init__(self, window_bits: int, library: Any) -> None:
         self.errors: tuple[type[Exception], ...] = (library.error, _TooLargeWindow)
@@ -222,11 +224,11 @@ class _Brotli:
 
 
 class _TooLargeWindow(Exception):
-    """A stream wants more memory than it may have."""
+    """A stream wants a larger window than it may have."""
 
 
 def _brotli_window_bits(head: int) -> int:
-    """RFC 7932, §9.1: what the bits of a stream's first byte say."""
+    """Returns the size of a stream's window from its first byte (RFC 7932, §9.1)."""
     if not head & 1:
         return 16
     if more := head >> 1 & 7:
@@ -235,7 +237,7 @@ def _brotli_window_bits(head: int) -> int:
 
 
 class _Zstd:
-    """Frames one after the other, by Python's own decoder, which bounds what it gives."""
+    """Decodes zstd frames one after the other with Python's own decoder, which bounds its output."""
 
     def __init__(self, window_bits: int, library: Any) -> None:
         self.errors: tuple[type[Exception], ...] = (library.ZstdError,)
@@ -262,7 +264,7 @@ class _Zstd:
 
 
 class _Zstandard:
-    """The same by `zstandard`, which bounds nothing: it is given a few bytes at a time."""
+    """Decodes zstd frames with `zstandard`, which bounds nothing and so is fed a few bytes at a time."""
 
     def __init__(self, window_bits: int, library: Any) -> None:
         self.errors: tuple[type[Exception], ...] = (library.ZstdError,)

@@ -1,9 +1,9 @@
-"""What a stream yields, as what the decoder takes: bytes, text, or a payload as the wire had it.
+"""Turns the items of a stream into the decoder's input: bytes, text, or a payload as the wire had it.
 
-bytes, text, mappings             as they are
-an event of an event source       its frame, written again: an event named "error" stays one
-an SDK's typed chunk              the payload that it was made of
-what an SDK derived from others   nothing: it would count twice
+bytes, text, mappings                   as they are
+an event of an event source             its frame, written again: an event named "error" stays one
+an SDK's typed chunk                    the payload that it was made of
+an item that an SDK derived from others nothing: it would count twice
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Item", "as_item", "without_finish"]
 
 Item: TypeAlias = "bytes | str | Mapping[str, Any]"
 
-# Events that an SDK's accumulating helper adds beside the raw ones; taking both would count every delta twice.
+# Events that an SDK's accumulating helper adds to the raw ones; taking both would count every delta twice.
 _DERIVED = frozenset({
     # anthropic `messages.stream()`
     "text", "thinking", "signature", "citation", "input_json", "compaction",
@@ -27,16 +27,16 @@ _DERIVED = frozenset({
     "tool_calls.function.arguments.delta", "tool_calls.function.arguments.done",
 })  # fmt: skip
 
-# google-genai adds the HTTP headers of the response, and what its own tool loop did.
+# google-genai adds the HTTP headers of the response, and the history of its own tool loop.
 _ADDED_BY_GENAI = ("sdkHttpResponse", "automaticFunctionCallingHistory", "parsed")
 _STANDARD_BASE64 = str.maketrans("-_", "+/")
 
 
 def as_item(item: Any) -> Item | None:
-    """What a stream yielded, as bytes, text or a plain payload; None for what an SDK derived from other items.
+    """Returns an item of a stream as bytes, text or a plain payload; None if an SDK derived it from other items.
 
     Raises:
-        TypeError: it is nothing of the kind; the message says what a stream may yield.
+        TypeError: the item is none of these; the message says which items a stream may yield.
     """
     if isinstance(item, (bytes, str, Mapping)):
         return item
@@ -58,7 +58,7 @@ def as_item(item: Any) -> Item | None:
 
 
 def without_finish(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A Chat Completions chunk without the finish reason that no provider gave."""
+    """Returns a Chat Completions chunk without the finish reason that no provider gave."""
     choices = payload.get("choices") or ()
     return {**payload, "choices": [{**choice, "finish_reason": None} for choice in choices]}
 
@@ -79,14 +79,14 @@ def _payload(item: Any) -> Mapping[str, Any]:
 
 
 def _frame(name: object, data: str) -> str:
-    """An event of an event stream; its name matters where it is all that tells an error."""
+    """Returns an event of an event stream as text; its name is kept where only the name marks an error."""
     event = f"event: {name}\n" if name == "error" else ""
     lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return event + "".join(f"data: {line}\n" for line in lines) + "\n"
 
 
 def _as_gemini_has_it(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A response of google-genai, whose base64 is the URL-safe one, as the wire has it."""
+    """Returns a response of google-genai in the wire's form, whose base64 is not the URL-safe one."""
     wire = {key: value for key, value in payload.items() if key not in _ADDED_BY_GENAI}
     for candidate in wire["candidates"]:
         for part in candidate.get("content", {}).get("parts", ()):

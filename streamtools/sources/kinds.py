@@ -1,6 +1,6 @@
-"""What a stream is, by what it can do.
+"""Finds out the kind of a stream by its methods.
 
-In this order, the first that fits:
+The first kind that fits, in this order:
 
     MEMORY            bytes, text, a list or a tuple
     RESPONSE          an httpx or httpx2 response (`aiter_bytes`), or an SDK's stream that has one and was not begun
@@ -23,12 +23,13 @@ __all__ = ["IN_MEMORY", "Kind", "kind_of", "pulled_of", "raw_of", "response_of",
 
 IN_MEMORY = (bytes, bytearray, memoryview, str, list, tuple)
 
-# Where SDKs keep the response: openai, anthropic, groq, mistralai, httpx-sse; `with_streaming_response`.
+# The attributes in which SDKs keep the response: openai, anthropic, groq, mistralai, httpx-sse;
+# `with_streaming_response`.
 _RESPONSES = ("response", "http_response", "_response")
 
 
 class Kind(Enum):
-    """How a stream is read."""
+    """The way in which a stream is read."""
 
     MEMORY = auto()
     RESPONSE = auto()
@@ -51,7 +52,7 @@ _ABILITIES = (
 
 
 def kind_of(stream: Any) -> Kind | None:
-    """How to read `stream`; None if it is nothing to read from."""
+    """Returns how to read `stream`; None if it cannot be read."""
     if isinstance(stream, IN_MEMORY):
         return Kind.MEMORY
     response = response_of(stream)
@@ -65,12 +66,14 @@ def kind_of(stream: Any) -> Kind | None:
 
 
 def wrapped_by(stream: Any) -> Any | None:
-    """The stream inside litellm's, which has the methods of both worlds: those of its inner stream work."""
+    """Returns the stream inside litellm's, which has the methods of both worlds: only those of its inner stream
+    work."""
     return getattr(stream, "completion_stream", None)
 
 
 def response_of(stream: Any) -> Any | None:
-    """The response to read bytes from: `stream` itself, or that of an SDK's stream which nobody has begun to read."""
+    """Returns the response to read bytes from: `stream` itself, or that of an SDK's stream which nobody has begun to
+    read."""
     if _gives_bytes(stream):
         return stream
     for name in _RESPONSES:
@@ -81,8 +84,8 @@ def response_of(stream: Any) -> Any | None:
 
 
 def raw_of(response: Any, method: str) -> Any | None:
-    """What gives a response's bytes as they came over the wire, by `method`; None where it was read before: then it is
-    in memory and decoded, or gone."""
+    """Returns the object whose `method` gives a response's bytes as they came over the wire; None if the response was
+    read before: then its body is in memory and decoded, or gone."""
     for holder in (response, getattr(response, "http_response", None)):  # openai's and anthropic's raw responses
         if hasattr(holder, method):
             return None if getattr(holder, "is_stream_consumed", True) else holder
@@ -90,7 +93,7 @@ def raw_of(response: Any, method: str) -> Any | None:
 
 
 def pulled_of(stream: Any) -> Any | None:
-    """The response of urllib3 that `stream` is or holds (requests), if nobody has begun to read it."""
+    """Returns the response of urllib3 that `stream` is or holds (requests), if nobody has begun to read it."""
     held: tuple[Any, ...] = (stream, getattr(stream, "raw", None))
     for response in held:
         if hasattr(response, "decode_content") and callable(getattr(response, "tell", None)):
@@ -101,12 +104,14 @@ def pulled_of(stream: Any) -> Any | None:
 def _gives_bytes(response: Any) -> bool:
     if hasattr(response, "aiter_bytes"):
         return True
-    # openai's and anthropic's raw responses call it so in both worlds; the asynchronous one holds a response of httpx.
+    # openai's and anthropic's raw responses have `iter_bytes` in both worlds; the asynchronous one holds a response of
+    # httpx.
     return hasattr(response, "iter_bytes") and not inspect.isasyncgenfunction(response.iter_bytes)
 
 
 def _is_blocking(response: Any) -> bool:
-    """Responses of httpx have the methods of both worlds; what their body is tells which of them work."""
+    """Returns whether a response blocks. httpx's have the methods of both worlds; the type of the body shows which of
+    them work."""
     if not hasattr(response, "aiter_bytes"):
         return True
     body = getattr(response, "stream", None)
@@ -114,6 +119,6 @@ def _is_blocking(response: Any) -> bool:
 
 
 def _has_content(stream: Any) -> bool:
-    # Not `stream.content`: where that is a property (requests) it would read the whole body, here and now.
+    # Not `stream.content`: where that is a property (requests), it would read the whole body, here and now.
     content = inspect.getattr_static(stream, "content", None)
     return hasattr(content, "iter_any")

@@ -1,14 +1,15 @@
-"""LangChain's `AIMessageChunk`s, as Chat Completions payloads.
+"""Turns LangChain's `AIMessageChunk`s into Chat Completions payloads.
 
     content="Hel"  |  content=[{"type": "text", "text": "Hel", "index": 0}, {"type": "thinking", "thinking": "..."}]
     tool_call_chunks=[{"name": "add", "args": '{"a"', "id": "call_1", "index": 0, "type": "tool_call_chunk"}]
     usage_metadata={"input_tokens": 9, ...}         what this chunk adds: the sum over all chunks is the usage
     response_metadata={"finish_reason": "stop"}     or `stop_reason`, `stopReason`, `done_reason`, `status`
 
-It is a dialect of its own, made of every provider's wire (langchain-core 1.7: `langchain_core/messages/ai.py`, read
-2026-11). `chunk_position="last"` is LangChain's own end and says nothing about the model's: only the provider's finish
-reason completes the turn. What a chat payload has no field for (signatures of reasoning, media, results of tools that
-the provider ran) is passed on as a content block, so that it becomes an `UnknownPayload` event.
+The chunks are a dialect of their own, made of every provider's wire (langchain-core 1.7:
+`langchain_core/messages/ai.py`, read 2026-11). `chunk_position="last"` is LangChain's own end and says nothing about
+the model's: only the provider's finish reason completes the turn. Content without a field in a chat payload (signatures
+of reasoning, media, results of tools that the provider ran) is passed on as a content block, so that it becomes an
+`UnknownPayload` event.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from typing import Any
 
 __all__ = ["LangChainChunks", "is_chunk"]
 
-# Where integrations put the provider's finish reason.
+# The fields in which integrations put the provider's finish reason.
 _REASONS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
-# Where the provider has no word for tool calls, an ordinary end may be one: OpenAI's Responses, Gemini, Ollama.
+# Where the provider has no finish reason for tool calls, its ordinary one may mean them: OpenAI's Responses, Gemini,
+# Ollama.
 _ORDINARY = {("status", "completed"), ("finish_reason", "STOP"), ("done_reason", "stop")}
-# Words that the chat wire does not have, in its own. Any other goes through as it is.
+# Finish reasons that the chat wire does not have, in its own words. Any other goes through as it is.
 _FINISHES = {
     "TOOL_CALL": "tool_calls",
     "SAFETY": "content_filter",
@@ -33,27 +35,28 @@ _FINISHES = {
     "model_context_window_exceeded": "length",
     "failed": "error",
 }
-# Blocks that say what `tool_call_chunks` says as well.
+# Blocks that repeat the content of `tool_call_chunks`.
 _CALLS = {"tool_use", "input_json_delta", "tool_call_chunk", "tool_call", "function_call", "custom_tool_call"}
-_OWN_IDS = ("lc_", "run-")  # LangChain's own, of its run, where the provider's response had none
+_OWN_IDS = ("lc_", "run-")  # LangChain's own ids, of its run, where the provider's response had none
 _REASONING = {"thinking", "reasoning", "reasoning_content"}
 _OPAQUE = ("signature", "encrypted_content")
 
 
 def is_chunk(item: Any) -> bool:
-    """Whether `item` is an `AIMessageChunk`."""
+    """Returns whether `item` is an `AIMessageChunk`."""
     return getattr(item, "type", None) == "AIMessageChunk" and hasattr(item, "tool_call_chunks")
 
 
 class LangChainChunks:
-    """The chunks of one response: the usage is a sum over them, and some finish reasons depend on what came before."""
+    """Converts the chunks of one response: the usage is a sum over them, and some finish reasons depend on earlier
+    chunks."""
 
     def __init__(self) -> None:
         self._usage: dict[str, int] = {}
         self._has_calls = False
 
     def payload(self, chunk: Any) -> dict[str, Any]:
-        """One chunk as a Chat Completions payload."""
+        """Returns one chunk as a Chat Completions payload."""
         metadata: Mapping[str, Any] = getattr(chunk, "response_metadata", None) or {}
         choice: dict[str, Any] = {"index": 0, "delta": _delta(chunk)}
         self._has_calls = self._has_calls or bool(chunk.tool_call_chunks)
@@ -110,7 +113,7 @@ def _delta(chunk: Any) -> dict[str, Any]:
 
 
 def _call(chunk: Mapping[str, Any]) -> dict[str, Any]:
-    """A fragment of a call; what is None here is absent there."""
+    """Returns a fragment of a call; fields that are None in the chunk are absent in it."""
     function = {"name": chunk.get("name"), "arguments": chunk.get("args")}
     call = {"index": chunk.get("index"), "id": chunk.get("id"), "function": _present(function)}
     return {"type": "function", **_present(call)}
@@ -121,7 +124,7 @@ def _present(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocks(blocks: list[Any]) -> dict[str, Any]:
-    """A list of content blocks: reasoning, refusal and text; what no chat field holds stays a block."""
+    """Returns a list of content blocks as reasoning, refusal and text; content without a chat field stays a block."""
     told: dict[str, list[str]] = {"reasoning_content": [], "refusal": [], "content": []}
     others: list[Any] = []
     for block in blocks:
@@ -143,7 +146,7 @@ def _blocks(blocks: list[Any]) -> dict[str, Any]:
 
 
 def _reasoning(block: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a reasoning block: Anthropic's, Bedrock's, LangChain's own, OpenAI's list of summaries."""
+    """Yields the texts of a reasoning block: Anthropic's, Bedrock's, LangChain's own, OpenAI's list of summaries."""
     for key in ("thinking", "reasoning", "reasoning_content"):
         inner = block.get(key)
         text = inner.get("text") if isinstance(inner, Mapping) else inner
@@ -156,7 +159,7 @@ def _reasoning(block: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _opaque(block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What the provider wants back with a block, from the places where integrations put it."""
+    """Yields the state that the provider wants back with a block, from the places where integrations put it."""
     for holder in (block, block.get("extras"), block.get("reasoning_content")):
         if isinstance(holder, Mapping):
             yield from ({"type": key, key: value} for key in _OPAQUE if (value := holder.get(key)))

@@ -1,13 +1,13 @@
-"""Events in, events out: the steps between what a wire said and a call that may run.
+"""Turns events into events: the steps between a wire's output and a call that may run.
 
 A stage is two methods, `feed(event)` and `finish()`, each returning any number of events; a chain is a list and a
 loop. Stages are plain objects without clock, loop or task, so a chain can be driven, tested and replayed anywhere.
 
     accumulate   fragments of calls → one call each (identity, names, order)
-    finalize     a call's text → its arguments, verbatim or losslessly normalised, or why not
+    finalize     a call's text → its arguments, verbatim or losslessly normalised, or the reason why it has none
     validate     arguments → typed arguments, by the tool's own schema
 
-Two more are put before ``accumulate`` by who needs them:
+Two more can be inserted before ``accumulate``:
 
     split_think  reasoning between tags in the text → reasoning
     text_calls   calls in the text, in the dialect of the model → fragments of calls
@@ -34,66 +34,68 @@ __all__ = ["DEFAULT", "DIALECTS", "Chain", "Deferred", "Stage", "StageList", "St
 
 
 class Stage(Protocol):
-    """One step. A class that only wants some events may name them in a `handles` set; others then pass by it."""
+    """One step of a chain. A class that wants only some events may name them in a `handles` set; all others then bypass
+    it."""
 
     def feed(self, event: Event, /) -> Iterable[Event | Deferred]:
-        """Take one event; return what goes on: the event itself, others, or nothing; or the work that has to be done
+        """Take one event; return the events to pass on (the same one, others, or none), or work that has to be done
         first."""
         ...
 
     def finish(self) -> Iterable[Event]:
-        """The stream is over; return what was held back."""
+        """End the stream; return the events that were held back."""
         ...
 
 
 class Chain:
-    """Stages in a row, as one stage."""
+    """Runs several stages in a row, as one stage."""
 
     def __init__(self, stages: Iterable[Stage]) -> None:
         self._stages = tuple(stages)
-        # For each type of event, the next stage that wants it from each position on; filled as types are met, and
+        # For each type of event: from each position on, the next stage that wants it. Filled as types are met, and
         # shared by all chains whose stages want the same.
         self._handles = tuple(getattr(stage, "handles", None) for stage in self._stages)
         self._next = _shared_next(self._handles)
         self.deferred: Deferred | None = None
-        """Work that has to be done, and given to `resume`, before anything else comes out."""
-        self._resume_at = 0  # the position behind the stage whose work it is
-        self._held: deque[tuple[Event | None, int]] = deque()  # what waits for it; None: the stage's own end
+        """Work that has to be done, and its result given to `resume`, before anything else comes out; None if there is
+        none."""
+        self._resume_at = 0  # the position after the stage that deferred the work
+        self._held: deque[tuple[Event | None, int]] = deque()  # events waiting for it; None: the stage's own end
 
     def passes(self, kind: type[Event]) -> bool:
-        """Whether events of this type go through untouched, so that they need not be fed."""
+        """Return whether events of this type go through untouched, so that they need not be fed."""
         return (self._next.get(kind) or self._find_next(kind))[0] == len(self._stages)
 
     def feed(self, event: Event) -> list[Event]:
-        """Take one event; return what comes out at the end."""
+        """Take one event; return the events that come out at the end."""
         out: list[Event] = []
         self._push(event, 0, out)
         return out
 
     def feed_all(self, events: Iterable[Event], out: list[Event]) -> None:
-        """Take events; what comes of them is appended to `out`."""
+        """Take several events; append the events that come out to `out`."""
         for event in events:
             self._push(event, 0, out)
 
     def finish(self) -> list[Event]:
-        """Finish each stage in turn; what it returns goes through those after it."""
+        """Finish each stage in turn; its remaining events go through the stages after it."""
         out: list[Event] = []
         for position in range(len(self._stages)):
             self._finish(position, out)
         return out
 
     def resume(self, made: Iterable[Event]) -> list[Event]:
-        """Go on behind what was deferred; return what comes out, until something is deferred again.
+        """Go on after the deferred work; return the events that come out, until a stage defers again.
 
         Args:
-            made: what the work has made.
+            made: the events that the work returned.
         """
         out: list[Event] = []
         self.resume_all(made, out)
         return out
 
     def resume_all(self, made: Iterable[Event], out: list[Event]) -> None:
-        """The same; what comes out is appended to `out`."""
+        """Go on like `resume`; append the events that come out to `out`."""
         held, self._held = self._held, deque()
         held.extendleft([(event, self._resume_at) for event in made][::-1])
         self.deferred = None
@@ -115,7 +117,7 @@ class Chain:
             self._push(event, position + 1, out)
 
     def _push(self, event: Event, position: int, out: list[Event]) -> None:
-        """Send an event through the stages from `position` on. Goes as deep as there are stages."""
+        """Send an event through the stages from `position` on. Recurses once per stage at most."""
         if self.deferred is not None:
             self._held.append((event, position))
             return
@@ -146,23 +148,23 @@ def _next_by(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[E
 def _shared_next(handles: tuple[Collection[type[Event]] | None, ...]) -> dict[type[Event], tuple[int, ...]]:
     if all(kinds is None or type(kinds) is frozenset for kinds in handles):
         return _next_by(handles)
-    return {}  # a collection that may change: what was found for another chain says nothing
+    return {}  # a collection that may change: the table of another chain need not fit
 
 
 class StageRecipe(Protocol):
-    """Makes a stage that has to know the stream's tools or limits. Put it where a stage may be put.
+    """Makes a stage that has to know the stream's tools or limits. It may be given wherever a stage may.
 
-    If it has a `name`, the stage is called so in the list; if it has a `before`, it is refused behind the stage of that
+    If it has a `name`, the stage has that name in the list; if it has a `before`, it is refused after the stage of that
     name. A `StageList` is a recipe, too, for several stages at once.
     """
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str, /) -> Stage:
-        """The stage for one stream.
+        """Make the stage for one stream.
 
         Args:
             tools: the registered tools.
             limits: the stream's bounds.
-            id_salt: what makes this stream's made-up ids differ from another's.
+            id_salt: makes this stream's generated ids differ from another's.
         """
         ...
 
@@ -175,7 +177,7 @@ class _Entry(NamedTuple):
     name: str
     make: StageFactory
     before: str | None = None
-    """The stage that it has to stand before."""
+    """Name of the stage that it has to precede."""
 
 
 class StageList:
@@ -205,32 +207,32 @@ class StageList:
             passed.add(entry.name)
 
     def insert_before(self, name: str, stage: StageSource) -> StageList:
-        """The same with `stage` before the one called `name`."""
+        """Return this list with `stage` inserted before the one called `name`."""
         at = self._position(name)
         return StageList([*self._stages[:at], _named(stage), *self._stages[at:]])
 
     def insert_after(self, name: str, stage: StageSource) -> StageList:
-        """The same with `stage` after the one called `name`."""
+        """Return this list with `stage` inserted after the one called `name`."""
         at = self._position(name) + 1
         return StageList([*self._stages[:at], _named(stage), *self._stages[at:]])
 
     def append(self, stage: StageSource) -> StageList:
-        """The same with `stage` at the end."""
+        """Return this list with `stage` at the end."""
         return StageList([*self._stages, _named(stage)])
 
     def without(self, name: str) -> StageList:
-        """The same without the stage called `name`."""
+        """Return this list without the stage called `name`."""
         at = self._position(name)
         return StageList([*self._stages[:at], *self._stages[at + 1 :]])
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str = "", *, defer: bool = False) -> Chain:
-        """A fresh chain for one stream.
+        """Make a fresh chain for one stream.
 
         Args:
             tools: the registered tools.
             limits: the stream's bounds.
-            id_salt: goes into call ids that have to be made up.
-            defer: large calls are deferred (`Chain.deferred`) and not judged at once.
+            id_salt: goes into call ids that have to be generated.
+            defer: large calls are deferred (`Chain.deferred`) instead of being checked at once.
         """
         stages = [entry.make(tools, limits, id_salt) for entry in self._stages]
         for earlier, later in pairwise(stages):
@@ -243,7 +245,7 @@ class StageList:
 
     @property
     def before(self) -> str | None:
-        """The stage that this list has to stand before where it is put into another one; None if there is none."""
+        """The stage that this list has to precede when it is inserted into another one; None if there is none."""
         return next((entry.before for entry in self._stages if entry.before and entry.before not in self), None)
 
     def __iter__(self) -> Iterator[str]:
@@ -260,7 +262,7 @@ class StageList:
 
 
 def _named(stage: StageSource) -> _Entry:
-    """A stage under its name. Which of the three it is, its methods tell."""
+    """Return a stage under its name; its methods show which of the three kinds of source it is."""
     given: Any = stage
     is_class = isinstance(stage, type)
     name: str = getattr(given, "__name__", type(given).__name__)

@@ -1,4 +1,4 @@
-"""Fragments of tool calls in, calls out: whose is this piece of arguments?
+"""Assembles the fragments of tool calls into calls: finds the call that each piece of arguments belongs to.
 
 Theory of operation. Each call has a slot. A fragment finds its slot by the id, else by the wire's index, else it
 belongs to the latest call; a new id, or a name on an index whose call already has one, opens a new call. An index is
@@ -7,13 +7,13 @@ one id twice (HKUDS/nanobot#3943). The rules satisfy 99 observed deviations of t
 wires that number their blocks properly.
 
 A call is announced (`ToolCallStart`) when its name is certain: a registered name at once, any other with its first
-argument, since names come in pieces, too (NVIDIA-NeMo/Switchyard#785). What came before is held. A slot without a
-name is held until the end and then reported as a call that cannot run. No name is ever guessed: it may lose one
-``functions.`` prefix or a trailing ``<|`` token if, and only if, the rest is a registered name.
+argument, since names come in pieces, too (NVIDIA-NeMo/Switchyard#785). Fragments that came before are held. A slot
+without a name is held until the end and then reported as a call that cannot run. No name is ever guessed: it may lose
+one ``functions.`` prefix or a trailing ``<|`` token if, and only if, the rest is a registered name.
 
-A call ends when the wire says so, or with the response. One that ends without any arguments ends with the response:
-where that was cut right there, its block is closed all the same (Anthropic, at ``max_tokens``). Its text is joined
-once. Cost is linear in bytes.
+A call ends when the wire says so, or with the response. A call that ends without any arguments is kept open until the
+response ends, since Anthropic closes its block even where ``max_tokens`` cut the response at that point. A call's text
+is joined once. Cost is linear in bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .preview import PartialJSON
 __all__ = ["Accumulate"]
 
 _NOTHING: frozenset[str] = frozenset()
-_MAX_STATE_KEYS = 64  # of what goes back with one call; providers send up to four
+_MAX_STATE_KEYS = 64  # keys of `provider_state` kept per call; providers send up to four
 
 
 class Accumulate:
@@ -49,7 +49,7 @@ class Accumulate:
     Args:
         names: the registered tools' names.
         limits: bounds on calls and their arguments.
-        id_salt: makes call ids that are made up differ from other responses', where the response has no id itself.
+        id_salt: makes generated call ids differ from those of other responses, where the response itself has no id.
 
     Raises:
         LimitExceeded: from `feed`: too many calls, or too many arguments in all. The stream has to end.
@@ -64,7 +64,7 @@ class Accumulate:
         self._by_id: dict[str, _Slot] = {}
         self._by_index: dict[int | str, _Slot] = {}
         self._used_ids: set[str] = set()
-        self._whole: set[tuple[str, str, str]] = set()  # id, name and text of the calls that ended whole
+        self._whole: set[tuple[str, str, str]] = set()  # id, name and text of the calls that ended complete
         self._argument_size = 0
         self._seed = self._id_salt = id_salt
         self._warned: frozenset[str] = _NOTHING
@@ -83,14 +83,14 @@ class Accumulate:
         return self._out
 
     def finish(self) -> Iterable[Event]:
-        """Nothing is held past the `StreamEnd`."""
+        """Return nothing: no event is held past the `StreamEnd`."""
         return ()
 
     def _stream_end(self, end: StreamEnd) -> None:
         ended_well = end.ended_well
         for slot in self._slots:
             if not slot.ended:
-                # Whether JSON is whole can be seen; of free text, or of nothing, only the wire can say it.
+                # JSON shows whether it is complete; for free text, or for no text, only the wire can say so.
                 self._end(slot, cut=not ended_well and (not slot.text_came or slot.kind == "custom"))
         self._out.append(end)
 
@@ -107,14 +107,14 @@ class Accumulate:
         elif fragment.arguments:
             self._grow(slot, fragment.arguments)
         elif not slot.announced and slot.name and (fragment.start or self._registered(slot.name) is not None):
-            self._announce(slot)  # a wire that says where a call begins gives its whole name there
+            self._announce(slot)  # a wire that marks the beginning of a call gives the whole name there
         if fragment.end and slot.is_bare and not fragment.cut:
-            slot.closed = True  # a response that was cut right here looks the same: its finish will tell
+            slot.closed = True  # a response that was cut at this point looks the same: its finish reason will show
         elif fragment.end:
             self._end(slot, cut=fragment.cut)
 
     def _keep(self, slot: _Slot, state: Mapping[str, object]) -> None:
-        """More of what the provider wants back with the call."""
+        """Keep more of the state that the provider wants back with the call."""
         kept = slot.provider_state = slot.provider_state or {}
         for key, value in state.items():
             if key in kept or len(kept) < _MAX_STATE_KEYS:
@@ -122,7 +122,7 @@ class Accumulate:
             else:
                 self._warn("state_dropped")
 
-    # -- whose is it? --
+    # -- finding a fragment's call --
 
     def _slot_for(self, fragment: ToolCallFragment) -> _Slot:
         id_ = fragment.id
@@ -135,14 +135,15 @@ class Accumulate:
         return slot
 
     def _may_remember(self, label: int | str) -> bool:
-        """Whether there is room for this label: a hostile peer could give each fragment of a call another one."""
+        """Return whether there is room for this label: a hostile peer could give each fragment of a call another
+        one."""
         if label in self._by_index:
             return True
         is_short = isinstance(label, int) or len(label) <= self._limits.max_id_bytes
         return is_short and len(self._by_index) < self._limits.max_open_blocks
 
     def _begin(self, fragment: ToolCallFragment) -> _Slot:
-        """A call of a wire that says where calls begin."""
+        """Open a call on a wire that marks where calls begin."""
         if fragment.id and fragment.id in self._by_id:
             self._warn("duplicate_id")
         return self._open(fragment, fragment.id)
@@ -153,7 +154,7 @@ class Accumulate:
         slot = self._by_id.get(id_)
         if slot is not None:
             if there is not None and there.wire_id == id_:
-                slot = there  # the second of two calls that share an id goes on
+                slot = there  # the fragment continues the second of two calls that share an id
             elif name and index is not None and slot.index is not None and index != slot.index:
                 self._warn("duplicate_id")
                 return self._open(fragment, id_)
@@ -195,7 +196,7 @@ class Accumulate:
         return slot
 
     def _continue_name(self, slot: _Slot, name: str) -> bool:
-        """A name for a call that has one: a repeat, or the next piece of it. False if it is neither."""
+        """Take a name for a call that has one: a repeat, or the next piece. Return False if it is neither."""
         if name == slot.name:
             self._warn("name_repeated")
         elif not slot.name:
@@ -203,7 +204,7 @@ class Accumulate:
         elif slot.announced or slot.text_came or slot.name in self._names:
             return False
         elif len(slot.name) > self._limits.max_name_bytes:
-            return True  # too long already, and refused for it; keep no more
+            return True  # too long already, which refuses the call; keep no more
         else:
             self._warn("name_split")
             slot.name += name
@@ -227,7 +228,7 @@ class Accumulate:
         slot.call_id = id_
 
     def _synthesized_id(self, slot: _Slot) -> str:
-        """An id for a call that has none: the same for the same stream, different in the next one."""
+        """Generate an id for a call that has none: the same for the same stream, different in the next one."""
         attempt = slot.number
         while True:
             digest = hashlib.blake2b(f"{self._seed}\0{attempt}".encode("utf-8", "replace"), digest_size=12)
@@ -237,7 +238,7 @@ class Accumulate:
                 return call_id
             attempt += self._limits.max_tool_calls
 
-    # -- what becomes of it --
+    # -- growing and ending a call --
 
     def _grow(self, slot: _Slot, text: str) -> None:
         limits = self._limits
@@ -253,11 +254,13 @@ class Accumulate:
             self._append(slot, text)
 
     def _replace(self, slot: _Slot, whole: str) -> None:
-        """The wire repeats the text at its end: tell what was not told yet. Where it contradicts the deltas, they were
-        wrong (a gateway's are ciphertext, lidge-jun/opencodex#995): the text begins again."""
+        """Take the whole text, which the wire repeats at its end, and emit the part not emitted yet. Where it
+        contradicts the deltas, they were wrong (a gateway's are ciphertext, lidge-jun/opencodex#995), and the text
+        begins again."""
         joiner = SurrogateJoiner()
         text = joiner.feed(whole) + joiner.finish()
-        told = "".join(slot.pieces) if slot.json.length <= len(text) else None  # what is longer contradicts it anyway
+        # emitted text that is longer contradicts it anyway
+        told = "".join(slot.pieces) if slot.json.length <= len(text) else None
         slot.joiner = joiner
         if text == told:
             return
@@ -275,7 +278,7 @@ class Accumulate:
         if slot.announced:
             self._out.append(slot.delta(text))
         elif slot.name:
-            self._announce(slot)  # tells the pieces held so far, too
+            self._announce(slot)  # emits the pieces held so far, too
 
     def _announce(self, slot: _Slot) -> None:
         name = slot.name
@@ -325,7 +328,7 @@ class Accumulate:
         self._out.append(ToolCallEnd(call, error))
 
     def _registered(self, name: str) -> str | None:
-        """The registered name that `name` stands for, if any."""
+        """Return the registered name that `name` stands for, if any."""
         if name in self._names:
             return name
         for candidate in (name.removeprefix("functions."), name.partition("<|")[0]):
@@ -352,7 +355,7 @@ class _Slot:
         self.index = fragment.index
         self.kind: CallKind = fragment.kind
         self.name = fragment.name or ""
-        self.wire_id = ""  # as the wire has it, even where it cannot serve as identity
+        self.wire_id = ""  # as the wire gives it, even where it cannot serve as the identity
         self.call_id = ""  # the identity; "" until it is known
         self.shown_name = ""
         self.synthesized = False
@@ -365,15 +368,15 @@ class _Slot:
         self.text_came = False
         self.joiner = SurrogateJoiner()
         self.json = PartialJSON(max_depth=limits.max_json_depth)
-        self.json_end = 0  # characters told in deltas so far
+        self.json_end = 0  # characters emitted in deltas so far
 
     @property
     def is_bare(self) -> bool:
-        """A call of ours without any arguments."""
+        """True while a function call with a name has neither arguments nor a problem."""
         return not self.text_came and self.problem is None and self.kind == "function" and bool(self.name)
 
     def begin_again(self, limits: Limits) -> None:
-        """Forget the text."""
+        """Discard the text, so that it can begin again."""
         self.pieces = []
         self.json = PartialJSON(max_depth=limits.max_json_depth)
         self.json_end = 0

@@ -1,8 +1,8 @@
-"""A call's text in, its arguments out: verbatim, losslessly normalised, or not at all.
+"""Reads a call's arguments from its text: verbatim, losslessly normalised, or not at all.
 
-What runs is what the model wrote. The text is parsed by pydantic-core (orjson makes floats of integers from 2**64 on);
-NaN and Infinity are refused; of duplicate keys the last wins. Where the text is no JSON object, only steps that lose
-nothing are tried, and each is named in the call's `normalizations`:
+A call runs with the arguments that the model wrote. The text is parsed by pydantic-core (orjson makes floats of
+integers from 2**64 on); NaN and Infinity are refused; of duplicate keys the last wins. Where the text is no JSON
+object, only steps that lose nothing are tried, and each is named in the call's `normalizations`:
 
     empty_arguments    "", white space or null            → {}
     double_encoded     "{\\"a\\": 1}" as a JSON string      → the object inside
@@ -10,7 +10,7 @@ nothing are tried, and each is named in the call's `normalizations`:
     bom                a leading byte order mark          → dropped
     lone_surrogate     half a surrogate pair              → U+FFFD, which every encoder takes
 
-Anything else is refused with the code of what is wrong: `incomplete_json` (a prefix: it was cut), `malformed_json`,
+Anything else is refused with the code of its problem: `incomplete_json` (a prefix: it was cut), `malformed_json`,
 `concatenated_json`, `non_object_arguments`, `number_out_of_range`, `too_deep`, `argument_too_large`. Nothing is ever
 completed or guessed.
 """
@@ -42,7 +42,7 @@ _LARGEST_FLOAT_DIGITS = 308
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 _OPENING = ord("[")
-# Whole pairs and escaped backslashes are kept; what is left of \\ud800 to \\udfff is half a pair.
+# Whole pairs and escaped backslashes are kept; any other \\ud800 to \\udfff is half a pair.
 _HALF_ESCAPE = re.compile(
     r"(?P<kept>\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
@@ -60,14 +60,14 @@ _MESSAGES = {
 
 
 class Finalize:
-    """Gives every ended call its arguments, or the reason why it has none."""
+    """Gives each ended call its arguments, or the reason why it has none."""
 
     handles = frozenset({ToolCallEnd})
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.may_defer = False
-        """Large calls are deferred."""
+        """True if large calls are deferred."""
 
     def feed(self, event: Event) -> Iterable[Event | Deferred]:
         """Take one event."""
@@ -90,10 +90,11 @@ class Finalize:
         value, steps = found
         warnings = [StreamWarning(step) for step in steps if step != "empty_arguments"]
         call = replace(call, arguments=value, normalizations=steps)
-        return (*warnings, ToolCallEnd(call, event.error, causes=event.causes))  # a fifth of what `replace` takes
+        # a fifth of the time that `replace` takes
+        return (*warnings, ToolCallEnd(call, event.error, causes=event.causes))
 
     def finish(self) -> Iterable[Event]:
-        """Nothing is held."""
+        """Return nothing: no event is held."""
         return ()
 
 
@@ -108,7 +109,7 @@ def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
 
 
 def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, ...]] | str:
-    """The arguments that `text` stands for and the steps that led there, or the problem's code."""
+    """Return the arguments that `text` stands for and the steps that led there, or the problem's code."""
     if problem := _out_of_bounds(text, limits):
         return problem
     if not text.strip():
@@ -133,7 +134,7 @@ def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, 
 
 
 def _readings(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The text as it is, then what it says without a wrapping; nothing is computed before it is asked for."""
+    """Yield the text as it is, then without each wrapping; nothing is computed before it is asked for."""
     yield text, ()
     bare = text.removeprefix("\ufeff")
     steps: tuple[str, ...] = ("bom",) if bare != text else ()
@@ -148,7 +149,7 @@ def _readings(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _unfenced(text: str) -> str | None:
-    """What stands between the lines of a code fence, or after a leading "json"; None if there is neither."""
+    """Return the text inside a code fence, or after a leading "json"; None if there is neither."""
     if text.startswith("```") and text.endswith("```") and len(text) >= 6:
         inside = text[3:-3]
         label = len(inside) - len(inside.lstrip(string.ascii_letters))
@@ -159,10 +160,10 @@ def _unfenced(text: str) -> str | None:
 
 
 def _has_infinity(value: dict[str, Any], text: str) -> bool:
-    """Whether a number of the text was too large for a float; the parser then makes an infinity of it."""
+    """Return whether a number of the text was too large for a float; the parser then makes an infinity of it."""
     if "e" not in text and "E" not in text and len(text) < _LARGEST_FLOAT_DIGITS:
         return False
-    # A tenth of the price of looking at each value; but nobody else runs meanwhile.
+    # A tenth of the time of looking at each value; but no other thread runs meanwhile.
     if len(text) <= LARGE_CHARS and b"Infinity" not in to_json(value, inf_nan_mode="constants"):
         return False
     waiting: list[Any] = [value]
@@ -176,7 +177,7 @@ def _has_infinity(value: dict[str, Any], text: str) -> bool:
 
 
 def _what_is_wrong(text: str) -> str:
-    """Why a text is no JSON: cut, several values, or wrong."""
+    """Return the code for a text that is no JSON: cut, several values, or malformed."""
     seen = PartialJSON()
     seen.feed(text)
     if seen.state() != "broken":
@@ -202,8 +203,8 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _out_of_bounds(text: str, limits: Limits) -> str | None:
-    """The code of what is wrong with the brackets outside strings; None if nothing is. Linear, and without recursion:
-    pairs with nothing between them are taken out, level by level."""
+    """Return the problem's code if brackets outside strings exceed a bound, else None. Linear, and without recursion:
+    pairs with nothing between them are removed, level by level."""
     depth, most = limits.max_json_depth, limits.max_argument_containers
     if text.count("{") + text.count("[") <= min(depth, most):
         return None

@@ -1,17 +1,17 @@
-"""Previews: one growing JSON text in, the plain Python value of what has come so far out, at every delta.
+"""Previews a growing JSON text: gives the plain Python value of the text so far, at every delta.
 
 `PartialJSON.feed` takes text cut anywhere; `PartialJSON.view` reads on from where the last view stopped, so that the
-total time is linear in the text however small the deltas and however many the views. For every prefix the view is what
-pydantic-core makes of it (``from_json(prefix, allow_partial="trailing-strings", allow_inf_nan=False)``), except:
+total time is linear in the text however small the deltas and however many the views. For every prefix the view is the
+value that pydantic-core parses from it (``from_json(prefix, allow_partial="trailing-strings", allow_inf_nan=False)``),
+except:
 
-* Where that raises, the view stays as it was: None before there is a value, the last good one after an error. So it
-  does where that passes over an error after a value (``[1 2``, ``{}x``).
-* Nothing shown vanishes: of a number that is cut (``12.``, ``12e+``) the part that is a number stays. Only a repeated
-  key replaces what was shown for it, since the last one wins.
-* Half a surrogate pair is held back until the next character; where that is not the other half, it becomes U+FFFD. Raw
+* Where pydantic-core raises, the view stays as it was: None before there is a value, the last good one after an error.
+  It also stays where pydantic-core ignores an error after a value (``[1 2``, ``{}x``).
+* Nothing shown vanishes: of a cut number (``12.``, ``12e+``) the valid part stays. Only a repeated key replaces what
+  was shown for it, since the last one wins.
+* Half a surrogate pair is held back until the next character; if that is not the other half, it becomes U+FFFD. Raw
   surrogates in the fed text are treated in the same way, so that a view is always valid Unicode.
-* A string of more than `EAGER_CHARACTERS` lags while it grows, by less than ``1/LAG`` of its shown length: replacing
-  it at every delta would copy it every time. It is exact at its end.
+* Of a number of more than `NUMBER_CHARACTERS` characters, only that many are shown until it ends.
 * Of a number of more than `NUMBER_CHARACTERS`, so many are shown until it ends.
 
 Theory of operation
@@ -21,9 +21,9 @@ may come, the table that follows and an action, or None where there is nothing t
 text for good. The tables stand at the end of this module. A literal is a chain of them, one per letter; a number walks
 through them, too, and ends at the first character that its table does not know.
 
-Inside a string or a number the state is a function, `_leaf`, that reads on at the next delta. It consumes the delta,
-or ends and sets `_expect` to `_after`, which follows every value in the innermost container. A string advances by
-runs: one expression eats all up to the quote, a cut or an error. What is cut (``\\u00``, half a pair) is `_held` back,
+Inside a string or a number the state is a function, `_leaf`, that reads on at the next delta. It consumes the delta, or
+ends and sets `_expect` to `_after`, which follows every value in the innermost container. A string advances by runs:
+one expression eats all up to the quote, a cut or an error. A cut escape (``\\u00``, half a pair) is `_held` back,
 eleven characters at most, and read again in front of the next delta.
 
 `_parent` is the innermost container and `_slot` where its current value goes: the key, or -1 in a list; `_stack` keeps
@@ -49,28 +49,30 @@ __all__ = ["EAGER_CHARACTERS", "LAG", "NUMBER_CHARACTERS", "PartialJSON"]
 
 EAGER_CHARACTERS = 4096  # a string of up to this length is exact at every view: one copy costs 0.1 µs
 LAG = 64  # a longer one is copied when it has grown by 1/64: about 64 times in all, whatever the size of the deltas
-NUMBER_CHARACTERS = 64  # of a number are converted at every view, and more once: conversion takes quadratic time
-_MAX_NUMBER_CHARACTERS = 4300  # but for the sign: the digits of an integer that jiter and CPython convert
+# digits of a number converted at every view; more only once, since conversion takes quadratic time
+NUMBER_CHARACTERS = 64
+_MAX_NUMBER_CHARACTERS = 4300  # without the sign: the digits of an integer that jiter and CPython convert
 _DEFAULT_MAX_DEPTH = Limits().max_json_depth
 _VALUELESS = ("", "-")  # beginnings of a number
 
-_Action: TypeAlias = "Callable[[PartialJSON, str, int], int]"  # from the text and where to read to where to go on
+# takes the text and the position to read from; returns the position to go on at
+_Action: TypeAlias = "Callable[[PartialJSON, str, int], int]"
 _Table: TypeAlias = "dict[str, tuple[_Table, _Action | None]]"
 
 _HEX = "[0-9a-fA-F]"
 _PLAIN = r'[^"\\\x00-\x1f\ud800-\udfff]*'
 _CUT_ESCAPE = rf"(?:\\(?:u{_HEX}{{0,3}})?)?\Z"
-_HIGH_HALF = rf"(?:\\u[dD][89abAB]{_HEX}{{2}}|[\ud800-\udbff])"  # the low one may be still to come
+_HIGH_HALF = rf"(?:\\u[dD][89abAB]{_HEX}{{2}}|[\ud800-\udbff])"  # the low half may still come
 _UNIT = rf'\\["\\/bfnrt]|\\u(?![dD][89abAB]){_HEX}{{4}}|[\udc00-\udfff]|{_HIGH_HALF}(?!{_CUT_ESCAPE})'
-# All that can be decoded now. No possessive quantifiers: before 3.11.5 they go wrong here (python/cpython#101955), and
-# nothing follows that could make the expression go back.
+# Matches all that can be decoded now. Without possessive quantifiers: before 3.11.5 they fail here
+# (python/cpython#101955), and nothing follows that could make the expression backtrack.
 _match_run = re.compile(rf"{_PLAIN}(?:(?:{_UNIT}){_PLAIN})*").match
 _search_half = re.compile("[\ud800-\udfff]").search
 _match_cut = re.compile(rf"{_HIGH_HALF}?{_CUT_ESCAPE}").match
 
 
 class PartialJSON(Preview):
-    """The live view of one growing JSON text.
+    """A live view of one growing JSON text.
 
     >>> partial = PartialJSON()
     >>> partial.feed('{"city": "Par')
@@ -96,23 +98,23 @@ class PartialJSON(Preview):
         self._expect, self._after = _START, _END
         self._leaf: _Action | None = None
         self._in_key = False  # the string is a key
-        self._shown = ""  # the string as it is shown
-        self._more: list[str] = []  # what it lacks
+        self._shown = ""  # the string as shown so far
+        self._more: list[str] = []  # the pieces that `_shown` lacks
         self._more_size = 0
         self._held = ""
-        self._number, self._phase = "", _NUMBER  # what has come of the number, and what may follow
+        self._number, self._phase = "", _NUMBER  # the number so far, and the table of the characters that may follow
 
     def feed(self, text: str) -> None:
-        """Append text, cut anywhere. It waits until a view reads it; takes constant time."""
+        """Append text, cut anywhere, for the next view to read. Takes constant time."""
         if text:
             self._pieces.append(text)
             self.length += len(text)
 
     def view(self, end: int) -> Any:
-        """The value of the text up to character `end`, which is rounded up to the end of a fed piece.
+        """Return the value of the text up to character `end`, which is rounded up to the end of a fed piece.
 
-        It covers more if an earlier view did. It is the same object at every call and grows in place, so copy what
-        you keep. None until there is a value. Takes time linear in what is new.
+        The value covers more if an earlier view did. It is the same object at every call and grows in place, so copy
+        any part you keep. It is None until there is a value. Takes time linear in the new text.
         """
         pieces = self._pieces
         if pieces and end > self._read:
@@ -122,7 +124,7 @@ class PartialJSON(Preview):
                 text = self._take(text, end)
                 n = len(text)
             self._read += n
-            # Most of a text is the inside of strings: to see here that a delta is plain costs half of the general way.
+            # Most of a text is inside strings: checking here that a delta is plain costs half of the general way.
             if self._leaf is _IN_STRING and '"' not in text and "\\" not in text and text.isprintable():
                 self._more_string(text)
                 return self._top[-1]
@@ -143,18 +145,19 @@ class PartialJSON(Preview):
         return self._top[-1]
 
     def tentative(self) -> tuple[str | int, ...] | None:
-        """Path of a number at the very end of the view, which may go on: ``("a", 0)`` in ``{"a": [12``. Else None."""
+        """Return the path of a number at the very end of the view, which may go on: ``("a", 0)`` in ``{"a": [12``; else
+        None."""
         if self._leaf is not _IN_NUMBER or self._number == "-":
             return None
         path = [*self._stack, (self._parent, self._slot, self._after)][1:]  # the first parent is `_top`
         return tuple(len(parent) - 1 if slot == -1 else slot for parent, slot, _ in path)
 
     def state(self) -> Literal["empty", "partial", "complete", "broken"]:
-        """What the whole text fed so far is; reads it to its end, in time linear in what is new.
+        """Return the state of the whole text fed so far; reads it to its end, in time linear in the new text.
 
-        ``empty``: white space only. ``complete``: one JSON value with only white space around it; a top-level number
-        that could go on counts. ``broken``: no continuation makes it valid, or it exceeds a limit (depth, a number of
-        more than 4300 characters). ``partial``: anything else. Half a surrogate pair breaks nothing.
+        ``empty``: white space only. ``complete``: one JSON value with only white space around it, which includes a
+        top-level number that could go on. ``broken``: no continuation makes it valid, or it exceeds a limit (depth, a
+        number of more than 4300 characters). ``partial``: anything else. Half a surrogate pair breaks nothing.
         """
         self.view(self.length)
         if self._expect is _BROKEN:
@@ -165,7 +168,8 @@ class PartialJSON(Preview):
         return "complete" if whole else "partial"
 
     def _take(self, text: str, end: int) -> str:
-        """Join `text` and the waiting pieces after it up to `end`: quicker to read than one by one."""
+        """Join `text` and the waiting pieces after it up to `end`: one long text is quicker to read than many short
+        ones."""
         taken, size = [text], self._read + len(text)
         while self._pieces and size < end:
             taken.append(self._pieces.popleft())
@@ -173,12 +177,12 @@ class PartialJSON(Preview):
         return "".join(taken)
 
     def _break(self, text: str) -> int:
-        """Give up; the view stays as it is."""
+        """Mark the text as broken; the view stays as it is."""
         self._leaf, self._expect = None, _BROKEN
         return len(text)
 
     def _place(self, value: Any, again: bool = False) -> None:
-        """Show a value in the innermost container; `again`: instead of the one that was placed last."""
+        """Show a value in the innermost container; `again`: replace the one that was placed last."""
         if again or self._after is _AFTER_MEMBER:
             self._parent[self._slot] = value
         else:
@@ -247,7 +251,7 @@ class PartialJSON(Preview):
         return self._in_string(held + text, i) - len(held)
 
     def _more_string(self, run: str) -> None:
-        """Append to the string, and show it; a long one only when that is due."""
+        """Append to the string, and show it; a long one is shown only when a copy is due."""
         if len(self._shown) < EAGER_CHARACTERS:
             self._shown = shown = self._shown + run
             if not self._in_key:
@@ -284,7 +288,7 @@ class PartialJSON(Preview):
         return i
 
     def _odd_number(self, text: str, i: int, before: str, number: str) -> int:
-        """Show what can be shown of a number that is long, or cut."""
+        """Show the valid part of a number that is long, or cut."""
         ended = self._leaf is None
         limit = min(_MAX_NUMBER_CHARACTERS, sys.get_int_max_str_digits() or _MAX_NUMBER_CHARACTERS)
         too_long = len(number.lstrip("-")) > limit
@@ -296,10 +300,10 @@ class PartialJSON(Preview):
 
 
 def _decoded(run: str) -> str:
-    """What a run of a string stands for. The halves of a pair are joined; one alone becomes U+FFFD."""
+    """Decode a run of a string. The halves of a pair are joined; one alone becomes U+FFFD."""
     try:
         text: str = orjson.loads(f'"{run}"')
-    except orjson.JSONDecodeError:  # it refuses halves
+    except orjson.JSONDecodeError:  # orjson refuses halves
         text = json.loads(f'"{run}"').encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
@@ -310,7 +314,7 @@ _IN_NUMBER = PartialJSON._in_number
 
 
 def _table(moves: dict[str, _Table | None], actions: dict[str, _Action] | None = None) -> _Table:
-    """A state: where each character of a key leads (None: nowhere), and which have to be acted upon."""
+    """Build a state: each character's next state (None: this same one), and the characters that need an action."""
     table: _Table = {}
     for characters, following in moves.items():
         table |= dict.fromkeys(characters, (table if following is None else following, None))
@@ -320,7 +324,7 @@ def _table(moves: dict[str, _Table | None], actions: dict[str, _Action] | None =
 
 
 def _literal(word: str, value: bool | None) -> _Table:
-    """The states inside a literal, from its second letter on."""
+    """Build the states inside a literal, from its second letter on."""
 
     def end(self: PartialJSON, text: str, i: int) -> int:
         self._place(value)
@@ -339,10 +343,10 @@ _EXPONENT_SIGN = _table({_DIGITS: _EXPONENT})  # 1e+
 _E = _table({_DIGITS: _EXPONENT, "+-": _EXPONENT_SIGN})  # 1e
 _FRACTION = _table({_DIGITS: None, "eE": _E})  # 1.5
 _POINT = _table({_DIGITS: _FRACTION})  # 1.
-_ZERO = _table({".": _POINT, "eE": _E})  # 0, which no digit follows
+_ZERO = _table({".": _POINT, "eE": _E})  # 0, which no digit may follow
 _INTEGER = _table({_DIGITS: None, ".": _POINT, "eE": _E})  # 12
 _MINUS = _table({"0": _ZERO, "123456789": _INTEGER})  # -
-_NUMBER = _table({"0": _ZERO, "123456789": _INTEGER, "-": _MINUS})  # its first character
+_NUMBER = _table({"0": _ZERO, "123456789": _INTEGER, "-": _MINUS})  # a number's first character
 
 _BLANK: dict[str, _Table | None] = {" \t\n\r": None}
 _ANY = _BLANK | {"t": _literal("true", True), "f": _literal("false", False), "n": _literal("null", None)}
@@ -351,7 +355,7 @@ _BEGIN: dict[str, _Action] = {
     '"': PartialJSON._open_string,
     "-" + _DIGITS: PartialJSON._in_number,
 }
-_START = _table(_ANY, _BEGIN)  # of the text
+_START = _table(_ANY, _BEGIN)  # the beginning of the text
 _VALUE = _table(_ANY, _BEGIN)  # after a colon, or a comma in a list
 _FIRST_ITEM = _table(_ANY, _BEGIN | {"]": PartialJSON._close})
 _KEY = _table(_BLANK, {'"': PartialJSON._open_key})

@@ -1,6 +1,6 @@
-"""Calls in, calls that fit their tool's schema out: typed arguments, or what is wrong with them.
+"""Checks calls against their tool's schema: gives typed arguments, or the problems found.
 
-A call to a tool that is known by name only, or not at all, is not judged here: who dispatches says what that means.
+A call to a tool that is known by name only, or not at all, is not checked here: the dispatcher decides about it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Validate:
         self._tools = tools
         self._limits = limits
         self.follows_finalize = False
-        """Nothing stands between this stage and `Finalize`: arguments that are verbatim say what their text says."""
+        """True if this stage directly follows `Finalize`: verbatim arguments then equal their text."""
         self.may_defer = False
-        """What takes long is deferred."""
+        """True if long work is deferred."""
 
     def feed(self, event: Event) -> Iterable[Event | Deferred]:
         """Take one event."""
@@ -45,7 +45,7 @@ class Validate:
             return (Deferred(event=event, run=partial(self._judged, event, tool), timeout_s=timeout),)
 
     def finish(self) -> Iterable[Event]:
-        """Nothing is held."""
+        """Return nothing: no event is held."""
         return ()
 
     def _judged(self, event: ToolCallEnd, tool: Tool, *, quick: bool = False) -> Iterable[Event]:
@@ -54,7 +54,7 @@ class Validate:
         try:
             arguments = self._tools.decode(call.name, call.arguments)
             verbatim = self.follows_finalize and arguments is call.arguments and not call.normalizations
-            # Read once more from its own text, a call need not be written again to be validated as JSON.
+            # A call whose own text is read once more need not be written again to be validated as JSON.
             text = call.arguments_text if verbatim and call.kind == "function" else None
             bound = tool.validate(arguments, text=text, quick=quick)
         except InvalidArguments as error:

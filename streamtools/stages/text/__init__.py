@@ -1,20 +1,20 @@
-"""What a model that has no other way puts into its text: reasoning between tags, and calls of tools.
+"""Finds reasoning between tags and tool calls that a model without other means writes into its text.
 
 Both are off unless asked for, since a text may also quote such markup:
 
     stages = DEFAULT.insert_before("accumulate", split_think()).insert_before("accumulate", text_calls("hermes"))
     async with pipeline(stream, tools=[get_weather], stages=stages) as events: ...
 
-In this order a call inside a block of reasoning is reasoning. The calls go the way of native ones, which may come
+In this order a call inside a block of reasoning is reasoning. The calls are treated as native ones, which may come
 beside them. All text around blocks and calls stays as it is, to the character.
 
-    parts      a text in parts, with something else between them
-    markers    where a fixed string stands in a text that is cut anywhere
+    parts      splits a text into parts, with other events between them
+    markers    finds fixed strings in a text that is cut anywhere
     think      reasoning between tags
     calls      the stage for calls: candidate, call, spoiled
-    reader     what the parsers of calls read with
+    reader     the reader that the parsers of calls share
     objects, named, tagged, pythonic, parameters     the parsers
-    dialects   what each dialect consists of
+    dialects   the table of dialects
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ __all__ = ["DIALECTS", "TextRecipe", "split_think", "text_calls"]
 
 @dataclass(frozen=True, slots=True)
 class TextRecipe:
-    """A stage to be put into a `StageList`, which makes it anew for every stream."""
+    """A recipe of a stage for a `StageList`, which makes the stage anew for every stream."""
 
     name: str
-    """What it is called there."""
+    """The stage's name in the list."""
     _make: Callable[[Toolset, Limits], TextStage]
     before: str | None = None
-    """The stage that takes what this one makes, and so has to stand behind it."""
+    """The stage that takes the events of this one, and so has to come after it."""
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str) -> TextStage:
-        """The stage for one stream."""
+        """Make the stage for one stream."""
         return self._make(tools, limits)
 
 
@@ -52,16 +52,16 @@ def text_calls(dialect_name: str) -> TextRecipe:
 
         pipeline(stream, tools=[...], stages=DEFAULT.insert_before("accumulate", text_calls("hermes")))
 
-    What was found goes through the same checks as a native call, and its arguments stream where the model writes them
+    Each call found goes through the same checks as a native one, and its arguments stream where the model writes them
     as JSON. Markup that is no call, or that ends too early to say which, stays text. A call whose arguments have begun
-    cannot be taken back: if it is cut or its markup is broken, it is told as such, and does not run. A turn with calls
-    finishes with ``tool_calls`` where the server said ``stop``.
+    cannot be taken back: if it is cut or its markup is broken, it is reported as such, and does not run. A turn with
+    calls finishes with ``tool_calls`` where the server said ``stop``.
 
     Args:
         dialect_name: how the model writes calls, a key of `DIALECTS`: ``hermes``, ``llama3``, ``mistral``...
 
     Returns:
-        What `StageList.insert_before` takes. It is called ``text_calls``.
+        A recipe for `StageList.insert_before`, with the name ``text_calls``.
 
     Raises:
         ValueError: there is no such dialect.
@@ -71,19 +71,19 @@ def text_calls(dialect_name: str) -> TextRecipe:
 
 
 def split_think(tags: Iterable[str | tuple[str, str]] = DEFAULT_TAGS, *, opened: bool = False) -> TextRecipe:
-    """Split reasoning off the text wherever it stands between tags, as ``<think>`` or ``[THINK]``.
+    """Split reasoning off the text wherever it stands between tags such as ``<think>`` or ``[THINK]``.
 
         pipeline(stream, stages=DEFAULT.insert_before("accumulate", split_think()))
 
     A block that opens the text of a chat response is split off without this stage. A block that is never closed is
-    reasoning to its end. What was split off here is not sent back with the turn's messages.
+    reasoning to its end. Reasoning split off here is not sent back with the turn's messages.
 
     Args:
         tags: names (``"think"`` for ``<think>``), opening tags (``"[THINK]"``) or pairs of opening and closing tag.
         opened: the text begins inside a block, since the chat template has opened it in the prompt.
 
     Returns:
-        What `StageList.insert_before` takes. It is called ``split_think``.
+        A recipe for `StageList.insert_before`, with the name ``split_think``.
 
     Raises:
         ValueError: there are no tags, or one is empty.

@@ -1,17 +1,19 @@
-"""Tool calls that stand in the text: text in, the text around them and `ToolCallFragment`s out.
+"""Takes tool calls out of the text: emits the text around them, and `ToolCallFragment`s for the calls.
 
-Theory of operation. Between calls the stage looks for what may begin one in its dialect, and holds back only what
-may still become that. From there a parser of the dialect reads (`Reader`), in one of three states:
+Theory of operation. Between calls the stage looks for a marker that may begin one in its dialect, and holds back only
+text that may still become such a marker. From there a parser of the dialect reads (`Reader`), in one of three states:
 
-    candidate   Nothing was told yet. All that was read is held; if it is no call after all, or the text ends, it is
-                text again, and the search goes on behind it.
+    candidate   Nothing was emitted yet. All that was read is held; if it is no call after all, or the text ends, it
+                is text again, and the search goes on behind it.
     call        The name has come and the arguments have begun, so the call was announced (`CallWriter.begin`), which
                 nothing can take back. Arguments go out as they come.
-    spoiled     The markup of an announced call is broken. What follows up to its closing marker is added to its
-                arguments, so that nothing is lost; it is told as cut, or its arguments are no JSON: it cannot run.
+    spoiled     The markup of an announced call is broken. The text that follows up to its closing marker is added to
+                its arguments, so that nothing is lost; the call is reported as cut, or its arguments are no JSON: it
+                cannot run.
 
-A call ends at its closing marker, or where the list that it stands in goes on or ends. If the text ends before, it was
-cut, and is told so. Where a dialect has neither, its call ends with the response, as calls of the chat wire do.
+A call ends at its closing marker, or where the list that it stands in goes on or ends. If the text ends before that,
+the call was cut, and is reported as such. Where a dialect has neither marker nor list, its call ends with the response,
+as calls of the chat wire do.
 """
 
 from __future__ import annotations
@@ -31,24 +33,24 @@ __all__ = ["CallWriter", "TextDialect", "Parser", "TextCalls"]
 
 
 class CallWriter:
-    """Where a parser tells the calls that it reads. One is open at a time.
+    """Emits the calls that a parser reads. One call is open at a time.
 
     Args:
-        dialect: goes into the labels of its calls.
-        tools: what may be called.
-        reader: what the parser reads from.
+        dialect: goes into the labels of the calls.
+        tools: the tools that may be called.
+        reader: the reader of the parser.
         tell: takes each fragment.
     """
 
     def __init__(self, dialect: str, tools: Toolset, reader: Reader, tell: Callable[[ToolCallFragment], None]) -> None:
         self.tools = tools
         self.count = 0
-        """CallWriter so far."""
+        """Number of calls begun so far."""
         self.is_open = False
         self.close: str | None = None
         """The closing marker of the open call; None if it has none."""
         self.is_json = False
-        """The open call has arguments, and they are JSON that the model wrote, not composed of parts."""
+        """True if the open call has arguments, and they are JSON that the model wrote, not composed of parts."""
         self._verbatim = True
         self._dialect = dialect
         self._reader = reader
@@ -57,20 +59,20 @@ class CallWriter:
         self._left = ""  # label of the call that ends with the response, or with the next call
 
     def knows(self, name: str) -> bool:
-        """Whether a tool of that name is registered."""
+        """Return whether a tool of that name is registered."""
         return name.removeprefix("functions.") in self.tools.names
 
     def begin(self, name: str, call_id: str | None = None, *, close: str | None, verbatim: bool = True) -> None:
-        """A call: there is no way back.
+        """Announce a call, which cannot be taken back.
 
         Args:
-            name: the tool's.
-            call_id: the call's, if the dialect has one.
+            name: the tool's name.
+            call_id: the call's id, if the dialect has one.
             close: the marker that ends it.
             verbatim: its arguments are JSON that the model wrote.
 
         Raises:
-            NotACall: the name is none.
+            NotACall: the name is empty or too long.
         """
         if not name or len(name) > self._reader.limits.max_name_bytes:
             raise NotACall
@@ -85,19 +87,20 @@ class CallWriter:
         self._tell(ToolCallFragment(self._label, call_id, name, start=True))
 
     def add(self, text: str) -> None:
-        """More of the open call's arguments."""
+        """Emit more of the open call's arguments."""
         if text:
             self.is_json = self._verbatim
             self._tell(ToolCallFragment(self._label, arguments=text))
 
     def end(self, *, cut: bool = False) -> None:
-        """The open call has ended. The next may be text."""
+        """End the open call. The text that follows is held, since it may be plain text."""
         self.is_open = False
         self._tell(ToolCallFragment(self._label, end=True, cut=cut))
         self._reader.hold()
 
     def leave(self) -> None:
-        """The open call is whole, and ends with the next call or with the response. What comes next may be text."""
+        """End the open call together with the next call or the response: it is whole, but has no closing marker. The
+        text that follows is held, since it may be plain text."""
         self.is_open = False
         self._left = self._label
         self._reader.hold()
@@ -108,17 +111,17 @@ Parser: TypeAlias = Callable[[Reader, CallWriter], Parsing[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextDialect:
-    """How a family of models writes calls."""
+    """The way in which a family of models writes calls."""
 
     name: str
     anywhere: Mapping[str, Parser]
-    """What begins a call wherever it stands, and who reads it from there."""
+    """The markers that begin a call anywhere, with the parsers that read from there."""
     at_line_start: Mapping[str, Parser] = field(default_factory=dict)
-    """What begins a call only if nothing but blanks stands before it in its line."""
+    """The markers that begin a call only if nothing but blanks stands before them in their line."""
     openers: Markers = field(init=False, repr=False)
-    """All of these."""
+    """All of these markers."""
     first_characters: frozenset[str] = field(init=False, repr=False)
-    """The characters that they begin with."""
+    """The characters that the markers begin with."""
 
     def __post_init__(self) -> None:
         openers = [*self.anywhere, *self.at_line_start]
@@ -130,8 +133,8 @@ class TextCalls(TextStage):
     """Turns the calls in the text into `ToolCallFragment`s. Stands before ``accumulate``.
 
     Args:
-        dialect: how calls are written.
-        tools: what may be called.
+        dialect: the way calls are written.
+        tools: the tools that may be called.
         limits: bounds on names and arguments.
     """
 
@@ -158,13 +161,13 @@ class TextCalls(TextStage):
     def _text_over(self) -> None:
         self._reader.over = True
         self._read()
-        self._reader.begin_again()  # a wire may tell several texts
+        self._reader.begin_again()  # a wire may have several texts
 
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
         return replace(end, finish="tool_calls") if end.finish == "stop" and self._calls.count else end
 
     def _read(self) -> None:
-        """Read all that has come."""
+        """Read all text that has come."""
         while self._parsing is not None or self._seek():
             assert self._parsing is not None, "one was found"
             try:
@@ -179,7 +182,7 @@ class TextCalls(TextStage):
                 self._cut()
 
     def _seek(self) -> bool:
-        """Look for the beginning of a call; tell the text before it."""
+        """Look for the beginning of a call; emit the text before it."""
         reader, dialect = self._reader, self._dialect
         text, start = reader.text, reader.at
         at = start
@@ -201,7 +204,7 @@ class TextCalls(TextStage):
         return False
 
     def _give_up(self) -> None:
-        """What is being read is no call, or a broken one."""
+        """Stop reading a call that turned out to be none, or broken."""
         rest = self._reader.take_back()
         if self._calls.is_open and self._calls.close is not None:
             self._parsing = _spoiled(self._reader, self._calls, self._calls.close, rest)
@@ -212,18 +215,18 @@ class TextCalls(TextStage):
         self._tell_text(rest)
 
     def _cut(self) -> None:
-        """The text ended in what is being read."""
+        """Stop reading where the text ended inside a call."""
         self._parsing = None
         if self._calls.is_open:
             self._calls.end(cut=True)
-            self._reader.at = len(self._reader.text)  # some of a closing marker
+            self._reader.at = len(self._reader.text)  # the rest is part of a closing marker
             self._reader.let_go()
         else:
             self._tell_text(self._reader.take_back())
 
 
 def _spoiled(reader: Reader, calls: CallWriter, close: str, rest: str) -> Parsing[None]:
-    """Read a broken call to its closing marker. `rest` was read since its arguments."""
+    """Read a broken call to its closing marker. `rest` is the text read since its arguments."""
     was_json, more = calls.is_json, False
 
     def take(piece: str) -> None:
@@ -235,5 +238,5 @@ def _spoiled(reader: Reader, calls: CallWriter, close: str, rest: str) -> Parsin
         take(rest)
     yield from reader.until(Markers([close]), take)
     reader.at += len(close)
-    # JSON with something behind it is none any more. Whatever else was spoiled might look like good arguments.
+    # JSON with something behind it is no JSON any more. Any other spoiled arguments might look like good ones.
     calls.end(cut=not (was_json and more))

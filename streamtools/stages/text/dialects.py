@@ -1,6 +1,6 @@
-"""The dialects by name: what begins a call in each, and who reads it from there.
+"""Lists the dialects by name: the markers that begin a call in each, and the parsers that read from there.
 
-Read on 2026-11-21: the chat templates of the models named, and the parsers of vLLM, SGLang and llama.cpp.
+Sources, read on 2026-11-21: the chat templates of the models named, and the parsers of vLLM, SGLang and llama.cpp.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _bare_objects(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def _objects(reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[None]:
-    """Objects with semicolons between them; what stands behind the last is text."""
+    """Read objects with semicolons between them; anything behind the last is text."""
     while True:
         yield from one_call_object(reader, calls, close=None, known_only=known_only)
         calls.leave()
@@ -91,10 +91,10 @@ DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for kn
 
 
 def dialect(name: str) -> TextDialect:
-    """The dialect of that name.
+    """Return the dialect of that name.
 
     Raises:
-        ValueError: there is none; the message lists those there are.
+        ValueError: there is none; the message lists the known names.
     """
     if name not in DIALECTS:
         raise ValueError(f"no dialect called {name!r}; there are: {', '.join(DIALECTS)}")

@@ -1,4 +1,4 @@
-"""Fixed strings in a text that is cut anywhere: where one stands, and what of the text's end may become one."""
+"""Finds fixed strings in a text that is cut anywhere, and the end of the text that may still become one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Markers"]
 
 
 class Markers:
-    """Finds the first of several strings. Of two that begin at one place, the longer is found."""
+    """Finds the first of several strings. Of two that begin at the same place, the longer is found."""
 
     __slots__ = ("_beginnings", "_longest", "search")
 
@@ -21,7 +21,8 @@ class Markers:
         self._beginnings = frozenset(marker[:end] for marker in longest_first for end in range(1, len(marker)))
 
     def held_from(self, text: str, start: int) -> int:
-        """Where the end of a text begins that may become a marker with more text; the text's length if there is none.
+        """Return where the end of a text begins that may become a marker with more text; the text's length if there is
+        none.
 
         Call it when `search` found nothing. Takes time linear in the longest marker.
         """

@@ -1,4 +1,4 @@
-"""CallWriter whose name stands in the markup, before the arguments as JSON.
+"""Reads calls whose name stands in the markup, before the arguments as JSON.
 
 DeepSeek V3, R1   <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather
                   ```json
@@ -25,7 +25,7 @@ __all__ += ["mistral"]
 
 _DEEPSEEK_CALL, _DEEPSEEK_NAME_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"
 _DEEPSEEK_CALL_END, _DEEPSEEK_END = "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
-# R1 spells the first one as it pleases.
+# R1 spells the first marker in several ways.
 _DEEPSEEK_SECTIONS = ("<｜tool▁calls▁begin｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>", "<｜tool▁calls｜>")
 DEEPSEEK_OPENERS = (*_DEEPSEEK_SECTIONS, _DEEPSEEK_CALL)
 
@@ -36,14 +36,14 @@ KIMI_OPENERS = (_KIMI_SECTION, _KIMI_CALL)
 _KIMI_ID_END = Markers([_KIMI_ARGUMENTS])
 _KIMI_ID = re.compile(r"(?:functions\.)?([\w.\-]+?)(:\d+)?")
 
-_MAX_LABEL = 16  # characters of a fence's label: "json"
+_MAX_LABEL = 16  # characters of a fence's label, such as "json"
 
 MISTRAL_OPENER = "[TOOL_CALLS]"
 FUNCTION_OPENER = "<function="
 
 
 def deepseek(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """DeepSeek V3, V3.1 and R1: a section of calls."""
+    """Read a section of calls: DeepSeek V3, V3.1 and R1."""
     if (yield from reader.expect(*DEEPSEEK_OPENERS)) != _DEEPSEEK_CALL:
         yield from reader.spaces()
         yield from reader.expect(_DEEPSEEK_CALL)
@@ -75,7 +75,7 @@ def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def kimi(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Kimi K2: a section of calls, each with an id that holds the name."""
+    """Read a section of calls of Kimi K2, each with an id that contains the name."""
     if (yield from reader.expect(*KIMI_OPENERS)) == _KIMI_SECTION:
         yield from reader.spaces()
         yield from reader.expect(_KIMI_CALL)
@@ -97,7 +97,7 @@ def kimi(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Mistral: a name and arguments, which end with the response, or a list of call objects."""
+    """Read Mistral's calls: a name and arguments, which end with the response, or a list of call objects."""
     yield from reader.expect(MISTRAL_OPENER)
     if (yield from reader.spaces()) in "[{":
         yield from call_objects(reader, calls, close=None, known_only=False)
@@ -113,7 +113,7 @@ def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def function_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Llama 3.1's format for tools of one's own."""
+    """Read a call in Llama 3.1's format for custom tools."""
     yield from reader.expect(FUNCTION_OPENER)
     name = yield from reader.name()
     yield from reader.expect(">")
@@ -126,7 +126,7 @@ def function_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
 def _json_arguments(
     reader: Reader, calls: CallWriter, name: str, call_id: str | None = None, *, close: str | None
 ) -> Parsing[None]:
-    """Announce the call if an object begins here, and read it."""
+    """Announce the call if an object begins here, and read the object."""
     if (yield from reader.spaces()) != "{":
         raise NotACall
     calls.begin(name, call_id, close=close)

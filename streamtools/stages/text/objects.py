@@ -1,10 +1,10 @@
-"""CallWriter written as JSON objects that hold the name: what stands between the markers of several dialects.
+"""Reads calls written as JSON objects that contain the name, as several dialects have them between their markers.
 
     {"name": "get_weather", "arguments": {"city": "Paris"}}
 
-``parameters`` serves for ``arguments``. ``type``, ``id`` and a wrapping ``function`` object are taken as the chat API
-has them; any other key, and it is no call. Arguments that come after the name go out as they come; those before it wait
-for it.
+``parameters`` may stand for ``arguments``. ``type``, ``id`` and a wrapping ``function`` object are accepted as in the
+chat API; an object with any other key is no call. Arguments that come after the name are emitted as they come; those
+before the name wait for it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .reader import NotACall, Parsing, Reader
 __all__ = ["call_objects", "one_call_object"]
 
 _KEYS = frozenset({"name", "function", "arguments", "parameters", "id", "type"})
-_MAX_KEY = 32  # characters of a key; none of these has more than ten
+_MAX_KEY = 32  # characters of a key; the longest key has ten
 
 
 def call_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
     """Read an object, or a list of them, and the closing marker.
 
     Args:
-        reader: stands before the object.
+        reader: its position is before the object.
         calls: takes the calls.
         close: the marker; None if there is none, as for a list that needs none.
         known_only: only registered tools can be called.
@@ -56,14 +56,14 @@ def _list(reader: Reader, calls: CallWriter, close: str | None, known_only: bool
 
 
 def one_call_object(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
-    """Read one object, which announces a call. Its end is for the caller to tell."""
+    """Read one object and announce its call. The caller has to end the call."""
     call = _CallObject(reader, calls, close, known_only)
     yield from call.read()
     call.check()
 
 
 class _CallObject:
-    """One object while it is read."""
+    """One call object while it is read."""
 
     __slots__ = ("arguments", "begun", "call_id", "calls", "close", "known_only", "name", "reader")
 
@@ -74,7 +74,7 @@ class _CallObject:
         self.known_only = known_only
         self.name = ""
         self.call_id: str | None = None
-        self.arguments: list[str] | None = None  # those that came before the name, or [] when they have gone out
+        self.arguments: list[str] | None = None  # those that came before the name, or [] once they were emitted
         self.begun = False
 
     def read(self, *, nested: bool = False) -> Parsing[None]:
@@ -98,7 +98,7 @@ class _CallObject:
                 return
 
     def check(self) -> None:
-        """The object is whole: if it is a call, it is announced by now."""
+        """Announce the call if the whole object did not yet, or find that it is none."""
         if not self.begun:
             if self.known_only:  # an object without arguments may be anything that has a name
                 raise NotACall

@@ -1,9 +1,9 @@
-"""What a parameter's raw text means: a string, or JSON. The tool's schema says which, where the markup does not.
+"""Reads a parameter's raw text as a string or as JSON, by the tool's schema where the markup does not say which.
 
-A text is what the model wrote between two tags, without quotes. Where the schema takes nothing but strings it is one,
-whatever it looks like; where it takes no string it is JSON, or one of Python's ``True``, ``False`` and ``None``, which
-chat templates write for it. Where it takes both, it is a string, except for ``null``. Of a tool whose schema is not
-known, it is JSON if it is a whole JSON value other than a string.
+The raw text is written by the model between two tags, without quotes. Where the schema allows only strings, the text is
+one, whatever it looks like; where the schema allows no string, the text is JSON, or one of Python's ``True``, ``False``
+and ``None``, which chat templates write instead. Where the schema allows both, the text is a string, except for
+``null``. For a tool whose schema is not known, the text is JSON if it is a whole JSON value other than a string.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ...tools import Toolset
 __all__ = ["NO_STRING", "STRING", "Types", "as_json", "escaped", "parameter_types"]
 
 Types: TypeAlias = "frozenset[str] | None"
-"""The JSON types that a parameter takes; None if that is not known."""
+"""The JSON types that a parameter takes; None if they are not known."""
 
 STRING: Types = frozenset({"string"})
 NO_STRING: Types = frozenset({"number", "integer", "boolean", "null", "array", "object"})
 _ALL = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
-_MAX_STEPS = 8  # from one schema into another: more, and it is not looked at
+_MAX_STEPS = 8  # references and branches followed; a schema nested deeper counts as unknown
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 _TYPE_OF: dict[type, str] = {
     str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array", dict: "object"
@@ -32,7 +32,7 @@ _TYPE_OF: dict[type, str] = {
 
 
 def parameter_types(tools: Toolset, name: str) -> Mapping[str, Types]:
-    """The types that each parameter of a tool takes; empty if the tool's schema is not known."""
+    """Return the types that each parameter of a tool takes; empty if the tool's schema is not known."""
     tool = tools.get(name.removeprefix("functions."))
     if tool is None:
         return {}
@@ -44,7 +44,7 @@ def parameter_types(tools: Toolset, name: str) -> Mapping[str, Types]:
 
 
 def as_json(text: str, types: Types) -> str:
-    """The raw text of a parameter as JSON."""
+    """Return the raw text of a parameter as JSON."""
     bare = text.strip()
     if types is not None and "string" in types:
         return bare if bare == "null" and "null" in types else f'"{escaped(text)}"'
@@ -57,12 +57,12 @@ def as_json(text: str, types: Types) -> str:
 
 
 def escaped(text: str) -> str:
-    """`text` as it stands inside a JSON string."""
+    """Return `text` as it stands inside a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _types(schema: Any, root: Mapping[str, Any], steps: int) -> Types:
-    """The JSON types that a schema takes, as far as it says so."""
+    """Return the JSON types that a schema takes; None where it does not say."""
     if not isinstance(schema, Mapping) or steps <= 0:
         return None
     if isinstance(reference := schema.get("$ref"), str):

@@ -1,7 +1,7 @@
-"""What the stages that read text share: text in, the same text out in parts, with something else between them.
+"""Base of the stages that read text: passes the text on in parts, with other events between them.
 
-A wire tells a text as ``TextStart TextDelta* TextEnd``. Where a stage takes something out of its middle, the text
-before it is a part of its own, and so is the text after it. Text in which there is nothing passes as it came.
+A wire emits a text as ``TextStart TextDelta* TextEnd``. Where a stage takes something out of its middle, the text
+before it is a part of its own, and so is the text after it. Text without anything to take out passes unchanged.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["TextStage"]
 
 
 class TextStage(ABC):
-    """Base of the text stages: keeps the order of parts, whatever is taken out of a text."""
+    """Base of the text stages: keeps the order of parts, whatever a stage takes out of a text."""
 
     handles: ClassVar[frozenset[type[Event]]] = frozenset({TextStart, TextDelta, TextEnd, StreamEnd})
 
     def __init__(self) -> None:
         self._out: list[Event] = []
-        self._start: TextStart | None = None  # the wire's, not passed on yet
-        self._open = False  # a part of text is being told
+        self._start: TextStart | None = None  # the wire's own start, not passed on yet
+        self._open = False  # True while a part of text is open
 
     def feed(self, event: Event) -> Iterable[Event]:
         """Take one event."""
@@ -38,7 +38,7 @@ class TextStage(ABC):
         return self._out
 
     def finish(self) -> Iterable[Event]:
-        """The stream is over; nothing is left if it had a `StreamEnd`."""
+        """End the stream; return the events still held, which are none if it had a `StreamEnd`."""
         self._out = []
         self._text_over()
         self._close_part()
@@ -48,7 +48,7 @@ class TextStage(ABC):
 
     @abstractmethod
     def _is_plain(self, text: str) -> bool:
-        """Whether this text can pass as it is: nothing is held, and nothing in it needs a look."""
+        """Return whether this text can pass unchanged: nothing is held, and nothing in it needs a look."""
 
     @abstractmethod
     def _text(self, text: str) -> None:
@@ -56,10 +56,10 @@ class TextStage(ABC):
 
     @abstractmethod
     def _text_over(self) -> None:
-        """The text is over: tell what is held."""
+        """End the text: emit all that is held."""
 
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
-        """The end, as it goes on."""
+        """Return the `StreamEnd` to pass on."""
         return end
 
     def _tell_text(self, text: str) -> None:
@@ -71,7 +71,7 @@ class TextStage(ABC):
         self._out.append(TextDelta(text))
 
     def _tell_between(self, event: Event) -> None:
-        """Tell something that stands between two parts of text."""
+        """Emit an event that stands between two parts of text."""
         self._start = None
         self._close_part()
         self._out.append(event)
@@ -95,8 +95,9 @@ class TextStage(ABC):
     def _end_text(self, end: TextEnd) -> None:
         if not self._open:
             if self._start is None and end.provider_state is None:
-                return  # all of it was something else
-            self._out.append(self._start or TextStart())  # an empty text stays one; what belongs to a text needs one
+                return  # the whole text was taken out
+            # an empty text stays one, and its state needs a text to belong to
+            self._out.append(self._start or TextStart())
         self._out.append(end)
         self._start, self._open = None, False
 

@@ -1,9 +1,9 @@
-"""CallWriter written as a Python list: ``[get_weather(city='Paris', days=3), get_time(zone="CET")]``.
+"""Reads calls written as a Python list: ``[get_weather(city='Paris', days=3), get_time(zone="CET")]``.
 
-Read by a grammar of its own and never evaluated: keyword arguments whose values are literals, namely strings, numbers
-as JSON has them, ``True False None`` (or ``true false null``), lists, tuples and dicts with string keys. Anything else
-in the list (a variable, an operator, a positional argument), and all of it is text. So nothing is told before the list
-has ended, and one list holds at most `max_argument_bytes`.
+The list is read by a grammar and never evaluated: it takes keyword arguments whose values are literals, namely strings,
+numbers as JSON has them, ``True False None`` (or ``true false null``), lists, tuples and dicts with string keys. A list
+with anything else in it (a variable, an operator, a positional argument) is text as a whole. So nothing is emitted
+before the list has ended, and one list has at most `max_argument_bytes`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "fal
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NUMBER_END = Markers(" \t\r\n,)]}:")
 _MAX_NUMBER = 4400  # characters: the longest integer that is parsed has 4300 digits
-_MAX_DEPTH = 100  # of brackets: each is read by two generators, one inside the other, and Python nests a thousand
+_MAX_DEPTH = 100  # of brackets: two generators read each level, one inside the other, and Python's limit is a thousand
 _CLOSING = {"[": "]", "(": ")"}
 _QUOTES = "'\""
 _STOPS = {quote: Markers([quote, "\\", "\n"]) for quote in _QUOTES}
 _LONG_STOPS = {quote: Markers([quote, "\\"]) for quote in _QUOTES}
-# Python's escape → what stands for it in a JSON string.
+# Python's escape → its form in a JSON string.
 _ESCAPES = {
     "\n": "", "\\": "\\\\", "'": "'", '"': '\\"', "a": "\\u0007", "b": "\\b", "f": "\\f", "n": "\\n", "r": "\\r",
     "t": "\\t", "v": "\\u000b",
@@ -41,14 +41,14 @@ _Heard = list[tuple[str, str]]  # name and arguments of each call
 
 
 def plain_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """A list without a marker: only registered tools are called."""
+    """Read a list without a marker, which can call only registered tools."""
     heard: _Heard = []
     yield from _List(reader, calls, known_only=True).read(heard)
     _tell(heard, calls)
 
 
 def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """A list between two markers, the second of which may be missing."""
+    """Read a list between two markers, the second of which may be missing."""
     close = PYTHONIC_MARKERS[(yield from reader.expect(*PYTHONIC_MARKERS))]
     heard: _Heard = []
     yield from reader.spaces()
@@ -59,7 +59,7 @@ def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def dotted_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """One call without a list, as Llama 3.1 calls its own tools: ``brave_search.call(query="...")``."""
+    """Read one call without a list, as Llama 3.1 calls its built-in tools: ``brave_search.call(query="...")``."""
     name, arguments = yield from _List(reader, calls, known_only=False).call()
     if not name.endswith(".call"):
         raise NotACall
@@ -76,7 +76,7 @@ def _tell(heard: _Heard, calls: CallWriter) -> None:
 
 
 class _List:
-    """The grammar. Each method reads one thing, and returns it as JSON text."""
+    """The grammar of a list. Each method reads one part, and returns it as JSON text."""
 
     def __init__(self, reader: Reader, calls: CallWriter, *, known_only: bool) -> None:
         self._reader = reader
@@ -86,7 +86,7 @@ class _List:
         self._depth_left = min(reader.limits.max_json_depth, _MAX_DEPTH)
 
     def read(self, heard: _Heard) -> Parsing[None]:
-        """The list of calls."""
+        """Read the list of calls."""
         reader = self._reader
         yield from reader.expect("[")
         yield from reader.spaces()
@@ -96,7 +96,7 @@ class _List:
                 return
 
     def call(self) -> Parsing[tuple[str, str]]:
-        """One call: its name and its arguments."""
+        """Read one call; return its name and its arguments."""
         reader = self._reader
         self._spend(1)
         name = yield from reader.name()
@@ -122,7 +122,7 @@ class _List:
                 return name, "{" + ", ".join(pieces) + "}"
 
     def _more(self, closing: str) -> Parsing[bool]:
-        """Read a comma or the closing bracket, or both; returns whether there is more before it."""
+        """Read a comma or the closing bracket, or both; return whether another item comes before the bracket."""
         reader = self._reader
         yield from reader.spaces()
         if (yield from reader.expect(",", closing)) == closing:
@@ -155,7 +155,7 @@ class _List:
         return number
 
     def _sequence(self, opening: str) -> Parsing[str]:
-        """A list, or a tuple: JSON has only one of them."""
+        """Read a list or a tuple; JSON has only lists."""
         self._enter()
         self._reader.at += 1
         items: list[str] = []
@@ -165,7 +165,7 @@ class _List:
         else:
             items.append((yield from self._value()))
             one = (yield from self._reader.spaces()) == closing
-            if one and opening == "(":  # not a tuple: brackets around a value
+            if one and opening == "(":  # not a tuple: parentheses around a value
                 self._reader.at += 1
                 self._depth_left += 1
                 return items[0]
@@ -194,7 +194,7 @@ class _List:
         return "{" + ", ".join(items) + "}"
 
     def _string(self) -> Parsing[str]:
-        """A string in one or three quotes, without a prefix."""
+        """Read a string in one or three quotes, without a prefix."""
         reader = self._reader
         quote = yield from reader.expect(*_QUOTES)
         quotes = 1
@@ -228,7 +228,7 @@ class _List:
                 quotes += 1
 
     def _run(self, stops: Markers, pieces: list[str]) -> Parsing[str]:
-        """The inside of a string, and what stops it, which is taken."""
+        """Read the inside of a string and the stop after it; return the stop."""
         start = len(pieces)
         stop = yield from self._reader.until(stops, lambda piece: pieces.append(escaped(piece)), self._left)
         self._reader.at += 1
@@ -236,7 +236,7 @@ class _List:
         return stop
 
     def _escape(self) -> Parsing[str]:
-        """What follows a backslash."""
+        """Read the rest of an escape, after its backslash; return it as JSON."""
         reader = self._reader
         character = yield from reader.peek()
         reader.at += 1
@@ -244,9 +244,9 @@ class _List:
             return (yield from self._code(_HEX_DIGITS[character]))
         if character in _ESCAPES:
             return _ESCAPES[character]
-        if character.isdigit() or character == "N":  # octal, which nobody means; a character's name
+        if character.isdigit() or character == "N":  # an octal escape, which no model means, or a character's name
             raise NotACall
-        return "\\\\" + escaped(character)  # an unknown one is no escape in Python
+        return "\\\\" + escaped(character)  # Python keeps the backslash of an unknown escape
 
     def _code(self, digits: int) -> Parsing[str]:
         text = ""
@@ -257,7 +257,7 @@ class _List:
             text += character
             self._reader.at += 1
         if digits <= 4:
-            return f"\\u{text:0>4}"  # half of a pair may follow the other; that is for the arguments' parser
+            return f"\\u{text:0>4}"  # half of a pair may follow the other; the arguments' parser joins them
         code = int(text, 16)
         if code > 0x10FFFF:
             raise NotACall

@@ -1,11 +1,11 @@
-"""The text that a parser of calls reads: cut anywhere, read as if it were whole.
+"""Reads text for a parser of calls: cut anywhere, as if it were whole.
 
-A parser is a generator. What it reads with are generators, too: ``yield from reader.spaces()`` gives its result when
-enough text has come, and lets the stage wait for more until then. So a parser is written as the grammar is read, and no
+A parser is a generator, and so are the reader's methods: ``yield from reader.spaces()`` returns its result when enough
+text has come, and lets the stage wait for more until then. So a parser is written in the order of its grammar, and no
 text is ever read twice: time is linear, however the text is cut.
 
-While a parser has not announced a call, all that it has read is kept (`hold`), since it may turn out to be text. How
-much that can be is bounded by the parser, character by character, so that the outcome does not depend on the cuts.
+While a parser has not announced a call, all that it has read is kept (`hold`), since it may turn out to be text. The
+parser bounds the size of the kept text, character by character, so that the outcome does not depend on the cuts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["NotACall", "Parsing", "Reader", "TextOver"]
 
 T = TypeVar("T")
 Parsing: TypeAlias = Generator[None, None, T]
-"""Something that reads: it yields when it needs more text, and returns what it found."""
+"""A generator that reads: it yields when it needs more text, and returns its result."""
 
 _MAX_SPACE = 4096  # characters of white space in one place; no model writes a tenth of it
 _MAX_SCALAR = 4400  # characters of a number, true, false or null: the longest integer that is parsed has 4300 digits
@@ -37,7 +37,7 @@ _SCALAR_STOPS = Markers(_SCALAR_END)
 
 
 class NotACall(Exception):
-    """What was read since the last `Reader.hold` is no call of this dialect."""
+    """The text read since the last `Reader.hold` is no call of this dialect."""
 
 
 class TextOver(Exception):
@@ -45,11 +45,12 @@ class TextOver(Exception):
 
 
 class Reader:
-    """What a parser reads from. `at` is where it is in `text`; the parser moves it past what it has taken.
+    """The text that a parser reads from. `at` is the position in `text`; the parser moves it past the text it has
+    taken.
 
     Args:
         limits: bounds on names and arguments.
-        lines: keep account of where lines begin.
+        lines: keep track of where lines begin.
     """
 
     __slots__ = ("_before", "_from", "_held", "_lines", "at", "limits", "over", "text")
@@ -57,14 +58,14 @@ class Reader:
     def __init__(self, limits: Limits, *, lines: bool) -> None:
         self.limits = limits
         self.text = ""
-        """Text that came and was not taken, and what the parser is at."""
+        """Text that came and was not taken, and the text that the parser is reading."""
         self.at = 0
         self.over = False
-        """No more text will come."""
-        self._held: list[str] = []  # taken, and still needed if this is no call; what came before `text`
-        self._from = -1  # where in `text` the rest of it begins; -1 if nothing is to be kept
+        """True if no more text will come."""
+        self._held: list[str] = []  # taken, and still needed if this is no call; the part before `text`
+        self._from = -1  # where in `text` the rest of the held text begins; -1 if nothing is to be kept
         self._lines = lines
-        self._before = "\n"  # ends as the text before `text` does; that of the whole begins a line
+        self._before = "\n"  # ends in the same way as the text before `text`; the beginning of all text begins a line
 
     # -- for the stage --
 
@@ -84,12 +85,12 @@ class Reader:
         self.text = text
 
     def begin_again(self) -> None:
-        """Another text will come."""
+        """Begin again: another text will come."""
         self.over = False
         self._before = "\n"
 
     def passed(self, text: str) -> None:
-        """Take note of text that went by without being fed."""
+        """Note text that passed by without being fed."""
         if text.isspace():
             begins = _begins_line(text, len(text))
             if begins is not None:
@@ -98,20 +99,20 @@ class Reader:
             self._before = text
 
     def begins_line(self, at: int) -> bool:
-        """Whether there is only white space in this line before `at`."""
+        """Return whether only white space stands before `at` in its line."""
         begins = _begins_line(self.text, at)
         return bool(_begins_line(self._before, len(self._before)) if begins is None else begins)
 
     def hold(self) -> None:
-        """Keep what is read from here on: it may be text."""
+        """Keep the text read from here on, since it may turn out to be plain text."""
         self._held, self._from = [], self.at
 
     def let_go(self) -> None:
-        """What was read is no text."""
+        """Drop the held text, since it is no plain text."""
         self._held, self._from = [], -1
 
     def take_back(self) -> str:
-        """What was held, as the text that it is."""
+        """Return the held text, since it is plain text after all, and hold nothing."""
         if self._from < 0:
             return ""
         held = "".join([*self._held, self.text[self._from : self.at]])
@@ -127,13 +128,13 @@ class Reader:
         yield
 
     def peek(self) -> Parsing[str]:
-        """The next character, which is not taken."""
+        """Return the next character without taking it."""
         while self.at >= len(self.text):
             yield from self.more()
         return self.text[self.at]
 
     def spaces(self) -> Parsing[str]:
-        """Take white space; returns the character after it."""
+        """Take white space; return the character after it."""
         for _ in range(_MAX_SPACE):
             character = yield from self.peek()
             if not character.isspace():
@@ -142,7 +143,7 @@ class Reader:
         raise NotACall
 
     def expect(self, *literals: str) -> Parsing[str]:
-        """Take one of these, none of which begins another; returns which."""
+        """Take one of `literals`, none of which begins another; return the one found."""
         while True:
             for literal in literals:
                 if self.text.startswith(literal, self.at):
@@ -154,7 +155,7 @@ class Reader:
             yield from self.more()
 
     def word(self, limit: int) -> Parsing[str]:
-        """Take letters, digits and ``_ . -``: a name, maybe an empty one. There is no call if it has more than `limit`
+        """Take letters, digits and ``_ . -``: a name, maybe an empty one. Raise `NotACall` if it has more than `limit`
         characters."""
         pieces: list[str] = []
         left: int | None = limit
@@ -174,9 +175,9 @@ class Reader:
         return name
 
     def until(self, stops: Markers, take: Callable[[str], object], limit: int | None = None) -> Parsing[str]:
-        """Take the text before the first of `stops`, in pieces; returns the stop, which is not taken.
+        """Take the text before the first of `stops`, in pieces; return the stop, which is not taken.
 
-        `limit`: there is no call if it has more characters; None: it may have any number.
+        `limit`: the most characters that a call may have here, else `NotACall`; None: any number.
         """
         while True:
             found = stops.search(self.text, self.at)
@@ -186,7 +187,7 @@ class Reader:
             yield from self.more()
 
     def _take(self, end: int, take: Callable[[str], object], limit: int | None) -> int | None:
-        """Take the text up to `end`, or as much of it as is allowed; returns how much more is."""
+        """Take the text up to `end`, or as much of it as `limit` allows; return the limit that is left."""
         size = end - self.at
         piece = self.text[self.at : end if limit is None or size <= limit else self.at + limit]
         self.at += len(piece)
@@ -199,7 +200,7 @@ class Reader:
         return limit - size
 
     def string(self, limit: int) -> Parsing[str]:
-        """Take a JSON string that is written with at most `limit` characters; returns what it says."""
+        """Take a JSON string that is written with at most `limit` characters; return the string's value."""
         yield from self.expect('"')
         pieces: list[str] = []
         while True:
@@ -221,9 +222,9 @@ class Reader:
         return value
 
     def value(self, take: Callable[[str], object], limit: int | None = None) -> Parsing[None]:
-        """Take one JSON value as it stands, in pieces. Whether it is valid is not looked at, only where it ends.
+        """Take one JSON value as it stands, in pieces. Only its end is looked for; whether it is valid is not checked.
 
-        `limit`: there is no call if it has more characters; None: it may have any number.
+        `limit`: the most characters that a call may have here, else `NotACall`; None: any number.
         """
         first = yield from self.peek()
         if first not in '{["':
@@ -243,7 +244,7 @@ class Reader:
 
 
 class _Extent:
-    """Where a JSON value ends, by its brackets and quotes."""
+    """Finds the end of a JSON value by its brackets and quotes."""
 
     __slots__ = ("_escaped", "_expected", "_in_string", "_max_depth", "broken")
 
@@ -252,10 +253,10 @@ class _Extent:
         self._max_depth = max_depth
         self._in_string = self._escaped = False
         self.broken = False
-        """A bracket closes what is not open, or too many are open: nothing that follows can mend it."""
+        """True if a bracket closes one that is not open, or too many are open: no further text can mend that."""
 
     def scan(self, text: str, at: int) -> int:
-        """Read on; returns where in `text` the value ends or breaks, or 0 if it goes on."""
+        """Read on; return where in `text` the value ends or breaks, or 0 if it goes on."""
         expected = self._expected
         while at < len(text):
             if self._in_string:
@@ -292,7 +293,7 @@ class _Extent:
 
 
 def _begins_line(text: str, at: int) -> bool | None:
-    """Whether only blanks stand between `at` and the end of the line before; None if `text` has nothing else."""
+    """Return whether only blanks stand between `at` and the end of the line before; None if `text` has nothing else."""
     while at > 0 and text[at - 1] in " \t\r":
         at -= 1
     return text[at - 1] == "\n" if at else None

@@ -1,4 +1,4 @@
-"""CallWriter whose parameters stand in tags of their own, as raw text.
+"""Reads calls whose parameters stand in tags of their own, as raw text.
 
     Qwen3-Coder   <tool_call><function=get_weather><parameter=city>Paris</parameter></function></tool_call>
     GLM 4.5       <tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value></tool_call>
@@ -6,9 +6,9 @@
     DeepSeek V3.2 <｜DSML｜function_calls><｜DSML｜invoke name="get_weather">
                   <｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>...
 
-White space between tags means nothing. The arguments are composed as a JSON object: a parameter that can only be a
-string goes out as it comes, any other when it is whole. Nothing is escaped in a value, so that the first closing tag
-ends it; a value that holds another tag of its own dialect was not closed, and its call is broken.
+White space between tags is ignored. The arguments are composed as a JSON object: a parameter that can only be a string
+is emitted as it comes, any other when it is whole. Nothing is escaped in a value, so the first closing tag ends it; a
+value that contains another tag of its own dialect was not closed, and its call is broken.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TAG_END, _QUOTE = Markers(">"), Markers('"')
 
 
 def qwen_coder(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Qwen3-Coder. It likes to forget the outer opening tag; then only a registered tool is called."""
+    """Read Qwen3-Coder's call. The model often omits the outer opening tag; then only a registered tool is called."""
     wrapped = (yield from reader.expect(_TOOL_CALL, _FUNCTION)) == _TOOL_CALL
     if wrapped:
         yield from reader.spaces()
@@ -55,7 +55,7 @@ def qwen_coder(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def glm(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """GLM 4.5 and later, with or without line breaks."""
+    """Read a call of GLM 4.5 and later, with or without line breaks."""
     yield from reader.expect(_TOOL_CALL)
     yield from reader.spaces()
     name = yield from reader.name()
@@ -78,7 +78,7 @@ class Invokes:
 
     Args:
         sections: the names of the section's tags, of which any may be used.
-        prefix: what the name of each other tag begins with.
+        prefix: the beginning of the name of each other tag.
     """
 
     def __init__(self, *sections: str, prefix: str = "") -> None:
@@ -86,7 +86,7 @@ class Invokes:
         self._parameter_tag, self._parameter_end = f'<{prefix}parameter name="', f"</{prefix}parameter>"
         self._tags = Markers([self._invoke_tag, self._invoke_end, self._parameter_tag, self._parameter_end])
         self.openers = (*(f"<{section}>" for section in sections), self._invoke_tag)
-        """What begins a call: a section, or an ``invoke`` without one, which only calls registered tools."""
+        """The tags that begin a call: a section, or an ``invoke`` without one, which can call only registered tools."""
 
     def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
         """Read a section."""
@@ -110,7 +110,7 @@ class Invokes:
         yield from reader.expect('">')
         if known_only and not calls.knows(name):
             raise NotACall
-        if (yield from reader.spaces()) == "{":  # the arguments as JSON, which DeepSeek does, too
+        if (yield from reader.spaces()) == "{":  # the arguments as JSON, which DeepSeek also writes
             calls.begin(name, close=invoke_end)
             yield from reader.value(calls.add)
             reader.hold()
@@ -135,7 +135,7 @@ MINIMAX = Invokes("minimax:tool_call")
 
 
 def _string_attribute(reader: Reader) -> Parsing[bool | None]:
-    """Read the rest of a parameter's tag: what its ``string`` attribute says, if it has one."""
+    """Read the rest of a parameter's tag; return the value of its ``string`` attribute, None if it has none."""
     if (yield from reader.spaces()) == ">":
         reader.at += 1
         return None
@@ -153,12 +153,12 @@ def _key(reader: Reader, stops: Markers) -> Parsing[str]:
 
 
 class _Arguments:
-    """The arguments of one call, which it announces, as they are read.
+    """The arguments of one call while they are read; announces the call.
 
     Args:
-        reader: what they are read from.
-        calls: takes them.
-        name: the tool's.
+        reader: the text to read from.
+        calls: takes the arguments.
+        name: the tool's name.
         close: the call's closing marker.
     """
 
@@ -167,7 +167,7 @@ class _Arguments:
         self._reader = reader
         self._calls = calls
         self._types = parameter_types(calls.tools, name)
-        self._before = "{"  # what stands before the next parameter
+        self._before = "{"  # the text before the next parameter
 
     def value(
         self, key: str, close: str, tags: Markers, *, is_string: bool | None = None, trim: bool = False
@@ -177,8 +177,8 @@ class _Arguments:
         Args:
             key: the parameter's name.
             close: the closing tag.
-            tags: all that no value holds, `close` among them.
-            is_string: what the markup says; None if it says nothing.
+            tags: the tags that no value contains, `close` among them.
+            is_string: whether the value is a string, by the markup; None if the markup does not say.
             trim: a line break at either end is not part of the value.
         """
         if trim and (yield from self._reader.peek()) == "\n":
@@ -199,13 +199,13 @@ class _Arguments:
         self._reader.hold()
 
     def end(self) -> None:
-        """There are no more."""
+        """End the arguments and the call: there are no more parameters."""
         self._calls.add("{}" if self._before == "{" else "}")
         self._calls.end()
 
 
 class _StringValue:
-    """A parameter that is a string: it goes out as it comes, but for a line break that may be its last character."""
+    """A string parameter: emitted as it comes, except for a line break that may be its last character."""
 
     def __init__(self, calls: CallWriter, trim: bool) -> None:
         self._calls = calls
@@ -227,7 +227,7 @@ class _StringValue:
 
 
 class _OtherValue:
-    """A parameter that has to be whole before it is clear what it is."""
+    """A parameter that has to be whole before its type is clear."""
 
     def __init__(self, calls: CallWriter, trim: bool, types: Types) -> None:
         self._calls = calls

@@ -1,11 +1,11 @@
-"""Reasoning that stands in the text between tags: text in, text and reasoning out.
+"""Splits text into text and reasoning, which stands in it between tags.
 
     Let me see. <think>17 is prime.</think>Yes.   →   text "Let me see. ", reasoning "17 is prime.", text "Yes."
 
 Theory of operation. Outside a block the first opening tag is looked for, inside it its own closing tag: blocks do not
-nest, and a tag of another kind inside is reasoning. What may still become a tag is held back, nothing else. A closing
-tag outside a block is text. A block that is never closed is reasoning to the end: the model was cut while it thought,
-and what it thought must not turn into an answer.
+nest, and a tag of another kind inside is reasoning. Only text that may still become a tag is held back. A closing tag
+outside a block is text. A block that is never closed is reasoning to the end: the model was cut while it thought, and
+what it thought must not turn into an answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEFAULT_TAGS = ("think", "thinking", "reasoning", "[THINK]")
 
 
 class Tags:
-    """The tags of blocks.
+    """The tags of blocks of reasoning.
 
     Args:
         pairs: closing tag by opening tag.
@@ -33,9 +33,9 @@ class Tags:
     def __init__(self, pairs: Mapping[str, str]) -> None:
         self.openers = Markers(pairs)
         self.closers = {opening: Markers([closing]) for opening, closing in pairs.items()}
-        """What ends a block, by what began it."""
+        """Finds the end of a block, by the tag that began it."""
         self.any = Markers([*pairs, *pairs.values()])
-        """What is looked for in a block that the prompt has opened, since the model may open it again."""
+        """Finds the tags in a block that the prompt has opened, since the model may open it again."""
         self.first_characters = frozenset(opening[0] for opening in pairs)
         """The characters that opening tags begin with."""
 
@@ -57,7 +57,7 @@ class SplitThink(TextStage):
         self._awaited = tags.any if opened else tags.openers
         self._inside = opened
         self._held = ""
-        self._thinking = False  # a part of reasoning is being told
+        self._thinking = False  # True while a part of reasoning is open
 
     def _is_plain(self, text: str) -> bool:
         return not self._inside and not self._held and self._first_characters.isdisjoint(text)
@@ -78,7 +78,7 @@ class SplitThink(TextStage):
 
     def _other(self, event: Event) -> None:
         if isinstance(event, ReasoningStart) and not self._thinking:
-            self._leave()  # the wire told the block that the prompt has opened
+            self._leave()  # this was the block that the prompt has opened
         super()._other(event)
 
     def _text_over(self) -> None:
@@ -103,7 +103,7 @@ class SplitThink(TextStage):
 
 
 def tag_pair(tag: str | tuple[str, str]) -> tuple[str, str]:
-    """Opening and closing tag of a name, an opening tag, or a pair.
+    """Return the opening and closing tag for a name, an opening tag, or a pair.
 
     >>> tag_pair("think"), tag_pair("[THINK]"), tag_pair(("<|begin|>", "<|end|>"))
     (('<think>', '</think>'), ('[THINK]', '[/THINK]'), ('<|begin|>', '<|end|>'))
