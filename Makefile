@@ -41,7 +41,7 @@ WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py test
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
 	@$(BIN)/python -m demo $(ARGS)
 
-test: lint types unit  ## what to run while you work, three minutes: lint, types and unit
+test: lint types unit  ## what to run while you work: lint, types and unit
 
 lint: $(VENV)/.dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .

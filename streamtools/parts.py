@@ -100,12 +100,18 @@ CallKind: TypeAlias = Literal["function", "custom", "server"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Token counts as the wire gave them; None where it said nothing."""
+    """Counts tokens, with the same meaning on every wire; None where the wire said nothing."""
 
     input_tokens: int | None = None
+    """All that the model was given, read from the provider's cache, written to it, or neither."""
     output_tokens: int | None = None
+    """All that the model wrote."""
     cached_input_tokens: int | None = None
+    """Those of `input_tokens` that were read from the cache."""
+    cache_write_input_tokens: int | None = None
+    """Those of `input_tokens` that were written to the cache."""
     reasoning_tokens: int | None = None
+    """How many tokens of reasoning the model wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

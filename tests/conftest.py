@@ -10,6 +10,7 @@ import pytest
 from profiles import FULL, QUICK_EXAMPLES
 
 if find_spec("hypothesis") is not None:  # the venvs for Ray and DBOS do without
+    # Before anything is frozen: hypothesis asks who refers to trio's dice, and of frozen objects that is not told.
     from hypothesis import settings
 
     settings.register_profile("quick", max_examples=QUICK_EXAMPLES)

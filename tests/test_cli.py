@@ -8,6 +8,7 @@ import os
 import runpy
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,7 @@ def test_decode_gives_programs_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [call["arguments"]["city"] for call in turn["calls"]] == ["Tokyo", "Oslo", "Lima"]
     assert {call["status"] for call in turn["calls"]} == {"ready"}
     assert (turn["finish"], turn["complete"], turn["error"]) == ("tool_calls", True, None)
+    assert turn["usage"].keys() == {field.name for field in fields(streamtools.Usage)}
     assert turn["usage"]["output_tokens"] == 69
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from every_wire import BEDROCK, FRAMES, FRAMINGS, IN_DELTAS, framed, said
+from profiles import mostly_thorough
 from sansio import ANTHROPIC, BUILT, CHAT, DATA, QUIRKS, WIRES, body_of, check_histories, check_turn, strict_json
 from streams import anthropic, chat, chat_chunk, sse
 
@@ -362,7 +363,7 @@ SAID: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 3))
 @pytest.mark.parametrize("name", SAID)
 def test_cost_is_linear_on_every_wire(wire: str, name: str) -> None:
     def cost(size: int) -> int:
@@ -375,7 +376,7 @@ def test_cost_is_linear_on_every_wire(wire: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(("wire", "framing"), [(wire, framing) for wire in WIRES for framing in FRAMINGS[wire]])
-@pytest.mark.parametrize("size", [1, 2, 64])
+@pytest.mark.parametrize("size", mostly_thorough([1, 2, 64], 1))
 def test_cost_is_linear_in_every_framing_however_small_the_chunks_are(wire: str, framing: str, size: int) -> None:
     def cost(length: int) -> int:
         payloads = said(wire, text=["x" * length, '"\\{[', "y" * length])

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from .. import parse
@@ -14,13 +15,12 @@ from ..parts import ToolCall, Usage
 from ..stages import DEFAULT, DIALECTS, text_calls
 from ..text import printable
 from ..turn import Turn
-from ..wires import WIRES
+from ..wires import names
 from .common import FAILED, add_command, listed, one_of
 
 __all__ = ["add"]
 
 LABEL = 11  # cells before what is said
-USAGE = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
 CALL = ("call_id", "name", "kind", "status", "problem", "arguments", "arguments_text", "normalizations", "dispatchable")
 CHUNK_BYTES = 64 << 10  # a body is read in pieces of this size, so that only the turn is held whole
 
@@ -47,11 +47,11 @@ def add(commands: Any) -> None:
         _decode,
         help="tell what a captured response amounts to",
         description=DESCRIPTION,
-        epilog=listed("wires", WIRES) + listed("dialects of calls in text", DIALECTS) + EXAMPLES,
+        epilog=listed("wires", names()) + listed("dialects of calls in text", DIALECTS) + EXAMPLES,
     )
     add = parser.add_argument
     add("file", metavar="FILE", help="the captured body; - for standard input")
-    add("--wire", type=one_of("wire", WIRES), metavar="WIRE", help="what the body speaks (default: found from it)")
+    add("--wire", type=one_of("wire", names()), metavar="WIRE", help="what the body speaks (default: found from it)")
     add("--calls-in-text", choices=DIALECTS, metavar="DIALECT", help="read calls that stand in the text: hermes, ...")
     add("--json", action="store_true", help="print JSON, for programs")
 
@@ -122,8 +122,9 @@ def _finish_as_text(turn: Turn) -> str:
 
 
 def _usage_as_text(usage: Usage | None) -> str | None:
-    counts = [(name, getattr(usage, name)) for name in USAGE if usage is not None]
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts if count is not None) or None
+    counts = {} if usage is None else asdict(usage)
+    told = [f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count is not None]
+    return ", ".join(told) or None
 
 
 def _as_json(turn: Turn) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def _as_json(turn: Turn) -> dict[str, Any]:
     plain = ("wire", "model", "response_id", "text", "reasoning", "refusal", "finish", "finish_raw", "complete")
     return {name: getattr(turn, name) for name in plain} | {
         "calls": [{name: getattr(call, name) for name in CALL} for call in turn.calls],
-        "usage": None if turn.usage is None else {name: getattr(turn.usage, name) for name in USAGE},
+        "usage": None if turn.usage is None else asdict(turn.usage),
         "error": None if turn.error is None else {"kind": turn.error.kind, "message": turn.error.message},
         "warnings": [{"code": warning.code, "detail": warning.detail} for warning in turn.warnings],
     }

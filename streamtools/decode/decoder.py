@@ -286,7 +286,7 @@ class StreamDecoder:
                 self._body.give_up()
                 return
             self._see()
-            self._looks_like = None if wire is None else detect(payload)
+            self._looks_like = None if wire is None else self._name_for(payload)
             if self._body.is_array:
                 self._warn("json_array_stream", out)
         if wire is None:
@@ -309,7 +309,12 @@ class StreamDecoder:
         """Whether an object that begins the body is no payload of a stream: then it is a whole answer, or an error."""
         if payload.get("type") in _KEEPALIVES:
             return False
-        return detect(payload) is None
+        return self._name_for(payload) is None
+
+    def _name_for(self, payload: dict[str, Any]) -> str | None:
+        """The wire that a payload speaks; the one that was given is asked first, since it need not be registered."""
+        given = self.record
+        return given.name if given is not None and given.recognises(payload) else detect(payload)
 
     def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
         """The wire, if this payload tells; until one does, payloads wait."""

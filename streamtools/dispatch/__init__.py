@@ -1,14 +1,14 @@
-"""Calls in, observations out: when a call starts, how it runs, and the one event that says how it ended.
+"""Turns calls into observations: decides when a call starts, runs it, and emits the one event for its end.
 
-states.TRANSITIONS      the states of a call: what happens, what comes next, with which effects
-calls.CallWriter             the calls of one turn: events and people's acts, as things that happen to a call
+states.TRANSITIONS      the states of a call: which input leads to which state, with which effects
+calls.Calls             the calls of one turn: makes inputs of the table from events and people's acts
 moves.Moves             carries the effects out: places, tasks, questions, observations
-attempts.Attempts       one call that runs: its attempts, and `begin`, the one step in which each begins
+attempts.Attempts       runs one call: its attempts, and `begin`, the one step in which each begins
 executor.Executor       the contract of the places where calls run; `executors/` has ours
-claims.CallClaim        a call that must not run twice: its claim in a store
+claims.CallClaim        keeps a call from running twice, by its claim in a store
 scheduler.Scheduler     decides which calls may run now; starts none
-pool.CallPool         the same for one pipeline or several, with the tasks that it starts
-suspended.Suspended     the calls that wait for an approval over a restart
+pool.CallPool           the places of one pipeline's calls, or of several pipelines that share them
+suspended.Suspended     the calls that wait for an approval, kept across a restart
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "SqliteStore":  # with sqlite3, which costs some milliseconds
+    if name == "SqliteStore":  # imports sqlite3, which takes some milliseconds
         from .store_sqlite import SqliteStore
 
         return SqliteStore
-    if name == "RedisStore":  # an extra
+    if name == "RedisStore":  # needs an extra
         from .store_redis import RedisStore
 
         return RedisStore

@@ -1,6 +1,6 @@
 """Approvals: which calls need one, how an approver is asked, and what an answer means.
 
-A decision is taken closed: a predicate that raises fails its call, an approver that raises denies it.
+Approvals fail closed: a predicate that raises fails its call, an approver that raises denies it.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ __all__ = [
 ]
 
 Verdict: TypeAlias = bool | str | None
-"""True: it may run. False, or a text that the model is told as the reason: it may not. None: somebody else decides."""
+"""True: the call may run. False, or a text with the reason for the model: it may not. None: somebody else decides."""
 
 Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict]"]
-"""Decides about one call, at once or when it is awaited. If it raises, the call is denied."""
+"""Decides about one call: returns a verdict, or an awaitable of one. If the approver raises, the call is denied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer about a call."""
+    """The decision about a call."""
 
     approved: bool
     reason: str | None = None
-    """Why not, for the model to read."""
+    """Why the call is denied, for the model to read."""
     error: BaseException | None = None
-    """The approver's exception."""
+    """The approver's exception, if it raised one."""
 
 
 def is_gated(call: Call) -> bool:
     """Returns whether the call waits for an approval.
 
     Raises:
-        ToolFailed: the tool's own predicate does not say.
+        ToolFailed: the tool's own predicate raised, or did not return a bool.
     """
     assert call.tool is not None, "only a ready call is asked"
     assert call.bound is not None, "only a ready call is asked"
@@ -71,7 +71,7 @@ def is_gated(call: Call) -> bool:
 
 
 def request(call: Call) -> ApprovalRequested:
-    """Returns the event that asks about a call."""
+    """Returns the event that requests approval of a call."""
     assert call.tool is not None, "only a ready call is asked about"
     assert call.bound is not None, "only a ready call is asked about"
     return ApprovalRequested(
@@ -84,10 +84,10 @@ def request(call: Call) -> ApprovalRequested:
 
 
 def decision(verdict: Any) -> Decision | None:
-    """Returns the meaning of an answer; None: nothing is decided.
+    """Returns the decision that a verdict stands for; None if it decides nothing.
 
     Raises:
-        TypeError: it is no answer.
+        TypeError: this is no verdict.
     """
     if verdict is None or isinstance(verdict, bool):
         return None if verdict is None else Decision(verdict)
@@ -97,7 +97,8 @@ def decision(verdict: Any) -> Decision | None:
 
 
 async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
-    """Returns the approver's decision. Only a cancellation that was asked for comes out of it."""
+    """Asks an approver and returns its decision, or None if it made none. Of the approver's exceptions, only a
+    cancellation that was requested here comes out."""
     try:
         verdict = approver(event)
         return decision(await verdict if inspect.isawaitable(verdict) else verdict)
@@ -106,7 +107,7 @@ async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
     except anyio.get_cancelled_exc_class() as error:
         if is_cancelled():
             raise
-        return failed(error)  # of a task that the approver awaited
+        return failed(error)  # the cancellation of a task that the approver awaited
 
 
 def failed(error: BaseException) -> Decision:
@@ -115,7 +116,7 @@ def failed(error: BaseException) -> Decision:
 
 
 def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
-    """Refuse an act from elsewhere than where calls are started and stopped.
+    """Refuses an act unless it comes from the event loop in which calls are started and stopped.
 
     Args:
         runs_in: the event loop of the calls.

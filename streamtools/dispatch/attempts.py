@@ -1,10 +1,11 @@
-"""The attempts at one call: where they run, the one step in which each begins, and the meaning of its end.
+"""Runs the attempts at one call: where they run, the one step in which each begins, and the ending it leads to.
 
 Theory of operation. Every call runs on an executor, in this process if no other is given (`run_here`), through one
-contract. `_Attempt.begin` is the only place where "not started" becomes "begun". It is composed there, in this order:
-the call's state, its claim in the store (for the first attempt that begins), `ToolStarted` and the clock. An end before
-it means that the call has not started; after it, the call has an end or is unknown. `Attempts.run` is the body of a
-call's task. It leaves the call's ending at `Call.ending`, or lets its cancellation out; `Moves` makes the observation.
+contract. `_Attempt.begin` is the only place where "not started" becomes "begun". That step consists of, in this order:
+the call's state, its claim in the store (for the first attempt that begins), `ToolStarted` and the clock. If an attempt
+ends before that step, the call has not started; after it, the call has an end or is unknown. `Attempts.run` is the body
+of a call's task. It leaves the call's ending at `Call.ending`, or lets its cancellation out; `Moves` makes the
+observation.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from .threads import ThreadCall, take_thread
 
 __all__ = ["Attempts"]
 
-LAG_S = 1.0  # after its time, an executor that has not said how its call ended is cancelled
+LAG_S = 1.0  # after a call's deadline, until an executor that has not returned is cancelled
 
 _LONGEST_DELAY_S = 60.0
 _MOST_DOUBLINGS = 64
@@ -64,11 +65,11 @@ _NOT_KEPT = {
 }
 
 Happened: TypeAlias = Callable[[Call, Input], None]
-"""Moves a call along its table."""
+"""Moves a call along the table of states."""
 
 
 class Attempts:
-    """Runs the calls of one turn, each in a task that somebody else has started.
+    """Runs the calls of one turn, each in a task that the caller has started.
 
     Args:
         host: the step.
@@ -76,8 +77,8 @@ class Attempts:
         limits: times and sizes.
         pool: has the places of sync tools.
         options: where calls run, and where their ends are kept.
-        happened: is told when a call begins, and when another attempt follows.
-        due: cancels an attempt's scope when its time is up, some seconds later; False if it does not keep the time.
+        happened: is called when a call begins, and when another attempt follows.
+        due: cancels an attempt's scope so many seconds after `Call.due`; returns False if it does not keep the time.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Attempts:
         self.due = due
 
     async def run(self, call: Call) -> None:
-        """Run a call that has its place, again after a failure if its tool may be retried, and note its ending."""
+        """Runs a call that has its place, again after a failure if its tool may be retried, and notes its ending."""
         try:
             await self._attempts(call)
         except BaseException:
@@ -113,9 +114,9 @@ class Attempts:
     async def _attempts(self, call: Call) -> None:
         tool = call.tool
         assert tool is not None, "only a ready call runs"
-        begun: Ending | None = None  # of the latest attempt that has begun
+        begun: Ending | None = None  # the ending of the latest attempt that has begun
         tries = 0
-        while call.state in ("starting", "retrying"):  # else it was cancelled before its task came to it
+        while call.state in ("starting", "retrying"):  # else it was cancelled before its task ran
             tries += 1
             attempt = _Attempt(self, call, tool)
             ending: Ending | None = None
@@ -128,7 +129,7 @@ class Attempts:
             ending = attempt.cut() if ending is None else ending
             begun = ending if attempt.begun else begun
             if not ending.again or tries > tool.retries or call.state in ("stopping", "observed"):
-                call.ending = begun or ending  # that the last attempt did not begin says nothing of those before it
+                call.ending = begun or ending  # an attempt that did not begin says nothing of earlier ones
                 return
             self.happened(call, "again")
             doubled = tool.retry_delay_s * 2.0 ** min(tries - 1, _MOST_DOUBLINGS)
@@ -136,7 +137,7 @@ class Attempts:
                 await anyio.sleep(min(doubled, _LONGEST_DELAY_S))
 
     async def _settle(self, call: Call, claim: CallClaim, ending: Ending) -> None:
-        """Put a call's end on record, or say that nobody knows it."""
+        """Puts a call's end on record, or abandons its claim if the end is not known."""
         if OUTCOMES[ending.outcome].may_have_had_effect:
             await claim.abandon()
         elif ending.result is None and ending.error is not None:
@@ -146,7 +147,7 @@ class Attempts:
             self.host.emit(StreamWarning("result_not_kept", f"{call.label}: {text}"))
 
     def store_failed(self, call: Call, work: Literal["complete", "release", "abandon"], error: Exception) -> None:
-        """Tell of a store that could not do its work behind a claim."""
+        """Warns that the store could not do its work after a claim was made."""
         code, task = _NOT_KEPT[work]
         text = f"the store could not {task} ({type(error).__name__}); the call stays claimed"
         self.host.emit(StreamWarning(code, f"{call.label}: {text}"))
@@ -170,19 +171,19 @@ class _Attempt:
 
     def __init__(self, attempts: Attempts, call: Call, tool: Tool[..., Any]) -> None:
         self.begun = False
-        """Its tool's code may have run."""
+        """True once the tool's code may have run."""
         self._with = attempts
         self._call = call
         self._tool = tool
         self._executor = attempts.executors.get(tool.name)
-        self._refused: Ending | None = None  # why it could not begin
-        self._managers: ExitStack | None = None  # of the observers, around the tool's body
+        self._refused: Ending | None = None  # why the attempt could not begin
+        self._managers: ExitStack | None = None  # the observers' context managers, around the tool's body
         self._scope: CancelScope | None = None
         self._at: int | None = None
         self._invocation = self._invoked()
 
     async def run(self, scope: CancelScope) -> Ending:
-        """Run it, within this scope, and return its ending."""
+        """Runs the attempt within this scope, and returns its ending."""
         self._scope, self._at = scope, anyio.get_current_task().id if self._executor is not None else None
         limits, call = self._with.limits, self._call
         report = reports_of(call, self._tool.name, self._with.host, limits.max_waiting_progress)
@@ -202,17 +203,17 @@ class _Attempt:
         if not self.begun:
             text = f"the executor of {self._tool.name} returned without having begun the call"
             return Ending("unknown", ToolOutcomeUnknown(text))
-        return await self._ended(value)  # within its time
+        return await self._ended(value)  # still within the scope: writing the value is part of the call's time
 
     def cut(self) -> Ending:
-        """Returns the ending of an attempt whose scope was cancelled: by its time, or by somebody."""
+        """Returns the ending of an attempt whose scope was cancelled, by its deadline or on request."""
         call = self._call
         if not self.begun or call.state in ("stopping", "observed"):
             return cancelled(call)
         return Ending("timed_out", ToolTimeout(self._seconds()), again=True)
 
     async def begin(self) -> float:
-        """Turn "not started" into "begun"; see `Begin`."""
+        """Turns "not started" into "begun"; see `Begin`."""
         call, attempts = self._call, self._with
         if self.begun or self._refused is not None:
             raise LocalProtocolError("begin() is awaited once for each attempt at a call")
@@ -236,7 +237,7 @@ class _Attempt:
             raise BeginRefused("not run: the call is over")
 
     async def _claim(self, claim: CallClaim) -> None:
-        """Claim the call in the store; refuse to begin if it has an end there, or may not be claimed."""
+        """Claims the call in the store; refuses to begin if the store has its end, or refuses the claim."""
         call, invocation = self._call, self._invocation
         try:
             found = await claim.make(call_fingerprint(invocation.tool, invocation.arguments))
@@ -248,7 +249,7 @@ class _Attempt:
             raise
         try:
             self._check()
-        except BeginRefused:  # the turn ended, or somebody left, while the claim was being made
+        except BeginRefused:  # the turn ended, or the consumer left, while the claim was being made
             await claim.release()
             raise
         call.claim = claim
@@ -266,11 +267,12 @@ class _Attempt:
         self._invocation.carrier.update(current_carrier())
         if anyio.get_current_task().id == self._at:
             self._managers = stack
-        else:  # a context is left in the task that has entered it
+        else:  # a context must be left in the task that entered it
             stack.close()
 
     def _start_clock(self) -> float:
-        """Returns the seconds that the executor is to keep. In this process they are kept by the call's own scope."""
+        """Starts the call's clock, and returns the seconds that the executor must keep: infinite in this process, where
+        the call's own scope keeps the time."""
         seconds = self._seconds()
         if seconds == math.inf:
             return seconds
@@ -338,7 +340,8 @@ class _Attempt:
         return failure(found)
 
     async def _ended(self, value: Any) -> Ending:
-        """Returns the ending that a value amounts to. Written in the loop if it is small, else in a thread."""
+        """Returns the ending of a call that returned this value. A small value is written in the event loop, any other
+        in a thread."""
         if isinstance(value, ToolResult):
             return self._given(value, self._with.limits)
         if is_small(value):
@@ -358,7 +361,7 @@ class _Attempt:
         return Ending("ok", value=value, content=content, cut=cut)
 
     def _given(self, given: ToolResult, limits: Limits) -> Ending:
-        """Returns the ending of a tool that words its result for the model itself."""
+        """Returns the ending of a call whose tool words the result for the model itself."""
         result, content, cut = bounded(given, limits)
         if given.is_error:
             error = ToolFailed(f"the tool {self._tool.name} reported an error")
@@ -367,7 +370,7 @@ class _Attempt:
         return Ending("ok", value=value, content=content, result=result, cut=cut)
 
     def _on_record(self, found: Any) -> Ending:
-        """Returns the ending on record."""
+        """Returns the ending that the store has on record."""
         try:
             value = recorded_value(self._tool.name, found)
         except ToolError as error:
@@ -376,7 +379,7 @@ class _Attempt:
             return ending
         if isinstance(value, AsRead):
             return Ending("ok", value=value.value, content=value.content, recorded=True)
-        # A tool's own result was bounded before it was kept, and cutting what was cut would say the wrong size.
+        # A tool's own result was bounded before it was kept: cutting it again would note the wrong size.
         ending = self._given(value, _BOUNDED_BEFORE) if isinstance(value, ToolResult) else self._valued(value)
         ending.recorded = True
         return ending

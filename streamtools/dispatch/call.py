@@ -1,4 +1,4 @@
-"""One call as the dispatcher sees it, the step that it belongs to, and the Observation that comes of it."""
+"""One call as the dispatcher sees it, the step that it belongs to, and the Observation that is made of it."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class Host(Protocol):
     number: int
     """The step's number in its run."""
     ended: bool
-    """Nothing more may be emitted."""
+    """True once nothing more may be emitted."""
     counts: RunCounts
     """The run's counts of its calls."""
 
     @property
     def behind(self) -> int:
-        """How many events the slowest consumer that is waited for has not taken yet."""
+        """How many events are still to be taken by the slowest of the consumers that the stream waits for."""
         ...
 
     def emit(self, event: Event) -> None:
-        """Number an event and pass it to everybody. Never waits."""
+        """Numbers an event and passes it to everybody. Never waits."""
         ...
 
     def around_tool(self, call_id: str) -> Sequence[AbstractContextManager[object]]:
@@ -65,24 +65,24 @@ class Host(Protocol):
 
 @dataclass(slots=True)
 class Ending:
-    """How a call ended, or one attempt at it."""
+    """The end of a call, or of one attempt at it."""
 
     outcome: Outcome
     error: ToolError | None = None
     value: Any = None
     content: str | None = None
-    """The model's text; made of the error by default."""
+    """The text for the model; by default it is made from the error."""
     result: ToolResult | None = None
     again: bool = False
-    """Another attempt may help."""
+    """True if another attempt may help."""
     recorded: bool = False
-    """It ended so in an earlier dispatch, which a store remembers."""
+    """True if the call ended so in an earlier dispatch, which a store has on record."""
     cut: bool = False
-    """`content` is not the whole value."""
+    """True if `content` is not the whole value."""
 
 
 class Call:
-    """One call, from its announcement to its observation. `state` is written by `states.advance` alone."""
+    """One call, from its announcement to its observation. Only `states.advance` writes `state`."""
 
     __slots__ = (
         "asked",
@@ -118,28 +118,28 @@ class Call:
         self.tool: Tool | None = None
         self.bound: Bound | None = None
         self.gated = False  # it needs an approval
-        self.asked = False  # and somebody was asked for it
-        self.conflict: Hashable | None = None  # its tool's conflict_key, of its arguments
+        self.asked = False  # somebody was asked for that approval
+        self.conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
         self.job: Job | None = None  # its place in the order, once it has one
-        self.causes: tuple[int, ...] = ()  # what let it start, if that was no event of its own
+        self.causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
         self.claim: CallClaim | None = None  # in the store, once it has begun
-        self.tasks = 0  # that live: its own, or its approver's
-        self.scope: CancelScope | None = None  # around what such a task does now
-        self.attempts = 0  # that have begun
+        self.tasks = 0  # how many are alive: its own, or its approver's
+        self.scope: CancelScope | None = None  # around the work that such a task does now
+        self.attempts = 0  # how many have begun
         self.started_at: float | None = None  # on time.monotonic
         self.due = math.inf  # the loop's time at which its attempt times out
-        self.timer: Timer | None = None  # which cancels it then
-        self.cancelled_at = math.inf  # the loop's time
-        self.unresponsive = False  # it went on after that, and that was told
-        self.left_running = False  # a thread of it goes on
-        self.progress_dropped = 0  # reports that the consumer was too far behind for
+        self.timer: Timer | None = None  # cancels the attempt then
+        self.cancelled_at = math.inf  # the loop's time at which it was cancelled
+        self.unresponsive = False  # it went on past its grace, and the warning was emitted
+        self.left_running = False  # its tool goes on in a thread
+        self.progress_dropped = 0  # reports dropped because the consumer was too far behind
         self.ending: Ending | None = None
         self.seen: Observation | None = None
-        self.done: anyio.Event | None = None  # made by who waits for the observation
+        self.done: anyio.Event | None = None  # made when somebody waits for the observation
 
     @property
     def label(self) -> str:
-        """The call in a sentence: its tool, and its id, which may be anything."""
+        """The call's name in messages: its tool, and its id, which may be any text."""
         return f"{self.tool.name if self.tool else one_line(self.call.name)}, call {one_line(self.call.call_id)}"
 
     @property
@@ -149,8 +149,8 @@ class Call:
         return call_fingerprint(self.tool.name, self.call.arguments or {})
 
     def conflict_key(self) -> Hashable | None:
-        """Returns the thing that the call works on. Raises the error of the tool's own function, or of a missing
-        argument."""
+        """Returns the key of the thing that the call works on. Raises the error of the tool's own function, or of a
+        missing argument."""
         assert self.tool is not None, "only a ready call is asked"
         assert self.bound is not None, "only a ready call is asked"
         named, key = self.bound.by_name, self.tool.conflict_key
@@ -166,7 +166,7 @@ class Call:
         return named.get(key)
 
     def observation(self, ending: Ending, content: str, causes: tuple[int, ...]) -> Observation:
-        """Returns the last word about the call."""
+        """Returns the call's Observation for this ending."""
         started, tool, bound = self.started_at, self.tool, self.bound
         return Observation(
             call_id=self.call.call_id,

@@ -1,9 +1,9 @@
-"""The calls of one turn: the events that tell of them, and the things that people do to them.
+"""Drives the calls of one turn, by the events about them and the things that people do to them.
 
-Theory of operation. `Calls` says what happens to a call, and `Moves` carries out what follows by the table in `states`.
+Theory of operation. `Calls` chooses a call's inputs, and `Moves` carries out the effects by the table in `states`.
 A valid call is released by its tool's effect: ``pure`` and ``idempotent`` ones at once, while the stream goes on;
 ``once`` calls when the turn has ended well. A turn that ended in any other way starts nothing more. A call that needs
-an approval is asked about when it would be released, and takes its place in the order when it was approved, so that no
+an approval requests it when it would be released, and takes its place in the order when it is approved, so that no
 other call waits for a person. Whatever happens, each call gets exactly one `Observation`: `settle`, called last,
 observes the calls that are left.
 """
@@ -34,13 +34,13 @@ class Calls:
     """Runs the calls of one turn.
 
     Args:
-        pool: says when a call's turn has come; None makes one that is not shared.
+        pool: decides when a call's turn has come; None makes a pool that is not shared.
         tools: the tools that may be called.
         limits: times and sizes.
         options: when calls start, who approves them, where they run.
         host: the step.
         start: runs a call in a task of its own.
-        at: keeps the calls' times, and looks for those that do not stop.
+        at: calls back at the calls' deadlines, and to look for calls that do not stop.
     """
 
     listens_to = (StreamStart, ToolCallStart, ToolCallEnd, ToolCallValidated, StreamEnd)
@@ -65,7 +65,7 @@ class Calls:
         self._told: anyio.Event | None = None
 
     def on_event(self, event: Event) -> None:
-        """Take an event that has been emitted."""
+        """Takes an event that has been emitted."""
         if isinstance(event, ToolCallStart):
             if event.kind != "server":
                 self._announced(event)
@@ -79,19 +79,20 @@ class Calls:
             self._stream_ended(event)
 
     def stop(self, reason: str = LEFT) -> None:
-        """Start nothing more, and cancel every call; each that runs is observed as it stops."""
+        """Starts nothing more, and cancels every call; each call that runs is observed as it stops."""
         moves = self._moves
         moves.stopped = moves.stopped or reason
         moves.move_all("stopped", moves.calls.values(), None if reason == LEFT else reason)
         self._tell()
 
     def cancel(self) -> None:
-        """Cancel every call that runs or waits for its turn to run; each is observed as it stops."""
+        """Cancels every call that runs or waits for its turn to run; each is observed as it stops."""
         moves = self._moves
         moves.move_all("cancelled", [call for call in moves.calls.values() if call.state in OPEN])
 
     def cancel_one(self, call_id: str, reason: str | None) -> bool:
-        """Cancel one call, wherever it is; False if that changes nothing, since it is over or was told to stop before.
+        """Cancels one call, whatever its state; returns False if that changes nothing, since the call is over or
+        stopping already.
 
         Raises:
             LocalProtocolError: there is no such call.
@@ -103,29 +104,29 @@ class Calls:
         return call.state != before
 
     async def wait_idle(self) -> None:
-        """Wait until no call runs, or waits for its turn to run, and no approver is asked."""
+        """Waits until no call runs or waits for its turn to run, and no approver is being asked."""
         await self._moves.wait_idle()
 
     @property
     def busy(self) -> bool:
-        """A call has a task, or an approver of one has."""
+        """True while a call, or the approver of one, has a task."""
         return any(call.tasks for call in self._moves.calls.values())
 
     async def tell_stragglers(self) -> None:
-        """Wait, shielded, until the calls have stopped or their grace is over, and tell of those that go on."""
+        """Waits, shielded, until the calls have stopped or their grace is over, and warns of those that go on."""
         with anyio.move_on_after(self._limits.cancel_grace, shield=True):
             await self.wait_idle()
         self._moves.look()
 
     def look(self, now: float) -> None:
-        """Tell of each call, once, that goes on although its grace is over."""
+        """Warns, once, of each call that goes on although its grace is over."""
         self._moves.look(now)
 
     def settle(self) -> None:
-        """Observe every call that has no observation yet. Called last, when no task is left."""
+        """Observes every call that has no observation yet. Call it last, when no task is left."""
         moves = self._moves
         moves.stopped = moves.stopped or LEFT
-        # Each in the `finally` of the one before it: a Ctrl-C may fall on any line, or have done so.
+        # Each step in the `finally` of the one before it: a Ctrl-C may interrupt any line, or have done so already.
         try:
             moves.move_all("settled", moves.calls.values())
         finally:
@@ -138,7 +139,7 @@ class Calls:
     # -- the text of a call --
 
     def _announced(self, event: ToolCallStart) -> None:
-        if event.call_id not in self._moves.calls:  # a transform may say it twice
+        if event.call_id not in self._moves.calls:  # a transform may repeat the event
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             key = self._options.resumed.get(event.call_id)
             own = call_key(self._host.run_id, self._host.number, self._response_id, event.call_id)
@@ -168,14 +169,15 @@ class Calls:
             return
         call.call, call.bound = event.call, event.invocation
         if self._moves.stopped or (self._moves.end is not None and not self._may_start()):
-            # A resumed call stays suspended, but its turn's end is needed to say so.
+            # Nothing may start any more. While the stream goes on, a stopped call of a resumed turn is held: the turn's
+            # end decides whether it stays suspended, and until then an observation could only be `skipped`.
             self._moves.move(call, "hold" if self._options.resumed and self._moves.end is None else "bad_end")
         elif self._by_hand:
             self._moves.move(call, "hold")
         elif self._accept(call):
             if self._options.resumed or self._may_start() or not self._held_by_effect(call.tool):
                 self._go(call)
-            else:
+            else:  # a gated call takes its place once it is approved
                 self._moves.move(call, "hold" if call.gated else "hold_place")
 
     def _stream_ended(self, event: StreamEnd) -> None:
@@ -184,12 +186,12 @@ class Calls:
             self._moves.move_all("bad_end", self._moves.calls.values())
             return
         for call in list(self._moves.calls.values()):
-            # Asked each time: one that runs at once may fail at once.
+            # Checked for each call: one that starts at once may fail at once, and stop the others.
             if call.state == "held" and not self._by_hand and self._may_start():
                 self._go(call)
 
     def _may_start(self) -> bool:
-        """The turn has ended, and ended well."""
+        """Returns whether the turn has ended well, and nothing has stopped its calls."""
         return self._moves.stopped is None and endings.ended_well(self._moves.end)
 
     def _held_by_effect(self, tool: Tool) -> bool:
@@ -197,9 +199,10 @@ class Calls:
         return policy == "turn_end" or (policy == "auto" and tool.effect == "once")
 
     def _accept(self, call: Call) -> bool:
-        """Judge a valid call; False if it was refused. A gated one takes its place later, any other one now."""
+        """Counts a valid call, and notes its approval and conflict key; refuses it and returns False if it was repeated
+        too often, or the tool's own functions fail."""
         assert call.tool is not None, "only a ready call is judged"
-        resumed = bool(self._options.resumed)  # and so counted before
+        resumed = bool(self._options.resumed)  # such a call was counted before
         refused = None if resumed else endings.repeated(call.call, self._host.counts, self._limits)
         if refused is None:
             try:
@@ -212,7 +215,7 @@ class Calls:
         return refused is None
 
     def _find_key(self, call: Call) -> Ending | None:
-        """Notes the call's conflict key; returns its refusal if that cannot be had."""
+        """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
         assert call.tool is not None, "only a ready call has one"
         if call.tool.conflict_key is None:
             return None
@@ -253,11 +256,12 @@ class Calls:
 
     @property
     def announced(self) -> bool:
-        """There was a call."""
+        """True once a call was announced."""
         return bool(self._moves.calls)
 
     def decide(self, call_id: str, decision: Decision, fingerprint: str | None) -> bool:
-        """Take an answer about a call; False if it changes nothing, since it has been decided or is over.
+        """Applies a decision about a call; returns False if that changes nothing, since the call was decided before or
+        is over.
 
         Raises:
             LocalProtocolError: nobody was asked about it, or about these arguments; or this is another thread.
@@ -277,7 +281,7 @@ class Calls:
 
     @property
     def to_tell(self) -> bool:
-        """There are calls that start only if somebody asks for them, or approves them."""
+        """True while there are calls that start only if somebody runs or approves them."""
         if self._moves.stopped is not None:
             return False
         return any(
@@ -285,7 +289,7 @@ class Calls:
         )
 
     async def wait_told(self) -> None:
-        """Wait until somebody asks for a call, or decides about one."""
+        """Waits until somebody runs, decides about or cancels a call."""
         self._told = anyio.Event()
         await self._told.wait()
 
@@ -294,7 +298,7 @@ class Calls:
             ring(self._told)
 
     def ask(self, call_id: str) -> bool:
-        """Let a held call run; False if nothing changes, since it has its observation or runs already.
+        """Lets a held call run; returns False if that changes nothing, since the call is observed or runs already.
 
         Raises:
             LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
@@ -312,7 +316,7 @@ class Calls:
         return True
 
     async def observed(self, call_id: str) -> Observation:
-        """Wait for a call's observation."""
+        """Waits for a call's observation, and returns it."""
         call = self._moves.calls[call_id]
         while call.seen is None:
             call.done = call.done or anyio.Event()

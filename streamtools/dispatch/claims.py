@@ -1,13 +1,13 @@
-"""A call that must not run twice: its claim in a store, made as it begins and settled by how it ends.
+"""Keeps a call from running twice, by a claim in a store that is made as the call begins and settled by its end.
 
-Theory of operation. The claim is made inside ``begin()``: behind the call's place, thread and worker, and before any of
-its tool's code. So a call that only waited has claimed nothing. A claim ends in one of three ways. The call has an end:
-that is put on record, a failure in the tool's words too. The call did not begin after all, since it was cancelled while
-its claim was being made: the claim is given back. Nobody knows how it ended (a timeout, a cancellation, a lost worker):
-the claim is abandoned, and the next dispatch is told so.
+Theory of operation. The claim is made inside ``begin()``: after the call has its place, thread and worker, and before
+any of its tool's code. So a call that only waited has claimed nothing. A claim ends in one of three ways. The call has
+an end: the end is put on record, also a failure in the tool's words. The call did not begin after all, since it was
+cancelled while its claim was being made: the claim is given back. Nobody knows how the call ended (a timeout, a
+cancellation, a lost worker): the claim is abandoned, and the next dispatch learns of that.
 
-Behind its claim, nothing that the store does changes how the call ended. Waits for a store are never shielded: a store
-finishes by itself, once asked, even if its waiter is cancelled.
+Once the claim is made, nothing that the store does changes how the call ended. Waits for a store are never shielded: a
+store finishes by itself, once asked, even if its waiter is cancelled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .store import Claimed, IdempotencyStore, Recorded, StillRunning, call_finge
 __all__ = ["CallValue", "CallClaim", "StoreFailed", "run_once"]
 
 StoreFailed: TypeAlias = Callable[[Literal["complete", "release", "abandon"], Exception], object]
-"""Takes the store's failure behind a claim: what it could not do, and why. The key stays claimed."""
+"""Takes a failure of the store after the claim: the work that it could not do, and the error. The key stays claimed."""
 
 _NOT_KEPT = "[the call has run before; the idempotency store could not keep its result]"
 _TOO_LARGE = "[the call has run before; its result was larger than the idempotency store keeps]"
@@ -49,10 +49,10 @@ class CallValue:
 
     value: Any = field(repr=False)
     recorded: bool = False
-    """It comes from the store; nothing has run now."""
+    """True if the value comes from the store, and nothing has run now."""
     not_kept: Exception | None = None
-    """Why it could not be kept. The value is good. Next time the call is unknown, if the store failed; if it was the
-    value, which JSON cannot say, the words that the model read are on record."""
+    """Why the value, which is good, could not be kept. If the store failed, the call is unknown next time; if JSON
+    cannot express the value, the words that the model read are on record."""
 
 
 class CallClaim:
@@ -62,7 +62,7 @@ class CallClaim:
         store: where claims and results are kept.
         key: the call's idempotency key.
         tool: its tool's name.
-        store_failed: is told of the store's failures behind the claim.
+        store_failed: is called with the store's failures after the claim.
     """
 
     def __init__(self, store: IdempotencyStore, key: str, tool: str, store_failed: StoreFailed) -> None:
@@ -72,19 +72,19 @@ class CallClaim:
         self._failed = store_failed
 
     async def make(self, fingerprint: str) -> Recorded | None:
-        """Claim the key for the call; returns the record of its end if it has run before.
+        """Claims the key for the call; returns the record of its end if it has run before.
 
         Raises:
             ToolNotStarted: the key is another call's, or the store refused or failed.
             CallStillRunning: the call runs elsewhere.
-            ToolOutcomeUnknown: it was begun before, and how it ended is not known.
+            ToolOutcomeUnknown: the call was begun before, and its end is not known.
         """
         try:
             claim = await self._store.claim(self._key, fingerprint)
         except ToolNotStarted:
             raise
         except Exception as error:  # a store of the user's, a full disk, a locked file
-            ours = isinstance(error, LocalProtocolError)  # say, it is closed
+            ours = isinstance(error, LocalProtocolError)  # such as a store that is closed
             why = str(error) if ours else type(error).__name__
             raise ToolNotStarted(f"not run: the idempotency store failed ({why})") from error
         if isinstance(claim, Recorded):
@@ -101,28 +101,28 @@ class CallClaim:
         return None
 
     async def release(self) -> None:
-        """Give the claim back: the call did not begin."""
+        """Gives the claim back, since the call did not begin."""
         try:
             await self._store.release(self._key)
         except Exception as error:  # a store of the user's, a full disk
             self._failed("release", error)
 
     async def abandon(self) -> None:
-        """Say that nobody runs the call any more, and that its end is not known."""
+        """Notes that nobody runs the call any more, and that its end is not known."""
         try:
             await self._store.abandon(self._key)
         except Exception as error:
             self._failed("abandon", error)
 
     async def fail(self, error: ToolError) -> None:
-        """Put the call's failure on record."""
+        """Puts the call's failure on record."""
         await self._keep(to_json({"error": encode_error(self._tool, error)}))
 
     async def complete(self, value: Any) -> Exception | None:
-        """Put the call's value on record; returns why that could not be done, if so.
+        """Puts the call's value on record; returns the error if the value could not be kept.
 
         Raises:
-            ToolError: JSON cannot say the value. That is on record then, as the call's failure.
+            ToolError: JSON cannot express the value. This error is then on record, as the call's failure.
         """
         try:
             data, unsaid = encode_result(value), None
@@ -151,20 +151,20 @@ async def run_once(
     seconds: float = math.inf,
     store_failed: StoreFailed = lambda work, error: None,
 ) -> CallValue:
-    """Run a call on an executor, unless it has run before.
+    """Runs a call on an executor, unless it has run before.
 
     Args:
         store: where claims and results are kept.
-        executor: runs the call, unless there is anything on record.
+        executor: runs the call, unless the store has a record of it.
         call: its `key` is claimed, for its tool and arguments.
         emit: takes the tool's reports.
-        seconds: how long it may run once it has begun.
-        store_failed: is told of the store's failures behind the claim, which change nothing else.
+        seconds: how long the call may run once it has begun.
+        store_failed: is called with the store's failures after the claim, which change nothing else.
 
     Raises:
-        ToolOutcomeUnknown: it was begun before, or now, and its end is not known.
-        ToolNotStarted: it has not run: the key is another call's, or the store or the executor refused.
-        ToolError: it has failed, now or before.
+        ToolOutcomeUnknown: the call was begun, before or now, and its end is not known.
+        ToolNotStarted: the call has not run: the key is another call's, or the store or the executor refused.
+        ToolError: the call has failed, now or before.
     """
     claim = CallClaim(store, call.key, call.tool, store_failed)
     refused: Exception | None = None
@@ -204,7 +204,7 @@ async def run_once(
 
 
 def _after_begin(error: BaseException) -> BaseException:
-    """Returns the meaning of an error that came after the call had begun: it is too late to say that it has not."""
+    """Returns the meaning of an error that came after the call had begun, too late to claim that it has not."""
     if isinstance(error, ToolNotStarted):
         return ToolOutcomeUnknown(f"the executor raised {type(error).__name__} after the call had begun")
     return error
@@ -222,7 +222,7 @@ def recorded_value(tool: str, claim: Recorded) -> Any:
     try:
         said = from_json(claim.result)
         known = decode_error(said["error"]) if "error" in said else decode_result(claim.result)
-    except Exception as error:  # a store of the user's, or what another version has written
+    except Exception as error:  # a user's own store, or a record that another version wrote
         text = f"not run again: the call of {tool} has run before, and its record cannot be read"
         raise ToolOutcomeUnknown(text) from error
     if isinstance(known, ToolError):
@@ -231,7 +231,7 @@ def recorded_value(tool: str, claim: Recorded) -> Any:
 
 
 def _without_value(result: ToolResult) -> bytes:
-    """Returns the model's part of a result that holds Python objects for the program."""
+    """Returns the model's part of a result that contains Python objects for the program."""
     for left in (replace(result, value=None, display=None), replace(result, value=None, display=None, native={})):
         try:
             return encode_result(left)

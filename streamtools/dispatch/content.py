@@ -1,8 +1,8 @@
-"""The model's text of a tool's value or failure, bounded while it is written.
+"""Writes a tool's value or failure as text for the model, bounded while it is written.
 
 A value that is small by its size in Python is written at once. Any other is written in pieces, up to the limit and no
-further: a result that never ends costs no more than one of the limit's size. That takes time, so it is done in a thread
-(see `Attempts`).
+further: a result that never ends costs no more than one of the limit's size. Writing in pieces takes time, so it is
+done in a thread (see `Attempts`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def is_small(value: Any) -> bool:
                 return False
             left.extend(one if not isinstance(one, dict) else (*one.keys(), *one.values()))
         elif not (one is None or isinstance(one, (bool, float)) or (isinstance(one, int) and abs(one) < 1 << 64)):
-            known = getattr(one, "__dict__", None)  # a model's or dataclass' fields; of others it says nothing
+            known = getattr(one, "__dict__", None)  # the fields of a model or dataclass; of others it shows nothing
             if not known or isinstance(one, (Iterator, type)) or not _has_fields(one):
                 return False
             left.append(known)
@@ -59,8 +59,8 @@ def _has_fields(value: Any) -> bool:
 
 
 def value_content(value: Any, max_bytes: int) -> tuple[str, bool]:
-    """Returns a tool's value as text, and whether it was cut: strings as they are, all else as JSON. Beyond `max_bytes`
-    of UTF-8 it is cut, with a note; no more than that is ever written.
+    """Returns a tool's value as text, and whether it was cut: strings as they are, all else as JSON. Text beyond
+    `max_bytes` of UTF-8 is cut, with a note; no more than that is ever written.
 
     Raises:
         ToolFailed: the value cannot be written as JSON.
@@ -84,7 +84,7 @@ def _cut(kept: int, size: int | None) -> str:
 
 
 def _size(text: str) -> int | None:
-    """Returns how many bytes a text has as UTF-8; None if that takes long to find out."""
+    """Returns how many bytes a text has as UTF-8; None if counting them would take long."""
     if text.isascii():
         return len(text)
     return len(str.encode(text, "utf-8", "replace")) if len(text) <= _MEASURED_CHARS else None
@@ -152,11 +152,11 @@ def _json(value: Any) -> bytes:
 
 
 def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str, bool]:
-    """Returns a tool's own result within the limits, all of it as one text, and whether it was cut: anything that is no
-    text is a placeholder there.
+    """Returns a tool's own result within the limits, all of it as one text, and whether it was cut. In the text, a
+    placeholder stands for anything that is no text.
 
-    Text is cut at the limit, with one note. An image or file is whole or not there. An error begins with ``Error:``,
-    like every other failure, since not every wire has a flag for it.
+    Text is cut at the limit, with one note. An image or file is kept whole or left out. An error begins with
+    ``Error:``, like every other failure, since not every wire has a flag for it.
     """
     if result.is_error:
         result = replace(result, blocks=_as_error(result.blocks))
@@ -166,7 +166,7 @@ def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str, bool]:
     for block in result.blocks:
         if isinstance(block, Text):
             if left < 0:
-                continue  # the note about the cut stands already
+                continue  # the note about the cut is there already
             encoded = str.encode(block.text[: left + 1], "utf-8", "replace")
             if len(encoded) > left:
                 sizes = [_size(one.text) for one in result.blocks if isinstance(one, Text)]
@@ -194,7 +194,7 @@ def _as_error(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def said_by(error: BaseException) -> str:
-    """Returns an error's text. A subclass of the user's may fail to give one: then its type."""
+    """Returns an error's text, or its type if a subclass of the user's fails to give one."""
     try:
         return str(error)
     except Exception:

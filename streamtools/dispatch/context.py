@@ -1,4 +1,4 @@
-"""The running tool's view of its call, and the way of its reports; tools that are async generators."""
+"""Passes on a running tool's reports, warns of tools that end late, and runs tools that are async generators."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable
     Args:
         call: the call.
         tool: its tool's name.
-        host: emits them.
-        most_waiting: while more events than that wait for the consumer, reports are dropped and counted.
+        host: emits the reports.
+        most_waiting: while that many events wait for the consumer, reports are dropped and counted.
     """
     attempt = call.attempts + 1
 
@@ -41,7 +41,7 @@ def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable
 
 
 def late_warning(call: Call, host: Host) -> Callable[[], None]:
-    """Returns a function for a thread that was given up to call at its end."""
+    """Returns a function that a given-up thread calls at its end, to emit a warning."""
 
     def tell() -> None:
         if not host.ended:
@@ -51,15 +51,15 @@ def late_warning(call: Call, host: Host) -> Callable[[], None]:
 
 
 async def last_word(tool: str, values: AsyncGenerator[Any, Any], progress: Callable[[Any], None]) -> Any:
-    """Run a generator in this task up to its result, close it on every path, and return the result.
+    """Runs a generator in this task up to its result, closes it on every path, and returns the result.
 
     Args:
-        tool: its name.
+        tool: the tool's name.
         values: the tool's generator.
         progress: takes each value but the result, at once.
 
     Raises:
-        ToolFailed: there is no result. That of the last value is not taken for it: nobody said that it is one.
+        ToolFailed: there is no result. The last value is not taken for one, since nothing marks it as such.
     """
     async with aclosing(values):
         async for value in values:

@@ -1,4 +1,4 @@
-"""What a run has seen of its calls so far: how often one was made, and how often a tool asked to be called again."""
+"""Counts the calls of a run: how often each was made, and how often a tool asked to be called again."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ..tools import LARGE_CHARS
 
 __all__ = ["RunCounts"]
 
-_KEPT = 10_000  # different calls that are remembered, the latest; 16 bytes each
+_KEPT = 10_000  # the latest different calls are remembered; 16 bytes each
 
 
 def _written(value: Any) -> bytes:
-    """One text for one value. orjson takes a tenth of the time of json, and refuses integers beyond 64 bits."""
+    """Returns the same text for equal values. orjson takes a tenth of json's time, and refuses integers beyond 64
+    bits."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -33,10 +34,10 @@ class RunCounts:
         self._retries: Counter[str] = Counter()
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
-        """Count a call; returns how often it has been made, this time included.
+        """Counts a call; returns how often it has been made, this time included.
 
-        The order of the arguments and the way they were written do not matter, unless they are large: writing those
-        once more would hold up the event loop. A hash of them is kept.
+        The order of the arguments and the way they were written do not matter, unless the arguments are large: writing
+        large ones once more would hold up the event loop. Only a hash of each call is kept.
 
         Args:
             tool: the tool's name.
@@ -53,6 +54,6 @@ class RunCounts:
         return times
 
     def model_retry(self, tool: str) -> int:
-        """Count that a tool asked to be called again; returns how often it has."""
+        """Counts that a tool asked to be called again; returns how often it has."""
         self._retries[tool] += 1
         return self._retries[tool]

@@ -1,12 +1,13 @@
-"""A call's code driven step by step: seen when it blocks the event loop, and given time to clean up.
+"""Drives a call's code step by step: notices when it blocks the event loop, and gives it time to clean up.
 
-Theory of operation. A cancellation of anyio or trio is a level: each further ``await`` is cancelled, too, so that a
-rollback in a tool's ``finally`` would be cut where ``asyncio.Task.cancel()`` would let it finish. Here, after the first
-cancellation from outside that arrives, the next suspension raises a shield around the code, until the grace is over. A
-step is the code between two suspensions; one that takes long has kept everything else in the event loop from running.
+Theory of operation. Cancellation in anyio and trio is level-triggered: each further ``await`` is cancelled, too, so
+that a rollback in a tool's ``finally`` would be cut off where ``asyncio.Task.cancel()`` would let it finish. Here,
+after the first cancellation that arrives from outside, the next suspension raises a shield around the code, until the
+grace is over. A step is the code between two suspensions; a step that takes long has kept everything else in the event
+loop from running.
 
-On trio the shield waits until the nurseries are closed that the code has open: a nursery takes a cancellation for its
-own, and swallows it, if none around it is to be seen. A cleanup within such a nursery is cut, as trio has it.
+On trio the shield is not raised before the nurseries that the code has open are closed: a nursery takes a cancellation
+for its own, and swallows it, if it sees none around it. A cleanup within such a nursery is cut off, as usual on trio.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ from ..event_loop import cleaning_up, is_cancelled
 
 __all__ = ["BLOCKED_S", "driven"]
 
-BLOCKED_S = 0.2  # a step of that length is told of
+BLOCKED_S = 0.2  # a step that takes so long is reported
 
 
 async def driven(
     code: Coroutine[Any, Any, Any], scope: CancelScope, grace_s: float, blocked: Callable[[float], object]
 ) -> Any:
-    """Run code to its end, and return its value.
+    """Runs code to its end, and returns its value.
 
     Args:
         code: a coroutine that has not begun.
-        scope: one that is around this.
-        grace_s: how long its own cleanup may await after it was cancelled.
-        blocked: is told how long a step took, in seconds, if that was long.
+        scope: a cancel scope around the caller.
+        grace_s: for how many seconds the code's own cleanup may await after it was cancelled.
+        blocked: is called with the seconds that a step took, if it took long.
     """
-    with type(scope)() as grace:  # of the same event loop: asking for that costs as much as the scope
+    with type(scope)() as grace:  # the same event loop's type: asking which loop runs costs as much as the scope
         try:
             return await _Driven(code, grace, grace_s, blocked)
         finally:
             if grace.shield:
                 cleaning_up.set(None)
-    await checkpoint()  # the grace was over: what was cancelled around this is cancelled still
+    await checkpoint()  # the grace is over: a scope that was cancelled around this is cancelled still
     raise anyio.get_cancelled_exc_class()("cancelled by the event loop, without a scope")
 
 
@@ -59,8 +60,8 @@ class _Driven:
         self._grace = grace
         self._grace_s = grace_s
         self._blocked = blocked
-        self._nurseries = _open_nurseries()  # around the code
-        self._told = False  # a cancellation has reached it
+        self._nurseries = _open_nurseries()  # how many are open around the code
+        self._told = False  # a cancellation has reached the code
 
     def __await__(self) -> Generator[Any, Any, Any]:
         step: Callable[[Any], Any] = self._code.send
@@ -94,7 +95,7 @@ class _Driven:
         return self._code.throw(error)
 
     def _shield(self) -> None:
-        """Gives the code its time, if what it was cancelled by is around it. A scope of its own may have been."""
+        """Shields the code if its cancellation came from outside; it may have come from a scope of the code's own."""
         if _open_nurseries() > self._nurseries:
             return
         if anyio.current_effective_deadline() > -math.inf:
@@ -102,7 +103,7 @@ class _Driven:
             if not self._told:
                 return
         self._grace.shield = True
-        if anyio.current_effective_deadline() == -math.inf:  # from within
+        if anyio.current_effective_deadline() == -math.inf:  # cancelled from within
             self._grace.shield = False
             return
         self._grace.deadline = anyio.current_time() + self._grace_s
@@ -110,7 +111,7 @@ class _Driven:
 
 
 def _open_nurseries() -> int:
-    """Returns how many nurseries of trio's this task has open; 0 on asyncio, where a group tells whose it is."""
+    """Returns how many trio nurseries this task has open; 0 on asyncio, where a group knows its own cancellation."""
     trio = sys.modules.get("trio")
     if trio is None:
         return 0

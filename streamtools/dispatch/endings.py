@@ -1,4 +1,4 @@
-"""How calls end that are not run, the meaning of a failure, and the model's hints about either."""
+"""The endings of calls that are not run, the ending of a failure, and the hints for the model about either."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
     "unstarted",
 ]
 
-_COMPARED = 500  # names that are looked through for the closest: some milliseconds
+_COMPARED = 500  # names compared to find the closest, which takes some milliseconds
 
 
 def ended_well(end: StreamEnd | None) -> bool:
@@ -57,9 +57,9 @@ def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> End
     """Returns the ending of a complete call that will not start.
 
     Args:
-        end: the turn's, if it has one.
+        end: the turn's end, if it has come.
         stopped: why nothing more starts, if that was not the turn's end.
-        by_hand: it starts only if it is asked for.
+        by_hand: the call starts only if somebody runs it.
     """
     if by_hand and (end is None or ended_well(end)):
         reason = "nobody ran it (start='manual')"
@@ -91,21 +91,21 @@ def cancelled(call: Call, reason: str | None = None) -> Ending:
 
 
 def left_over(call: Call) -> Ending:
-    """Returns the ending of a call that is not valid yet when all is over."""
+    """Returns the ending of a call that is not yet valid when everything is over."""
     if call.state == "ended" or call.call.status == "ready":
         return Ending("skipped", CallSkipped("the call was not run: it was held back on its way"))
     return Ending("truncated", CallTruncated("the stream was left before the call's end"))
 
 
 def no_key(tool: str, error: Exception) -> Ending:
-    """Returns the ending of a call whose conflict key cannot be had: it might conflict with another one."""
+    """Returns the ending of a call without a usable conflict key, since it might conflict with another call."""
     failed = ToolFailed(f"not run: the conflict_key of {tool} raised {type(error).__name__}")
     failed.__cause__ = error
     return Ending("failed", failed)
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> UnknownTool:
-    """Returns the answer to a call of a tool that is not there: the known ones, and the closest."""
+    """Returns the error for a call of an unknown tool; it names the known tools, and the closest."""
     available = sorted(names)
     folded = {known.casefold(): known for known in islice(available, _COMPARED)}
     close = get_close_matches(name.casefold(), folded, n=1) if name else []
@@ -113,7 +113,7 @@ def unknown_tool(name: str, names: Iterable[str]) -> UnknownTool:
 
 
 def repeated(call: ToolCall, counts: RunCounts, limits: Limits) -> Ending | None:
-    """Counts a call; returns its refusal if it was made too often with the same arguments."""
+    """Counts a call; returns a refusal if it was made too often with the same arguments."""
     most = limits.max_repeated_calls
     if most is None or counts.call(call.name, call.arguments, call.arguments_text) <= most:
         return None
@@ -122,7 +122,7 @@ def repeated(call: ToolCall, counts: RunCounts, limits: Limits) -> Ending | None
 
 
 def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) -> str:
-    """Returns the hint that is added to an error's own words: what the model had better do."""
+    """Returns the hint to add to an error's own words, which tells the model what to do next. Counts a `ModelRetry`."""
     if isinstance(error, CallTruncated):
         return "\nThe call was not run. Make it again, with smaller arguments if they were cut for their length."
     if not isinstance(error, ModelRetry):
@@ -134,7 +134,7 @@ def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) ->
 
 
 def failure(error: ToolError) -> Ending:
-    """Returns the ending of a call that raised this. A tool's own `ToolError` is no reason to try again."""
+    """Returns the ending of a call that raised this error. A tool's own `ToolError` is no reason to try again."""
     if isinstance(error, ToolOutcomeUnknown):
         return Ending("unknown", error, again=True)
     return Ending("failed", error, again=isinstance(error, (ToolNotStarted, ToolFailed)))
@@ -148,4 +148,4 @@ def as_read(ending: Ending) -> Any:
     if ending.cut:
         return value if is_small(value) else AsRead(None, content)
     said = from_json(content)
-    return AsRead(said, content) if isinstance(said, str) else said  # a date, say, which a text would not be written as
+    return AsRead(said, content) if isinstance(said, str) else said  # a date, say: no text is written with quotes

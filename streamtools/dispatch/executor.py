@@ -1,12 +1,12 @@
-"""The contract of every executor: run one call somewhere, begin it in one step, and say exactly how it ended.
+"""The contract of every executor: run one call somewhere, begin it in one step, and report exactly how it ended.
 
 Theory of operation. A call is *not started* until its executor has awaited ``begin()``, and *begun* from then on; there
-is no third. `begin` is where the dispatcher asks whether the call may still start, claims it in its store, emits
+is no third state. In `begin` the dispatcher checks whether the call may still start, claims it in its store, emits
 `ToolStarted` and starts its clock. So an executor first does all that can fail or wait without effect (a place, a
 thread, a worker, finding the tool, validating the arguments), then awaits ``begin()``, and runs the tool's code next. A
-worker elsewhere does it by a handshake: the worker says that it is ready, the executor awaits ``begin()``, the worker
-is told to go. What ends before ``begin()`` has returned has provably had no effect, whatever the reason; what ends
-after it has an end, or is unknown.
+worker elsewhere takes part by a handshake: the worker reports that it is ready, the executor awaits ``begin()``, then
+tells the worker to go. A call that ends before ``begin()`` has returned has provably had no effect, whatever the
+reason; a call that ends after that has an end, or is unknown.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..tools import Bound, Effect, ToolContext
 __all__ = ["Begin", "Emit", "Executor", "Invocation", "context_of"]
 
 Begin: TypeAlias = Callable[[], Awaitable[float]]
-"""Turns "not started" into "begun". Await it exactly once, in the event loop, behind all that can fail without effect
+"""Turns "not started" into "begun". Await it exactly once, in the event loop, after all that can fail without effect
 and right before the tool's code. Returns the seconds that the call may take from now, infinite if there is no limit;
-each side counts them on its own monotonic clock. If it raises, run nothing, and let that out unchanged."""
+each side counts them on its own monotonic clock. If it raises, run nothing, and let the exception out unchanged."""
 
 Emit: TypeAlias = Callable[[Any], object]
 """Takes a running tool's reports. Call it in the event loop, between ``begin()`` and the end; it never blocks."""
@@ -40,36 +40,36 @@ class Invocation:
     key: str
     """The call's idempotency key: the same for every attempt at it, and handed to the tool."""
     effect: Effect = "once"
-    """What a second run would do."""
+    """The effect of the tool: it decides whether a second run would do harm."""
     carrier: dict[str, str] = field(default_factory=dict, repr=False)
     """``traceparent`` and ``tracestate`` by W3C Trace Context: spans of the tool become children of that span. The span
     begins with the call: read this after ``begin()`` has returned."""
     attempt: int = 1
-    """Which start of the call this is, from 1."""
+    """The number of this attempt at the call, from 1."""
     call_id: str = "call"
     run_id: str = "run"
     step: int = 0
     bound: Bound | None = field(default=None, repr=False, compare=False)
     """The arguments as the tool's function takes them, if they were validated in this process. It does not travel."""
     left_running: bool = field(default=False, init=False, repr=False, compare=False)
-    """Set by an executor at its end: it gave up the tool's code, which goes on."""
+    """True if the executor gave up the tool's code, which goes on; set by the executor at the call's end."""
 
 
 class Executor(Protocol):
     """Runs calls somewhere, between ``async with`` and its end. Never runs a call twice."""
 
     async def __aenter__(self) -> Self:
-        """Get ready."""
+        """Gets ready to run calls."""
         ...
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        """End what still runs, and leave nothing behind."""
+        """Ends the calls that still run, and leaves nothing behind."""
         ...
 
     async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
-        """Run one call and return its value. If this is cancelled, stop the tool's code, and let the cancellation out.
+        """Runs one call and returns its value. If cancelled, stops the tool's code, and lets the cancellation out.
 
         Args:
             call: the call.
@@ -79,7 +79,7 @@ class Executor(Protocol):
         Raises:
             ToolNotStarted: before `begin` only: there is no worker, thread or tool for it, or the arguments do not fit.
             ToolOutcomeUnknown: after `begin`: nobody knows how the call ended.
-            ToolTimeout: after `begin`: its seconds were over. Its effect up to then stays.
+            ToolTimeout: after `begin`: the call's seconds were over. Its effect up to then stays.
             ToolFailed: after `begin`: the tool raised; the text names the type and nothing more.
             ToolError: after `begin`: the tool raised this, in words for the model.
         """

@@ -1,4 +1,4 @@
-"""Calls in this process: async tools in the task that asks, sync tools in threads; the contract's simplest executor."""
+"""Runs calls in this process: async tools in the caller's task, sync tools in threads; the simplest executor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HasThreads(Protocol):
 
     @property
     def threads(self) -> CapacityLimiter:
-        """The places; made when they are first asked for, in the event loop."""
+        """The places for sync tools, made in the event loop when they are first asked for."""
         ...
 
 
@@ -45,7 +45,7 @@ async def run_here(
     max_abandoned: int,
     late: Callable[[], None] | None = None,
 ) -> Any:
-    """Run one call in this process, as `Executor.run` does.
+    """Runs one call in this process, as `Executor.run` does.
 
     Args:
         tool: the tool.
@@ -53,9 +53,9 @@ async def run_here(
         call: the call.
         begin: see `Begin`.
         emit: see `Emit`.
-        places: has those of sync tools.
+        places: has the places for sync tools.
         max_abandoned: how many given-up threads may still be busy.
-        late: is called in the thread when a sync tool ends that was given up.
+        late: is called in the thread when a sync tool that was given up ends.
     """
     if tool.is_async:
         seconds = await begin()
@@ -96,7 +96,7 @@ class _Body:
         self.over = False
 
     async def value(self) -> Any:
-        """Runs it, and returns its value; raises its errors in the words of an executor."""
+        """Runs the code and returns its value; raises its errors as an executor words them."""
         try:
             with carried(self.call.carrier) if self.call.carrier else _NOTHING:
                 value = await self._called()
@@ -112,7 +112,7 @@ class _Body:
             self.over = True
 
     async def _called(self) -> Any:
-        """Calls the function; its value may be a coroutine, also behind a plain wrapper."""
+        """Calls the function and returns its value, which may be a coroutine, also that of a plain wrapper."""
         args, kwargs = self.bound.args, self.bound.kwargs
         if self.tool.wants_context:  # most do not, and a context costs 4 µs
             report = from_any_thread(self._report, self._is_over)
@@ -138,8 +138,8 @@ async def _within(seconds: float, body: Coroutine[Any, Any, Any]) -> Any:
 
 
 def judged(tool: str, error: BaseException) -> BaseException:
-    """Returns the error to raise for an error of a tool's code: itself if it is a `ToolError` that has words, a
-    cancellation that was asked for, or fatal, as an interrupt is; else a `ToolFailed`, which tells its type alone.
+    """Returns the error to raise for an error of a tool's code: the same if it is a `ToolError` that has words, a
+    cancellation that was requested, or fatal, as an interrupt is; else a `ToolFailed`, which names only its type.
 
     ``sys.exit`` and cancellations that nobody asked for, in groups too, are the tool's failures: they must end neither
     the event loop nor the calls beside it.

@@ -1,7 +1,8 @@
-"""Moves the calls of one turn along their table, and carries out the effects: places, tasks, questions, observations.
+"""Moves the calls of one turn along the table of states, and carries out the effects.
 
-`Calls` says what happens to a call, `states.TRANSITIONS` what follows, and the effects are methods here: one for each
-word of the table. `_observe` makes a call's one Observation, and only rows that lead to ``observed`` reach it.
+`Calls` chooses the inputs, `states.TRANSITIONS` gives the effects that follow, and each effect in the table is a method
+here: for places, tasks, questions, observations. `_observe` makes a call's one Observation, and only rows that lead to
+``observed`` reach it.
 """
 
 from __future__ import annotations
@@ -38,22 +39,23 @@ Start: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 """Runs a coroutine function in a task of its own."""
 
 At: TypeAlias = Callable[[float, Callable[[], None]], Timer]
-"""Calls back at a time of the event loop."""
+"""Calls a function back at a time of the event loop, and returns the timer."""
 
 LEFT = "the stream was left"
 
 
 class Moves:
-    """Moves the calls of one turn.
+    """Moves the calls of one turn along the table of states.
 
     Args:
-        pool: says when a call's turn has come; None makes one that is not shared.
+        pool: decides when a call's turn has come; None makes a pool that is not shared.
         tools: the tools that may be called.
         limits: times and sizes.
         options: who approves calls, where they run.
         host: the step.
         start: runs a call in a task of its own.
-        at: keeps the calls' times; None leaves them to their scopes, and nobody looks for calls that do not stop.
+        at: calls back at the calls' deadlines; None leaves these to the calls' scopes, and nothing looks for calls that
+            do not stop.
     """
 
     def __init__(
@@ -71,10 +73,10 @@ class Moves:
         self.end: StreamEnd | None = None
         """The turn's end, once it has come."""
         self.stopped: str | None = None
-        """Why nothing more starts, if that is not the turn's end."""
+        """Why nothing more starts, if the reason is not the turn's end."""
         self.asked_in: EventLoopToken | None = None
         """The event loop in which somebody was asked for an approval."""
-        self._joined = pool is None  # one that nobody shares needs no look at the event loop, which costs 1 µs
+        self._joined = pool is None  # an unshared pool need not look at the event loop, which costs 1 µs
         self._pool = pool = CallPool(limits) if pool is None else pool
         self._limits = limits
         self._options = options
@@ -83,16 +85,17 @@ class Moves:
         self._start_task = start
         self._at = at
         self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
-        self._told: Ending | Decision | str | None = None  # with the input at hand
+        self._told: Ending | Decision | str | None = None  # came with the input at hand
         self._idle: anyio.Event | None = None
 
     def move(self, call: Call, happened: Input, told: Ending | Decision | str | None = None) -> None:
-        """Move a call along the table, and carry the effects out. An observer that moves it on ends the row.
+        """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
+        rest of the row is void.
 
         Args:
             call: the call.
             happened: the input.
-            told: its ending, the decision about it, or why it is cancelled, if the input brings one.
+            told: the call's ending, the decision about it, or why it is cancelled, if the input brings one.
         """
         effects = advance(call, happened)
         state, before = call.state, self._told
@@ -106,7 +109,7 @@ class Moves:
             self._told = before
 
     def move_all(self, happened: Input, calls: Collection[Call], reason: str | None = None) -> None:
-        """Move several calls. Those that will never run leave the order first, the youngest before the older ones, so
+        """Moves several calls. Those that will never run leave the order first, the youngest before the older ones, so
         that none takes the place of another."""
         live = [call for call in calls if call.state != "observed"]
         for call in reversed(live):
@@ -118,7 +121,7 @@ class Moves:
     # -- what is open --
 
     async def wait_idle(self) -> None:
-        """Wait until no call runs, or waits for its turn to run, and no approver is asked."""
+        """Waits until no call runs or waits for its turn to run, and no approver is being asked."""
         while any(call.tasks or call.state in OPEN for call in self.calls.values()):
             self._idle = self._idle or anyio.Event()
             await self._idle.wait()
@@ -129,17 +132,17 @@ class Moves:
             ring(idle)
 
     def close(self) -> None:
-        """Give up every place that is left: no task is. An asyncio task that is cancelled by itself before its first
-        step, as all are when the loop ends, never comes to do so."""
+        """Gives up every place that is left. Call it when no task is left: an asyncio task that is cancelled before its
+        first step, as all are when the loop ends, never gets to give up its call's place."""
         for call in self.calls.values():
             self._leave(call)
 
     def observe_again(self, call: Call) -> None:
-        """Make the observation of a call that was interrupted, as by Ctrl-C, while its own was being made."""
+        """Observes a call again if an interrupt, such as Ctrl-C, came while its Observation was being made."""
         if call.seen is None:
             advance(call, "settled")
             self._observe(call, call.ending or endings.cancelled(call))
-        elif call.seen.seq < 0:  # made, and not emitted
+        elif call.seen.seq < 0:  # made, but not emitted
             self._host.emit(call.seen)
 
     # -- effects: the order --
@@ -177,7 +180,7 @@ class Moves:
         self._start_task(partial(self._task, call, partial(self._run, call)))
 
     async def _task(self, call: Call, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """The body of every task: one call, or one question about it."""
+        """Does the work of one task: a call, or a question about it."""
         try:
             await work()
         finally:
@@ -190,12 +193,12 @@ class Moves:
         """Runs a call to its observation."""
         try:
             await self._attempts.run(call)
-        except Exception as error:  # no tool's and no executor's: those were judged
+        except Exception as error:  # neither a tool's nor an executor's: those were judged
             assert call.tool is not None, "only a ready call runs"
             call.ending = Ending("failed", ToolFailed(encode_error(call.tool.name, error)["text"]))
             assert call.ending.error is not None, "just made"
             call.ending.error.__cause__ = error
-        finally:  # also when it was cancelled; a call that has its observation keeps it
+        finally:  # also if cancelled; a call that has its observation keeps it
             try:
                 self.move(call, "done", call.ending or endings.cancelled(call))
             finally:
@@ -205,15 +208,15 @@ class Moves:
         try:
             if call.scope is not None:
                 call.scope.cancel()
-            if call.state != "queued":  # an approved call goes on, and its approver's task alone is cancelled
+            if call.state != "queued":  # else it was approved: it goes on, and only its approver's task is cancelled
                 call.cancelled_at = anyio.current_time()
                 self._look_at(call.cancelled_at)
-        except anyio.NoEventLoopError:  # it was cut off, and its tasks with it: nothing is left to cancel
+        except anyio.NoEventLoopError:  # the loop was cut off, and its tasks with it: nothing is left to cancel
             return
 
     def _due(self, call: Call, scope: CancelScope, lag_s: float) -> bool:
-        """Cancels an attempt's scope when its time is up; False if nobody keeps the time here. Cheaper than the scope's
-        own deadline, and one timer for both of its times."""
+        """Has an attempt's scope cancelled when its time is up; returns False if nothing keeps the time here. This is
+        cheaper than the scope's own deadline, and one timer serves both of the attempt's times."""
         if self._at is not None:
             call.timer = self._at(call.due + lag_s, partial(self._time_up, call, scope))
         return self._at is not None
@@ -227,7 +230,8 @@ class Moves:
             self._at(stopped_at + self._limits.cancel_grace, self.look)
 
     def look(self, now: float | None = None) -> None:
-        """Tell of each call, once, that goes on although its grace is over; `now` where no task runs to ask for it."""
+        """Warns, once, of each call that goes on although its grace is over; pass `now` where no task runs to ask for
+        the time."""
         if self._host.ended:
             return
         latest = (anyio.current_time() if now is None else now) - self._limits.cancel_grace
@@ -259,13 +263,13 @@ class Moves:
             with CancelScope() as call.scope:
                 await checkpoint()
                 decision = await approval.ask(approver, event)
-        except Exception as error:  # what the approver's own task group made of its cancellation
+        except Exception as error:  # a group that the approver's own task group made of its cancellation
             decision = approval.failed(error)
         if decision is not None:
             self.resolve(call, decision)
 
     def resolve(self, call: Call, decision: Decision) -> bool:
-        """Take an answer about a call; False if it comes too late."""
+        """Applies a decision about a call; returns False if it comes too late."""
         if call.state != "asked" or self.stopped is not None:
             return False
         self.move(call, "approved" if decision.approved else "denied", decision)
@@ -277,7 +281,7 @@ class Moves:
         assert call.tool is not None, "only a ready call is asked about"
         self._host.emit(ApprovalResolved(call.call.call_id, call.tool.name, decision.approved, decision.reason))
 
-    # -- effects: the last word --
+    # -- effects: the observation --
 
     def _end_as_given(self, call: Call) -> None:
         assert isinstance(self._told, Ending), "the input brings one"
@@ -323,6 +327,7 @@ class Moves:
         call.seen = seen
         if call.done is not None:
             ring(call.done)
+        # The place goes before the event: emitting runs observers, and a call that they see observed must hold none.
         if not call.tasks:
             self._leave(call)
         self._ended_something()

@@ -1,4 +1,4 @@
-"""What a pipeline says about how its calls are dispatched."""
+"""The options of a pipeline for the dispatch of its calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["DispatchOptions", "StartPolicy", "executors_of"]
 StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual"]
 """When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
 exist for a turn that then fails. ``turn_end``: none before the turn has ended well. ``manual``: none by itself; see
-`Pipeline.run`."""
+`Pipeline.run_call`."""
 
 OnToolError: TypeAlias = Literal["continue", "cancel"]
 
@@ -28,11 +28,11 @@ def _none() -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchOptions:
-    """When calls start, who has to approve them, where they run, and what is kept of them."""
+    """The options for when calls start, who has to approve them, where they run, and what is kept of them."""
 
     policy: StartPolicy = "auto"
     approver: Approver | None = None
-    """Is asked about calls that need an approval."""
+    """Decides about calls that need an approval."""
     on_tool_error: OnToolError = "continue"
     """``cancel``: when one call fails, its siblings are cancelled."""
     executors: Mapping[str, Executor] = field(default_factory=_none)
@@ -40,15 +40,15 @@ class DispatchOptions:
     store: IdempotencyStore | None = None
     """Keeps ``once`` calls and approved ones from running twice."""
     resumed: Mapping[str, str] = field(default_factory=_none)
-    """The idempotency keys of calls that were suspended, by id. If there are any, all calls here are such: they need an
-    approval, whatever their tools say, and were counted before."""
+    """The idempotency keys of calls that were suspended, by call id. If there are any, all calls here were suspended:
+    they need an approval, whatever their tools say, and were counted before."""
 
     def check(self) -> None:
-        """Refuse what is no option.
+        """Checks the options.
 
         Raises:
-            ValueError: an option is not known.
-            TypeError: an option is of another kind.
+            ValueError: an option has an unknown value.
+            TypeError: an option has a value of the wrong type.
         """
         if self.policy not in get_args(StartPolicy):
             raise ValueError(f"unknown start {self.policy!r}; known: {', '.join(get_args(StartPolicy))}")
@@ -61,11 +61,11 @@ class DispatchOptions:
 
 
 def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset) -> Mapping[str, Executor]:
-    """Executors by tool.
+    """Returns the executors by the names of their tools.
 
     Raises:
-        TypeError: what was given is no executor.
-        ValueError: one is given for a tool that is not there.
+        TypeError: something given is no executor.
+        ValueError: an executor is given for a tool that is not there, or that it was made without.
     """
     if given is None:
         return _none()
@@ -76,7 +76,7 @@ def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset
             raise ValueError(f"executor: there is no tool {name!r}; there are {', '.join(sorted(names)) or 'none'}")
         if isinstance(executor, type) or not hasattr(executor, "run"):
             raise TypeError(f"executor: {_said(executor)} is no Executor; enter one and pass it, or a mapping")
-        has = getattr(executor, "tool_names", None)  # those of others need not say
+        has = getattr(executor, "tool_names", None)  # other people's executors need not have it
         if isinstance(has, frozenset) and name not in has:
             there = ", ".join(sorted(has)) or "nothing"
             text = f"executor: the {_said(executor)} was made without the tool {name!r}; it has {there}"

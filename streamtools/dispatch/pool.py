@@ -22,11 +22,11 @@ class CallPool:
 
     ``max_concurrency`` and ``max_threads``, each tool's ``max_concurrency``, ``conflict_key`` and ``exclusive`` then
     hold across all of them; tools are told apart by their names. The pipelines take turns, however many calls each has.
-    A tool that runs a pipeline itself, and waits for it, must not share the dispatcher that it was started by: it would
-    hold a place while it waits for another.
+    A tool that runs a pipeline itself, and waits for it, must not share the pool that it was started by: it would hold
+    a place while it waits for another.
 
     Args:
-        limits: whose ``max_concurrency`` and ``max_threads`` count here; all else is each pipeline's own.
+        limits: of these, ``max_concurrency`` and ``max_threads`` count here; all else is each pipeline's own.
     """
 
     def __init__(self, limits: Limits = Limits()) -> None:
@@ -56,7 +56,7 @@ class CallPool:
         return self._threads
 
     def join(self) -> None:
-        """Take calls of this event loop from now on; a pipeline says so before its first.
+        """Takes calls of this event loop from now on; a pipeline calls this before its first call.
 
         Raises:
             LocalProtocolError: calls of another event loop are here.
@@ -68,21 +68,22 @@ class CallPool:
             self._loop, self._threads = loop, None
 
     def add(self, job: Job, start: Callable[[], None]) -> None:
-        """Give a call its place in the order.
+        """Gives a call its place in the order.
 
         Args:
             job: the call.
-            start: called when it runs, perhaps by an act of another pipeline; it must not wait, call or raise.
+            start: called when the call may run, perhaps by an act of another pipeline; it must not wait, call
+                the pool, or raise.
         """
         self._scheduler.add(job)
         self._starts[job] = start
 
     def release(self, job: Job) -> None:
-        """Let a call run when its turn comes."""
+        """Lets a call run when its turn comes."""
         self._start(self._scheduler.release(job))
 
     def finish(self, job: Job) -> None:
-        """A call is over, or will never run."""
+        """Takes a call out of the order, since it is over or will never run, and starts those that may run now."""
         self._starts.pop(job, None)
         self._start(self._scheduler.finish(job))
 

@@ -1,7 +1,7 @@
-"""What a tool returned, as JSON bytes and back: for workers in other processes, and for what a store keeps.
+"""A tool's result as JSON bytes, and back: for workers in other processes, and for stores.
 
-In: a value that JSON can say, or a `ToolResult`. Out: bytes; and from them the value as plain JSON, or an equal
-`ToolResult`. What JSON has no word for comes back as what JSON makes of it: a model or dataclass as a dict, bytes as
+In: a value that JSON can express, or a `ToolResult`. Out: bytes; and from them the value as plain JSON, or an equal
+`ToolResult`. A value of a type that JSON lacks comes back as JSON renders it: a model or dataclass as a dict, bytes as
 base64 text, a tuple as a list. A text comes back as a model would read it: half a surrogate pair is a question mark.
 """
 
@@ -25,18 +25,18 @@ _NAMES = {kind: name for name, kind in _BLOCKS.items()}
 
 @dataclass(frozen=True, slots=True)
 class AsRead:
-    """A value that a model has read in other words than its JSON gives again."""
+    """A value that a model has read in other words than its JSON would give again."""
 
     value: Any = field(repr=False)
     content: str = field(repr=False)
-    """What the model has read."""
+    """The text that the model has read."""
 
 
 def encode_result(value: Any) -> bytes:
-    """A tool's value as bytes.
+    """Returns a tool's value as bytes.
 
     Raises:
-        ToolFailed: JSON cannot say it.
+        ToolFailed: JSON cannot express the value.
     """
     if isinstance(value, ToolResult):
         said: dict[str, Any] = {
@@ -53,7 +53,7 @@ def encode_result(value: Any) -> bytes:
 
 
 def _fields(block: Block) -> dict[str, Any]:
-    given = {one.name: getattr(block, one.name) for one in fields(block)}  # `asdict` would copy what cannot be copied
+    given = {one.name: getattr(block, one.name) for one in fields(block)}  # `asdict` copies; not all can be copied
     return {**given, "text": _sayable(block.text)} if isinstance(block, Text) else given
 
 
@@ -62,10 +62,10 @@ def _sayable(text: str) -> str:
 
 
 def decode_result(data: bytes) -> Any:
-    """The value that `encode_result` has written.
+    """Returns the value that `encode_result` has written.
 
     Raises:
-        ValueError: it has not written this.
+        ValueError: `encode_result` has not written this.
     """
     said = from_json(data)
     if "result" not in said:
@@ -76,9 +76,9 @@ def decode_result(data: bytes) -> Any:
 
 
 def tool_error(tool: str, error: BaseException) -> ToolError:
-    """Returns the error to raise for an error of a tool's code: its own `ToolError` if that has words, else a
-    `ToolFailed`, which tells its type alone. That its call has not begun, or was out of time, is not for a tool to
-    say."""
+    """Returns the error to raise for an error of a tool's code: the tool's own `ToolError` if that has words, else a
+    `ToolFailed`, which names only its type. It is not for a tool to say that its call has not begun, or was out of
+    time."""
     if isinstance(error, ToolError) and not isinstance(error, (ToolNotStarted, ToolTimeout)):
         try:
             str(error)
@@ -90,7 +90,7 @@ def tool_error(tool: str, error: BaseException) -> ToolError:
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:
-    """A failure as the model may read it: the text of a `ToolError`, of anything else only the type."""
+    """Returns a failure as the model may read it: the text of a `ToolError`, of anything else only the type."""
     if not isinstance(error, ToolError):
         return {"kind": "ToolFailed", "text": f"the tool {tool} raised {type(error).__name__}"}
     try:
@@ -101,8 +101,8 @@ def encode_error(tool: str, error: BaseException) -> dict[str, str]:
 
 
 def decode_error(said: Mapping[str, str]) -> ToolError:
-    """The failure that `encode_error` has written. Classes of ours keep their type where their text makes them, and all
-    others are `ToolFailed`."""
+    """Returns the failure that `encode_error` has written. Our own classes keep their type if their text alone makes
+    them; all others become `ToolFailed`."""
     kind = getattr(errors, said["kind"], ToolFailed)
     ours = isinstance(kind, type) and issubclass(kind, ToolError) and kind.__init__ is ToolError.__init__
     failure: ToolError = kind(said["text"]) if ours else ToolFailed(said["text"])

@@ -1,7 +1,7 @@
-"""One call without a stream: `run_tool`.
+"""Runs one call without a stream: `run_tool`.
 
 The call goes through the same stages and the same dispatcher as one that came over a wire, so that outcome, record and
-rules (sizes, timeouts, threads, what the model is told) are the same. It runs in the caller's task.
+rules (sizes, timeouts, threads, the text for the model) are the same. It runs in the caller's task.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def run_tool(
     limits: Limits = Limits(),
     approved: bool = False,
 ) -> Observation:
-    """Runs one call as a pipeline would, and returns its record: outcome, value, what the model reads.
+    """Runs one call as a pipeline would, and returns its record: outcome, value, the text for the model.
 
     The arguments are validated; a sync function runs in a thread, within the timeout. Nothing is raised for the call:
     bad arguments, a timeout, a tool that fails are outcomes. `Observation.unwrap` returns the value alone, or raises.
@@ -44,14 +44,14 @@ async def run_tool(
         seen.outcome, seen.value
 
     Args:
-        tool: a tool, or a function to make one of.
-        arguments: a JSON object, or its text as a model would write it. A freeform tool's is ``{"input": text}``.
+        tool: a tool, or a function to make one from.
+        arguments: a JSON object, or its text as a model would write it; for a freeform tool, ``{"input": text}``.
         call_id: the call's identity; made up by default.
         limits: times, sizes and threads.
-        approved: the call has the approval that its tool may need; without one such a call is ``skipped``.
+        approved: the call has the approval that its tool may need; without it such a call is ``skipped``.
 
     Raises:
-        ToolDefinitionError: this is no tool, and none can be made of it.
+        ToolDefinitionError: `tool` is no tool, and none can be made from it.
     """
     tools = Toolset([tool])
     (name,) = tools
@@ -61,7 +61,7 @@ async def run_tool(
     for event in await _events(name, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
         calls.on_event(event)
     for start in host.waiting:
-        await start()  # which may add another one
+        await start()  # may append another one
     calls.settle()
     assert host.observation is not None, "a call that was announced is observed"
     return host.observation
@@ -70,7 +70,7 @@ async def run_tool(
 async def _events(
     name: str, tools: Toolset, arguments: Mapping[str, Any] | str | bytes, call_id: str, limits: Limits
 ) -> list[Event]:
-    """What a stream with this call alone would have given."""
+    """Returns the events that a stream with this call alone would have given."""
     try:
         text = _text(name, arguments)
     except InvalidArguments as error:
@@ -89,7 +89,7 @@ def _text(name: str, arguments: Mapping[str, Any] | str | bytes) -> str:
         return arguments
     try:
         return (arguments if isinstance(arguments, bytes) else as_json(name, arguments)).decode()
-    except UnicodeDecodeError:  # its text quotes what came
+    except UnicodeDecodeError:  # the error's text quotes the input
         raise refusal(name, ["the arguments: should be UTF-8"]) from None
 
 
@@ -111,5 +111,5 @@ class _Host:
             self.observation = event
 
     def around_tool(self, call_id: str) -> Sequence[AbstractContextManager[object]]:
-        """Nothing: there are no observers."""
+        """Returns no context managers, since there are no observers."""
         return ()

@@ -1,16 +1,16 @@
-"""Which calls may run now: limits, conflicts, barriers and fairness, without a clock, a task or a lock.
+"""Decides which calls may run now, by limits, conflicts, barriers and fairness; without a clock, a task or a lock.
 
     scheduler = Scheduler(max_running=16)
-    scheduler.add(job)          in the order of the calls, as soon as one is known
-    scheduler.release(job)      it may run as far as its turn is concerned; returns the jobs that start now
-    scheduler.finish(job)       it is over, or will never run; returns the jobs that start now
+    scheduler.add(job)          places a job, in the order of the calls, as soon as its call is known
+    scheduler.release(job)      lets a job run when its turn comes; returns the jobs that start now
+    scheduler.finish(job)       drops a job that is over or will never run; returns the jobs that start now
 
 Rules, each by itself enough to make a job wait:
 
 * **Limits.** At most `max_running` jobs run, and at most `Job.tool_limit` of one tool.
 * **Conflicts.** Jobs with one `key` run one at a time; readers (`shared`) of a key run side by side. Jobs of one owner
-  do so in the order in which they were added: one that is not released yet keeps its place before the younger ones of
-  its owner. It holds up nobody else: among owners, a key's order is that of the releases.
+  do so in the order in which they were added: a job that is not released yet keeps its place before the younger ones of
+  its owner. Such a job holds up nobody else: among owners, a key's order is that of the releases.
 * **Barriers.** An `exclusive` job runs alone: as soon as its key is its own, no younger job starts before it.
 * **Fairness.** Owners take turns; of one owner the oldest job that may run goes first. A job that waits for its tool or
   its key holds up nobody else.
@@ -18,13 +18,13 @@ Rules, each by itself enough to make a job wait:
 Theory of operation. A job *enters* its key's line when it is released and no older job of its owner, with which it
 conflicts, is still outside. It is *admitted* when those before it in that line are over; released and admitted, it is
 *ready*. Ready jobs stand in lines, one for each owner and group; a group is a tool that has a limit, or all tools that
-have none. Each group keeps its lines in a heap by the turn of their owner. An owner that comes, or has been served,
-gets the last turn; entries of the heap become stale by that, and are put right when they come to its top. So an event
+have none. Each group keeps its lines in a heap by the turn of their owner. An owner that arrives, or has been served,
+gets the last turn; this makes entries of the heap stale, and they are corrected when they come to its top. So an event
 costs the number of limited tools times the logarithm of the number of owners, however many jobs wait. A barrier is
-rare, and looks once at all that are ready: those older than itself go before it, by age.
+rare, and looks once at all ready jobs: those older than itself go before it, by age.
 
-No job starves: an owner waits for those before it, each once; a barrier for what is older, which is finite in number;
-and a job that is not released holds up its own key and nothing else.
+No job starves: an owner waits for those before it, each once; a barrier waits for older jobs, which are finite in
+number; and a job that is not released holds up its own key and nothing else.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ _age = attrgetter("number")
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One call, as far as its turn to run is concerned."""
+    """One call as the scheduler sees it."""
 
     tool: str
     owner: Hashable = None
-    """Whose it is: owners take turns."""
+    """The owner of the call: owners take turns."""
     key: Hashable | None = None
-    """What it works on; None conflicts with nothing."""
+    """The thing that the call works on; None conflicts with nothing."""
     shared: bool = False
-    """It only reads what `key` names."""
+    """True if the call only reads the thing that `key` names."""
     exclusive: bool = False
     tool_limit: int | None = None
     """How many jobs of this tool may run at once."""
     number: int = field(default=-1, init=False)
-    """Its age: the smaller, the older."""
+    """The job's age: the smaller, the older."""
     state: Literal["new", "held", "waiting", "running", "over"] = field(default="new", init=False)
     entered: bool = field(default=False, init=False)
-    """It stands in its key's line, or is past it."""
+    """True once the job stands in its key's line, or is past it."""
     admitted: bool = field(default=False, init=False)
-    """Nothing before it in its key's line stands in its way."""
+    """True once no job before this one in its key's line stands in its way."""
 
 
 _Group: TypeAlias = "tuple[str, int] | None"
@@ -73,7 +73,7 @@ def _group_of(job: Job) -> _Group:
 
 
 class _Owner:
-    """Somebody with jobs that are ready."""
+    """An owner of jobs that are ready."""
 
     __slots__ = ("lines", "name", "turn")
 
@@ -91,7 +91,7 @@ class _Line:
     def __init__(self, owner: _Owner) -> None:
         self.owner = owner
         self.jobs: list[Job] = []
-        self.entry = -1  # which entry of the group's heap is its own; all others are leftovers
+        self.entry = -1  # the number of its entry in the group's heap; its other entries are stale
 
 
 class _Heap:
@@ -113,7 +113,7 @@ class _Heap:
             heapq.heapify(self._entries)
 
     def first(self) -> tuple[int, int, Job]:
-        """Turn and age of the job whose turn it is, and the job. There is one: a heap without lines is dropped."""
+        """Returns turn and age of the next job, and the job. There is one: a heap without lines is dropped."""
         while True:
             turn, number, entry, line = self._entries[0]
             if entry == line.entry:
@@ -127,17 +127,17 @@ class _Heap:
 
 
 class _Key:
-    """Those that work on one thing, in their order."""
+    """The jobs that work on one thing, in their order."""
 
     __slots__ = ("admitted", "waiting", "writing")
 
     def __init__(self) -> None:
         self.admitted = 0
-        self.writing = False  # the one that is admitted is no reader
+        self.writing = False  # the admitted job is no reader
         self.waiting: deque[Job] = deque()
 
     def admit(self) -> list[Job]:
-        """Those whose place has come."""
+        """Admits the jobs whose turn at the key has come, and returns them."""
         found: list[Job] = []
         while self.waiting and not self.writing and (self.waiting[0].shared or not self.admitted):
             job = self.waiting.popleft()
@@ -164,16 +164,16 @@ class Scheduler:
         self._next_number = 0
         self._next_turn = 0
         self._alone: Job | None = None  # the exclusive job that runs
-        self._by_tool: Counter[str] = Counter()  # how many run
+        self._by_tool: Counter[str] = Counter()  # how many jobs of each tool run
         self._keys: dict[Hashable, _Key] = {}
-        self._outside: dict[tuple[Hashable, Hashable], list[Job]] = {}  # of an owner and key: not in the key's line yet
-        self._owners: dict[Hashable, _Owner] = {}  # who has ready jobs
+        self._outside: dict[tuple[Hashable, Hashable], list[Job]] = {}  # by owner and key: not in the key's line yet
+        self._owners: dict[Hashable, _Owner] = {}  # those with ready jobs
         self._heaps: dict[_Group, _Heap] = {}
         self._barriers: list[Job] = []  # ready exclusive jobs, by age; they stand in no line
-        self._older: dict[_Group, list[tuple[int, Job]]] = {}  # while there is a barrier: what goes before it
+        self._older: dict[_Group, list[tuple[int, Job]]] = {}  # while there is a barrier: ready jobs by age
 
     def add(self, job: Job) -> None:
-        """Give a job its place in the order. It runs once it is released."""
+        """Gives a job its place in the order; `release` lets the job run."""
         job.number, job.state = self._next_number, "held"
         self._next_number += 1
         self.alive += 1
@@ -183,7 +183,7 @@ class Scheduler:
             self._outside.setdefault((job.owner, job.key), []).append(job)
 
     def release(self, job: Job) -> list[Job]:
-        """Let a job run when its turn comes. Returns the jobs that start now, itself perhaps among them."""
+        """Lets a job run when its turn comes. Returns the jobs that start now, perhaps this one among them."""
         if job.state != "held":
             return []
         job.state = "waiting"
@@ -191,13 +191,13 @@ class Scheduler:
             self._enter(job.owner, job.key)
             return self._start()
         if not self._heaps and not self._barriers and not job.exclusive and self._may_run(job):
-            self._run(job)  # nobody waits: what follows would come to the same, at ten times the price
+            self._run(job)  # nobody waits: the path below would do the same at ten times the cost
             return [job]
         self._ready(job)
         return self._start()
 
     def finish(self, job: Job) -> list[Job]:
-        """A job is over, or given up before it ran. Returns the jobs that start now."""
+        """Drops a job that is over, or was given up before it ran. Returns the jobs that start now."""
         if job.state in ("new", "over"):
             return []
         if job.state == "running":
@@ -221,7 +221,7 @@ class Scheduler:
             self._alone = None
 
     def _enter(self, owner: Hashable, name: Hashable) -> None:
-        """Lets an owner's released jobs into the line of their key, as far as no older one holds them up."""
+        """Lets an owner's released jobs into the line of their key, unless an older one holds them up."""
         key, left = self._keys.setdefault(name, _Key()), list[Job]()
         writer_left = False
         for job in self._outside.pop((owner, name), ()):
@@ -256,7 +256,7 @@ class Scheduler:
             del self._keys[name]
 
     def _ready(self, job: Job) -> None:
-        """Nothing stands in its way any more but limits, barriers and the turns of others."""
+        """Makes a job ready: only limits, barriers and the turns of others still stand in its way."""
         if job.exclusive:
             if not self._barriers:
                 self._look_back()
@@ -278,7 +278,7 @@ class Scheduler:
             heapq.heappush(self._older.setdefault(group, []), (job.number, job))
 
     def _take(self, job: Job) -> None:
-        """Out of what is ready."""
+        """Removes a job from the ready ones."""
         if job.exclusive:
             self._barriers.remove(job)
             if self._barriers:
@@ -300,7 +300,7 @@ class Scheduler:
             del self._heaps[group]
 
     def _turn(self) -> int:
-        """The last turn."""
+        """Returns a turn that comes after all others."""
         self._next_turn += 1
         return self._next_turn
 
@@ -333,7 +333,7 @@ class Scheduler:
         return None if best is None else best[2]
 
     def _next_by_age(self, barrier: Job) -> Job | None:
-        """What is older than the barrier, then the barrier."""
+        """Returns the oldest ready job that has room, if older than the barrier; else the barrier once nothing runs."""
         best: Job | None = None
         for group, jobs in self._older.items():
             while jobs and jobs[0][1].state != "waiting":
@@ -348,7 +348,7 @@ class Scheduler:
         return group is None or self._by_tool[group[0]] < group[1]
 
     def _look_back(self) -> None:
-        """All that is ready, by age: a barrier has come, or another one is the first."""
+        """Orders all ready jobs by age, since a barrier has come, or another one is now the first."""
         self._older = {}
         for owner in self._owners.values():
             for group, line in owner.lines.items():

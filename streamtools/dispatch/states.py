@@ -2,9 +2,10 @@
 
     announced -> ended -> held | asked | queued -> starting -> running -> observed
 
-An *input* is a thing that happens to a call. Its row names the next state and the effects, in their order: `Moves`
-carries them out, and nothing else does. A pair that has no row changes nothing. The state is written first, so that an
-observer which decides or cancels in the middle of a row finds the call where it is; the rest of that row is void then.
+An *input* is a thing that happens to a call. The row of a state and an input names the next state and the effects, in
+their order: `Moves` carries them out, and nothing else does. A pair without a row changes nothing. The state is written
+first, so that an observer that decides or cancels in the middle of a row finds the call in its new state; the rest of
+the row is void then.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["OPEN", "TRANSITIONS", "Effect", "Input", "Row", "State", "advance", 
 State: TypeAlias = Literal[
     "announced",  # its text streams
     "ended",  # its text is whole
-    "held",  # valid, and waiting for the end of its turn, or for `run`
+    "held",  # valid, and waiting for the end of its turn, or for `run_call`
     "asked",  # waiting for an approval
     "queued",  # waiting for its place
     "starting",  # has its place, and none of its tool's code may have run
@@ -33,9 +34,9 @@ OPEN: frozenset[State] = frozenset({"queued", "starting", "running", "retrying",
 Input: TypeAlias = Literal[
     "end",  # its text is whole
     "refused",  # it is cut, invalid, unknown, or was repeated too often
-    "hold",  # valid, and must wait: for an approval at its turn's end, or for `run`
-    "hold_place",  # the same, and takes its place in the order already
-    "ask",  # may start, once it was approved
+    "hold",  # valid, and must wait: for an approval at its turn's end, or for `run_call`
+    "hold_place",  # the same, but it takes its place in the order already
+    "ask",  # may start once it is approved
     "queue",  # may start
     "approved",
     "denied",
@@ -58,7 +59,7 @@ Effect: TypeAlias = Literal[
     "ask",  # emit ApprovalRequested, and ask the approver in a task
     "resolve",  # emit ApprovalResolved
     "begin",  # emit ToolStarted
-    "end_as_given",  # the others make the Observation: with the ending that the input brings
+    "end_as_given",  # this and the rest make the Observation: here with the ending that the input brings
     "end_denied",
     "end_skipped",
     "end_undecided",  # skipped, with an ApprovalPending if the turn ended well
@@ -134,7 +135,7 @@ class HasState(Protocol):
 
 
 def advance(call: HasState, happened: Input) -> tuple[Effect, ...]:
-    """Move a call along the table, and return the effects to carry out; the only writer of its state."""
+    """Moves a call along the table, and returns the effects to carry out; the only writer of its state."""
     row = TRANSITIONS.get((call.state, happened))
     if row is None:
         return ()

@@ -1,15 +1,16 @@
-"""What has become of calls that must not happen twice: claimed before they run, kept with their result afterwards.
+"""Stores for calls that must not happen twice: claimed before they run, kept with their result afterwards.
 
-    claim(key, fingerprint)     Claimed: run it now. Recorded: it has run, here is its result. StillRunning: somebody
-                                runs it now. EndUnknown: it was begun, and its end is not known
-    complete(key, result)       it has run to its end
-    release(key)                it is known not to have run: the key is free again
-    abandon(key)                nobody runs it any more, and its end is not known
+    claim(key, fingerprint)     Claimed: run the call now. Recorded: it has run, here is its result. StillRunning:
+                                somebody runs it now. EndUnknown: it was begun, and its end is not known
+    complete(key, result)       the call has run to its end
+    release(key)                the call is known not to have run: the key is free again
+    abandon(key)                nobody runs the call any more, and its end is not known
 
-A claim that is never completed stays, also over a restart: that is how a call whose process died in the middle is
-told from one that was never made. A person who has found out what became of it says so by `complete` or `release`.
-A claim notes its host and process, and a lease that the store renews by itself until the claim ends: while that runs,
-the call is still running; when it has run out, or its process is gone, its end is unknown.
+A claim that is never completed stays, also across a restart: this distinguishes a call whose process died in the middle
+from one that was never made. A person who has found out what became of such a call settles it by `complete` or
+`release`. A claim notes its host and process, and a lease that the store renews by itself until the claim ends: while
+the lease runs, the call is still running; once the lease has run out, or the process is gone, the call's end is
+unknown.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Recorded:
     """The call has run to its end before."""
 
     result: bytes | None = field(repr=False)
-    """What `complete` was given; None if that was larger than the store keeps."""
+    """The result that `complete` was given; None if it was larger than the store keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,11 @@ class StillRunning:
     """The call was begun, and its claim is alive: it runs now, in this process or another one."""
 
     claimed_at: float
-    """When, in seconds since 1970."""
+    """When the call was claimed, in seconds since 1970."""
     host: str
     """The name of the machine that runs it."""
     pid: int
-    """The process there."""
+    """The process on that machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class EndUnknown:
     """The call was begun before, its claim is not alive any more, and its end is not known."""
 
     claimed_at: float
-    """When, in seconds since 1970."""
+    """When the call was claimed, in seconds since 1970."""
 
 
 Claim: TypeAlias = Claimed | Recorded | StillRunning | EndUnknown
@@ -81,12 +82,13 @@ class IdempotencyStore(Protocol):
     """Keeps claims and results. `MemoryStore` forgets them with the process; `SqliteStore` keeps them for the processes
     of one machine, `RedisStore` for those of several.
 
-    Nobody shields a wait for a store. If a wait for `claim` is cancelled, the store sees to it that the key is not
-    claimed; work that `complete`, `release` and `abandon` have begun goes on to its end although nobody waits for it.
+    Callers do not shield their wait for a store. If a wait for `claim` is cancelled, the store sees to it that the key
+    is not claimed; work that `complete`, `release` and `abandon` have begun goes on to its end although nobody waits
+    for it.
     """
 
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
-        """Claim a key for the call with this fingerprint; of several who ask at once, one gets `Claimed`.
+        """Claims a key for the call with this fingerprint; of several callers at once, one gets `Claimed`.
 
         Raises:
             ToolNotStarted: the key is that of another call, or the store has no room.
@@ -94,7 +96,7 @@ class IdempotencyStore(Protocol):
         ...
 
     async def complete(self, key: str, result: bytes, /) -> None:
-        """Keep the result of a claimed call.
+        """Keeps the result of a claimed call.
 
         Raises:
             LocalProtocolError: the key is not claimed, or is completed already.
@@ -102,24 +104,24 @@ class IdempotencyStore(Protocol):
         ...
 
     async def release(self, key: str, /) -> None:
-        """Give a claimed key back: its call has not run. A key that is not claimed is left as it is."""
+        """Gives a claimed key back, since its call has not run. A key that is not claimed is left as it is."""
         ...
 
     async def abandon(self, key: str, /) -> None:
-        """Leave a claimed key as it is: nobody runs its call any more, and its end is not known. From now on `claim`
-        answers `EndUnknown`."""
+        """Leaves a key claimed whose call nobody runs any more, and whose end is not known. From now on `claim` returns
+        `EndUnknown`."""
         ...
 
 
 def call_fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A hash of the tool's name and the arguments as plain JSON; the order of keys does not enter.
+    """Returns a hash of the tool's name and the arguments as plain JSON; the order of keys does not matter.
 
     Raises:
         ValueError: the arguments are no plain JSON.
     """
     try:
         said = json.dumps([tool, arguments], sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError, RecursionError):  # its text quotes the value
+    except (TypeError, ValueError, RecursionError):  # the error's text quotes the value
         raise ValueError(f"the arguments of {tool} are no plain JSON, so they have no fingerprint") from None
     return hashlib.sha256(said.encode()).hexdigest()
 
@@ -128,9 +130,9 @@ class MemoryStore:
     """An `IdempotencyStore` for one process and one event loop.
 
     Args:
-        max_entries: how many keys are kept. Beyond it the completed one that was claimed first is forgotten, and its
+        max_entries: how many keys are kept. Beyond that, the completed key that was claimed first is forgotten, and its
             call would run again; if none is completed, a claim is refused.
-        max_result_bytes: how large a kept result may be. Of a larger one only that it was there is kept.
+        max_result_bytes: how large a kept result may be. Of a larger result the store keeps only that there was one.
     """
 
     def __init__(self, *, max_entries: int = 10_000, max_result_bytes: int = 1 << 20) -> None:
@@ -190,34 +192,34 @@ class _Entry:
     result: bytes | None = None
 
 
-# -- what every store says in the same words --
+# -- checks and errors that all stores share --
 
 
 def checked_fingerprint(key: str, fingerprint: str, known: str) -> None:
-    """Refuse a call whose key belongs to another one.
+    """Refuses a call whose key belongs to another one.
 
     Raises:
-        ToolNotStarted: it does.
+        ToolNotStarted: the fingerprints differ.
     """
     if fingerprint != known:
         raise ToolNotStarted(f"not run: the idempotency key {key!r} belongs to a call with another tool or arguments")
 
 
 def checked_key(key: str) -> None:
-    """Refuse what is no key."""
+    """Refuses a value that is no key."""
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS:
         raise ValueError(f"an idempotency key is a text of 1 to {MAX_KEY_CHARS} characters")
 
 
 def checked_bound(name: str, value: int) -> int:
-    """Refuse what is no bound."""
+    """Returns a bound, or refuses a value that is none."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name}={value!r}: must be an integer greater than 0")
     return value
 
 
 def no_room(max_entries: int) -> ToolNotStarted:
-    """The error for a store that is full of claims."""
+    """Returns the error for a store that is full of claims."""
     return ToolNotStarted(
         f"not run: the store holds max_entries={max_entries} calls whose end is not known; "
         "complete or release those that somebody has looked into"
@@ -225,5 +227,5 @@ def no_room(max_entries: int) -> ToolNotStarted:
 
 
 def not_claimed(key: str) -> LocalProtocolError:
-    """The error for a result without a claim."""
+    """Returns the error for a result without a claim."""
     return LocalProtocolError(f"complete({key!r}): the key is not claimed; claim it before the call runs")

@@ -1,7 +1,7 @@
-"""Whose process has made a claim, and whether it still lives: told from a later one that was given the same number.
+"""Identifies the process that made a claim and finds out whether it still lives, though its number may be reused.
 
-A process is known by its number, the machine's start (its boot id) and its own start. Where there is no ``/proc``, all
-but the number is empty, and a claim's lease alone tells.
+A process is identified by its number, the machine's start (its boot id) and its own start. Where there is no ``/proc``,
+all but the number is empty, and only a claim's lease shows whether it is alive.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ class Holder:
     host: str
     pid: int
     boot: str
-    """Tells this run of the machine from others; empty if it cannot."""
+    """Tells this run of the machine from others; empty if that is not known."""
     start: str
-    """Tells the process from others of its number: their namespace and when it began; empty if it cannot."""
+    """Tells the process from others with its number: their namespace, and when it began; empty if not known."""
 
     def is_gone(self) -> bool:
-        """Whether the process has ended for certain, as far as this one can see."""
+        """Returns whether the process has certainly ended, as far as this one can see."""
         if not self.start or self.boot != boot_id() or self.start.split()[0] != _namespace():
             return False
         return self.start != _start(self.pid)
 
 
 def this_process() -> Holder:
-    """Returns the holder of claims that are made here. It is another one behind a fork."""
+    """Returns the holder of claims that are made here; a fork's child is a different one."""
     return Holder(gethostname(), os.getpid(), boot_id(), _start(os.getpid()))
 
 
 def machine_clock() -> float:
-    """Returns seconds that all processes of the machine count from its start, and no set clock moves. Where a machine's
-    start is not known, they are those of the wall clock."""
+    """Returns the seconds since the machine's start, the same in all of its processes; setting a clock does not move
+    them. Where a machine's start is not known, returns those of the wall clock."""
     return time.monotonic() if boot_id() else time.time()
 
 
@@ -60,7 +60,7 @@ def _namespace() -> str:
 
 def _start(pid: int) -> str:
     """Returns the namespace and the start of a process; empty if it has ended."""
-    state = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()  # its name, in brackets, may hold anything
+    state = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()  # its name, in brackets, may contain anything
     # https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: the fields from the third on
     return f"{_namespace()} {state[19]}" if state and state[0] not in "ZX" else ""
 

@@ -1,12 +1,13 @@
 """An idempotency store in Redis, for programs on several machines. ``pip install llm-streamtools[redis]``
 
-A call is a hash under `prefix` and its key, and each operation one script on it, so it works at once or not at all.
-Leases are counted by the server's clock. A claim never expires: only calls on record do. An operation may be sent twice
-if its answer was lost: each claim has an id, by which the second one is known.
+A call is a hash under `prefix` and its key, and each operation is one script on it, so it happens as a whole or not at
+all. Leases are counted by the server's clock. A claim never expires: only calls on record do. An operation may be sent
+twice if its answer was lost: each claim has an id, by which the repetition is recognised.
 
-What holds depends on the server. One that does not persist (``appendonly yes``) forgets all calls when it is started
-again, and one that persists once per second the last second's; so does a failover, with what was not yet replicated.
-These calls would run again. A server that drops keys at will when its memory is full (``allkeys-*``) is refused.
+The guarantee depends on the server. One that does not persist (``appendonly yes``) forgets all calls when it is started
+again, and one that persists once per second forgets those of the last second; a failover forgets those that were not
+yet replicated. Forgotten calls would run again. A server that drops keys at will when its memory is full
+(``allkeys-*``) is refused.
 https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
 """
 
@@ -79,8 +80,8 @@ class RedisStore(ThreadedStore):
             ...
 
     Args:
-        server: its URL, or a `redis.Redis` of yours: with a ``socket_timeout``, not decoding, closed by you. The URL is
-            in no message.
+        server: its URL, or a `redis.Redis` of yours: with a ``socket_timeout``, not decoding, closed by you. The URL
+            appears in no message.
         prefix: begins the names of all keys. Programs that share it share their calls.
         keep_completed: for how many seconds a call is kept on record; then it would run again. None is for ever.
         max_result_bytes: how large a kept result may be; see `MemoryStore`.
@@ -128,16 +129,15 @@ class RedisStore(ThreadedStore):
             raise TimeoutError(self._busy()) from error
 
     def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim:
-        if time.monotonic() >= job.until:  # behind others that the server has not answered
+        if time.monotonic() >= job.until:  # it waited for others that the server has not answered
             raise TimeoutError(self._busy())
         self._check_server()
         who = (self._holder.host, self._holder.pid, self._holder.boot, self._holder.start)
         try:
             known = self._run(_CLAIM, key, fingerprint, claim_id, _ms(self._lease), *who)
         except (RedisError, TimeoutError):
-            with suppress(
-                RedisError, TimeoutError
-            ):  # it may have been made. If this is lost, too, it is never renewed: unknown
+            # The claim may have been made. If this is lost, too, the claim is never renewed, and its end is unknown.
+            with suppress(RedisError, TimeoutError):
                 self._run(_RELEASE, key, claim_id)
             raise
         return Claimed() if known is None else _found(key, fingerprint, known)
@@ -168,7 +168,7 @@ class RedisStore(ThreadedStore):
             self._run(_RENEW, key, self._id(key, claim_id), 0 if lease is None else _ms(lease))
 
     def _id(self, key: str, claim_id: str | None) -> str | bytes:
-        """The claim that is meant: sent twice, an operation must not meet the next one."""
+        """Returns the id of the claim that is meant: an operation that is sent twice must not meet the next claim."""
         return claim_id or self._answer(self._client.hget, self._prefix + key, "claim") or b""
 
     def _disconnect(self) -> None:
@@ -192,7 +192,7 @@ def _client(server: str | Redis, timeout: float) -> Redis:
     retry = Retry(NoBackoff(), 1, (ConnectionLost,))  # a connection that was idle may have gone
     try:
         return Redis.from_url(server, socket_timeout=timeout, socket_connect_timeout=timeout, retry=retry)
-    except ValueError:  # its text may quote a part of a password
+    except ValueError:  # the error's text may quote a part of a password
         raise ValueError(
             "the URL of the Redis server cannot be read: redis://[user:password@]host[:port][/db]"
         ) from None

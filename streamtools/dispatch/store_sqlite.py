@@ -1,11 +1,11 @@
 """An idempotency store in one file, which outlives the process. Nothing to install, nothing to run.
 
 Each operation is one short transaction, and is on the disk when it returns (``synchronous=FULL``). Several processes
-of a machine may share the file, also over a fork; it has to be on a local disk, since SQLite's write-ahead log does not
-work over networks. https://sqlite.org/wal.html
+of a machine may share the file, also across a fork; it has to be on a local disk, since SQLite's write-ahead log does
+not work over networks. https://sqlite.org/wal.html
 
-Leases are told by a clock that all processes of the machine share and that nobody sets, so a wall clock that is put
-forward or back changes no answer. After a restart of the machine all claims of before are unknown.
+Leases are measured by a clock that all processes of the machine share and that nobody sets, so a wall clock that is put
+forward or back changes no answer. After a restart of the machine the end of all earlier claims is unknown.
 """
 
 from __future__ import annotations
@@ -82,19 +82,19 @@ class SqliteStore(ThreadedStore):
             ...
 
     Args:
-        path: the file; it is made if there is none. It holds results in the clear: protect it as you would them.
+        path: the file; it is made if there is none. It contains results in the clear: protect it as you would them.
         max_entries: how many keys are kept; see `MemoryStore`.
         max_result_bytes: how large a kept result may be; see `MemoryStore`.
         busy_timeout: for how many seconds an operation waits while another process holds the file.
         lease: for how many seconds a claim is alive if its process stands still. A process that has ended is noticed
             at once, where there is a ``/proc``.
-        must_exist: never make a file, nor a store of an empty one.
+        must_exist: never make a file, nor turn an empty one into a store.
 
     Raises:
         ValueError: the path is empty, or names no file.
         LocalProtocolError: the file is another application's, or of a newer version of this library.
-        TimeoutError: another process holds it.
-        sqlite3.Error: it cannot be opened, or is no database.
+        TimeoutError: another process holds the file.
+        sqlite3.Error: the file cannot be opened, or is no database.
     """
 
     def __init__(
@@ -138,12 +138,13 @@ class SqliteStore(ThreadedStore):
         return await self._ask(partial(self._transact, partial(_calls, completed)))
 
     async def settle(self, key: str, result: bytes | None, *, force: bool = False) -> None:
-        """Say what became of a call whose end is not known.
+        """Notes what became of a call whose end is not known.
 
         Args:
             key: the call's.
-            result: is put on record (see `streamtools.dispatch.results`); None if it is known not to have run, and may.
-            force: settle it even if it still runs.
+            result: is put on record (see `streamtools.dispatch.results`); None if the call is known not to have run, so
+                that it may.
+            force: settle the call even if it still runs.
 
         Raises:
             LocalProtocolError: there is no such call, it is on record, or it still runs.
@@ -162,7 +163,7 @@ class SqliteStore(ThreadedStore):
                     raise
             if time.monotonic() >= job.until:
                 raise TimeoutError(self._busy())
-            time.sleep(PAUSE_S)  # SQLite would wait with the gate held, and would not hear of a waiter that leaves
+            time.sleep(PAUSE_S)  # SQLite would wait with the gate held, and would not notice a waiter that leaves
             job.check()
 
     def _busy(self) -> str:
@@ -170,7 +171,8 @@ class SqliteStore(ThreadedStore):
 
     @contextmanager
     def _transaction(self, job: StoreJob) -> Iterator[sqlite3.Connection]:
-        """The lock on the file is taken at the start, so that no other process comes between reading and writing."""
+        """Opens a transaction, which locks the file at its start, so that no other process comes between reading and
+        writing."""
         connection = self._connected()
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -205,7 +207,7 @@ class SqliteStore(ThreadedStore):
                 connection.close()
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        connection.execute("BEGIN")  # so that what is read is of one moment: another process may be making the file
+        connection.execute("BEGIN")  # so that all is read at one moment: another process may be making the file
         self._version_of(connection)  # before anything is written
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
@@ -217,7 +219,8 @@ class SqliteStore(ThreadedStore):
         self._file = self._file or (status.st_dev, status.st_ino)
 
     def _check_file(self) -> None:
-        """A file without its name is seen by nobody else: what is claimed in it, others claim again."""
+        """Refuses a file that was removed or replaced: nobody else sees it any more, and others would claim its calls
+        again."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -280,7 +283,7 @@ class SqliteStore(ThreadedStore):
         self._change("UPDATE calls SET lease_until = ?", [(until, *claim) for claim in claims.items()], job)
 
     def _change(self, what: str, claims: list[tuple[Any, ...]], job: StoreJob) -> int:
-        """Change open claims, each by its key and, if it is of this store, by its id; returns how many there were."""
+        """Changes open claims, each by its key and, if this store made it, by its id; returns how many there were."""
         change = f"{what} WHERE key = ? AND claim_id IS coalesce(?, claim_id) AND NOT completed"
         return self._transact(lambda connection: connection.executemany(change, claims).rowcount, job)
 

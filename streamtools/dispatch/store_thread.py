@@ -2,11 +2,11 @@
 
 Theory of operation. An operation is handed over before its caller first awaits, and the thread does one after the
 other. Callers may leave at any time, and at once. A claim that nobody waits for any more is dropped before it is made
-lasting, or taken back by the same thread right behind that; all other operations go on to their end. Each has a
-deadline, counted from when it was handed over, so that those who wait for the same locked file give up together.
+lasting, or taken back by the same thread right after that; all other operations go on to their end. Each has a
+deadline, counted from when it was handed over, so that operations that wait for the same locked file give up together.
 Between two operations the thread renews the leases of the store's open claims.
 
-Over a fork no connection may be open, so it is closed before and opened again, by both sides, when it is needed. The
+No connection may be open across a fork, so it is closed before and opened again, on both sides, when it is needed. The
 child begins with a new thread, and with no claims of its own. An idle thread ends, and a forgotten store with it.
 """
 
@@ -36,21 +36,21 @@ __all__ = ["StoreJob", "ThreadedStore", "checked_seconds"]
 T = TypeVar("T")
 
 IDLE_S = 1.0  # until a thread with nothing to do ends
-GRACE_S = 0.5  # behind a deadline, for the thread to say in its own words what was in the way
+GRACE_S = 0.5  # after a deadline, so that the thread can raise its own error, which says what was in the way
 
 
 class Left(Exception):
-    """Nobody waits for the claim any more."""
+    """Raised in the thread when nobody waits for the claim any more."""
 
 
 class StoreJob:
     """One operation on its way through the thread.
 
     Args:
-        work: does it, in the thread.
-        patience: for how many seconds it may wait, from now on.
+        work: does the operation, in the thread.
+        patience: for how many seconds the operation may wait, from now on.
         undo: takes back the claim that `work` has made.
-        tell: is called in the thread when it has ended.
+        tell: is called in the thread when the operation has ended.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class StoreJob:
         tell: Callable[[], None] = lambda: None,
     ) -> None:
         self.until = time.monotonic() + patience
-        """When to give up."""
+        """When to give up, on ``time.monotonic``."""
         self._patience = patience
         self._work = work
         self._undo = undo
@@ -73,7 +73,7 @@ class StoreJob:
         self._error: Exception | None = None
 
     def run(self) -> None:
-        """Do it, in the thread; nothing is raised."""
+        """Does the operation, in the thread; raises nothing."""
         try:
             self._value = self._work(self)
         except Exception as error:
@@ -85,24 +85,24 @@ class StoreJob:
         self._tell()
 
     def check(self) -> None:
-        """Raise `Left` if nobody waits for this claim any more. Call it before a claim is made lasting."""
+        """Raises `Left` if nobody waits for this claim any more. Call it before a claim is made lasting."""
         with self._lock:
             if self._left and self._undo is not None:
                 raise Left
 
     def leave(self) -> bool:
-        """Stop waiting. True if the operation is over, and what it did is for the caller to take back."""
+        """Stops waiting; returns True if the operation is over, so that the caller has to take it back."""
         with self._lock:
             self._left = True
             return self._over
 
     def taken_back(self) -> StoreJob:
-        """Returns the operation that undoes this one, or does nothing if it has claimed nothing."""
+        """Returns the operation that undoes this one, or that does nothing if this one has claimed nothing."""
         undo = self._undo if isinstance(self._value, Claimed) else None
         return StoreJob(undo or (lambda job: None), self._patience)
 
     def answer(self) -> Any:
-        """Returns or raises what `work` did."""
+        """Returns the value of `work`, or raises its error."""
         if self._error is not None:
             raise self._error
         return self._value
@@ -125,17 +125,17 @@ class ThreadedStore(ABC):
             _stores.add(self)
 
     def begin_anew(self) -> None:
-        """Begin in this process with no thread and no claims. No connection is open."""
+        """Begins in this process with no thread and no claims. Call it while no connection is open."""
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self.gate = threading.RLock()
         """Held while a connection is in use. A fork waits for it."""
         self._jobs: SimpleQueue[StoreJob | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._open: dict[str, str] = {}  # keys and ids of this store's claims that have not ended: for its thread alone
+        self._open: dict[str, str] = {}  # keys and ids of this store's open claims: for its thread alone
         self._renew_at = 0.0
 
-    # -- what a store is asked --
+    # -- for callers --
 
     async def claim(self, key: str, fingerprint: str, /) -> Claim:
         """See `IdempotencyStore`."""
@@ -161,8 +161,8 @@ class ThreadedStore(ABC):
         await self._ask(partial(self._abandoned, key))
 
     def close(self) -> None:
-        """Do what was asked for, abandon the claims that are left, and end. It waits as long as an operation may, and
-        may be called twice."""
+        """Finishes the operations that were handed over, abandons the claims that are left, and ends the thread. Waits
+        as long as an operation may; may be called twice."""
         if self._pid != os.getpid():  # another process' store
             return
         with self._lock:
@@ -175,7 +175,7 @@ class ThreadedStore(ABC):
             self._disconnect()
 
     def wait_briefly(self) -> None:
-        """Wait for what was asked for, behind `close`, no longer than a program that is interrupted may."""
+        """Waits, after `close`, for the operations that were handed over, no longer than an interrupted program may."""
         if (thread := self._thread) is not None:
             thread.join(GRACE_S)
 
@@ -253,7 +253,8 @@ class ThreadedStore(ABC):
             return True
 
     def _renew_open(self) -> None:
-        """Try once, since operations wait behind this; if it fails, there is time for another try."""
+        """Renews the leases of the open claims. Tries once, since operations wait behind this; if that fails, there is
+        time for another try."""
         self._renew_at = time.monotonic() + self._lease / 3
         StoreJob(partial(self._renew, self._open, self._lease), 0.0).run()
 
@@ -282,7 +283,7 @@ class ThreadedStore(ABC):
     def _abandoned(self, key: str, job: StoreJob) -> None:
         self._renew({key: self._open.pop(key, None)}, None, job)
 
-    # -- what a kind of store adds, for its thread. A claim's id is None if another store has made it --
+    # -- for each kind of store to implement, called in its thread. A claim's id is None if another store has made it --
 
     @abstractmethod
     def _claim(self, key: str, fingerprint: str, claim_id: str, job: StoreJob) -> Claim: ...
@@ -295,19 +296,19 @@ class ThreadedStore(ABC):
 
     @abstractmethod
     def _renew(self, claims: Mapping[str, str | None], lease: float | None, job: StoreJob) -> None:
-        """Renew the leases of these claims, or end them."""
+        """Renews the leases of these claims, or ends them if `lease` is None."""
 
     @abstractmethod
     def _disconnect(self) -> None:
-        """Close the connection, with the gate held, if one is open."""
+        """Closes the connection, with the gate held, if one is open."""
 
     @abstractmethod
     def _busy(self) -> str:
-        """Returns what an operation waited for in vain, and how long."""
+        """Returns the text for an operation that waited in vain: for what, and how long."""
 
 
 def checked_seconds(name: str, value: float) -> float:
-    """Refuse what is no time to wait."""
+    """Returns a number of seconds to wait, or refuses a value that is none."""
     if isinstance(value, bool) or not 0 < value <= threading.TIMEOUT_MAX:
         raise ValueError(f"{name}={value!r}: must be a number of seconds greater than 0")
     return value
@@ -345,7 +346,7 @@ def _close_all() -> None:  # pragma: no cover - nobody measures so late
     for store in list(_stores):
         try:
             store.close()
-        except KeyboardInterrupt:  # whoever presses Ctrl-C again does not want to wait for a locked file
+        except KeyboardInterrupt:  # a second Ctrl-C: the user does not want to wait for a locked file
             try:
                 store.wait_briefly()
             except KeyboardInterrupt:

@@ -1,11 +1,11 @@
-"""Calls that wait for an approval over a restart: as JSON that nobody can change unseen.
+"""Keeps calls that wait for an approval across a restart, as JSON that nobody can change unnoticed.
 
     text = events.suspended.to_json(key=SECRET)           keep it, or give it to a browser
     suspended = Suspended.from_json(text, key=SECRET)     in any process that has the key
 
-Whoever has the text can read the arguments: it is signed (HMAC-SHA256 over all that it says), not encrypted. The
-signature proves that these calls, with these arguments, were suspended by somebody who has the key; who may approve
-them is for the application to say. That a call does not run twice when the text is used twice is the store's job.
+Anybody who has the text can read the arguments: it is signed (HMAC-SHA256 over all that it contains), not encrypted.
+The signature proves that these calls, with these arguments, were suspended by somebody who has the key; the application
+decides who may approve them. The store keeps a call from running twice when the text is used twice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .endings import undecided
 __all__ = ["Asked", "Suspended", "SuspendedCall"]
 
 VERSION = 1
-PURPOSE = b"streamtools suspended calls 1\n"  # so that the key's signatures of other things are none of these
+PURPOSE = b"streamtools suspended calls 1\n"  # so that no signature of something else with the same key fits
 MIN_KEY_BYTES = 16
 MAX_CHARS = 64 << 20  # eight times the arguments of a turn (`Limits.max_total_argument_bytes`), escaped as JSON
 WEEK_S = 7 * 24 * 3600.0
@@ -45,9 +45,9 @@ class SuspendedCall:
     fingerprint: str
     """A hash of tool and arguments, the same as that of the `ApprovalRequested`."""
     idempotency_key: str
-    """The same as the running tool's, and the observation's."""
+    """The call's idempotency key, which the running tool and the observation have, too."""
     index: int = 0
-    """Its position among the calls of its turn, from 0."""
+    """The call's position among the calls of its turn, from 0."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class SuspendedCall:
 
 
 Asked: TypeAlias = ApprovalRequested | SuspendedCall | ToolCall | str
-"""A call that somebody was asked about: what told of it, or its id."""
+"""A call that somebody was asked about, given as the event or record of it, or as its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +70,17 @@ class Suspended:
     run_id: str
     step: int
     seq: int
-    """Where the numbering of the run's events goes on."""
+    """The number at which the run's events go on."""
     wire: str | None
-    """Over which wire the calls came."""
+    """The wire over which the calls came."""
 
     @classmethod
     def of(cls, calls: Iterable[Call], *, run_id: str, step: int, seq: int, wire: str | None) -> Suspended:
-        """What these calls amount to; `Pipeline.suspended` calls this."""
+        """Returns these calls, suspended; `Pipeline.suspended` calls this."""
         return cls(calls=tuple(map(_suspended, calls)), run_id=run_id, step=step, seq=seq, wire=wire)
 
     def placeholders(self) -> list[Observation]:
-        """What a history says of the calls as long as nobody has decided."""
+        """Returns the observations that a history contains for the calls as long as nobody has decided."""
         ended = undecided()
         return [
             Observation(
@@ -95,7 +95,8 @@ class Suspended:
         ]
 
     def to_json(self, key: bytes | str) -> str:
-        """As JSON, signed. A history goes beside it: `Turn.messages` has a result that says so for each of the calls.
+        """Returns the calls as signed JSON. Keep the history beside it: `Turn.messages` has a result for each of the
+        calls that says that it waits.
 
         Args:
             key: a secret of at least 16 bytes, the same in every process that resumes.
@@ -111,16 +112,16 @@ class Suspended:
 
     @classmethod
     def from_json(cls, text: str | bytes, key: bytes | str, *, max_age_s: float | None = WEEK_S) -> Self:
-        """What `to_json` wrote, if that is what this is.
+        """Returns the calls that `to_json` wrote, if the signature proves that it did.
 
         Args:
-            text: from anywhere; nothing in it is believed before the signature is.
+            text: the text, from anywhere; nothing in it is believed before the signature is.
             key: the secret.
-            max_age_s: how old it may be; None: any age. What was right to do last month may not be so today.
+            max_age_s: how old the text may be; None: any age. A call that was right last month may not be so today.
 
         Raises:
-            SuspendedError: it is something else, was changed, was signed with another key, or is too old.
-            TypeError: it is no text.
+            SuspendedError: the text is something else, was changed, was signed with another key, or is too old.
+            TypeError: this is no text.
             ValueError: the key is too short.
         """
         said = _parsed(text)
@@ -154,7 +155,8 @@ def _suspended(held: Call) -> SuspendedCall:
 
 
 def _as_json(arguments: Mapping[str, Any]) -> str:
-    """Hardly larger than the model wrote it: what was within the limits should be so again."""
+    """Returns the arguments as JSON, hardly larger than the model wrote them: if they were within the limits, they
+    should be so again."""
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 

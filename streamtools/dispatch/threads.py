@@ -1,8 +1,9 @@
-"""Threads for sync tools, and the threads that had to be given up.
+"""Threads for sync tools, and a count of those that had to be given up.
 
-Python cannot stop a thread. When a sync tool is cancelled or times out, its thread goes on to its end, unheard; how
-many of those the process may have at once is bounded here. The threads are daemons of ours: a tool that never ends
-keeps no program alive (those of event loops' own pools do, https://docs.python.org/3/library/threading.html).
+Python cannot stop a thread. When a sync tool is cancelled or times out, its thread goes on to its end, but nobody takes
+its result; the number of such threads in a process is bounded here. The threads are daemons of ours: a tool that never
+ends keeps no program alive (threads of event loops' own pools do,
+https://docs.python.org/3/library/threading.html).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _idle: list[WorkerThread] = []
 
 
 def _forget() -> None:
-    """Forgets the threads of the parent: a fork takes none along."""
+    """Forgets the threads of the parent process: a fork takes none along."""
     global _lock, _abandoned
     _lock, _abandoned = threading.Lock(), 0
     _idle.clear()
@@ -47,7 +48,7 @@ def abandoned_threads() -> int:
 
 
 def check_abandoned(most: int) -> None:
-    """Refuse another sync tool while too many threads are given up.
+    """Refuses another sync tool while too many threads are given up.
 
     Raises:
         ToolNotStarted: there are `most` of them, or more.
@@ -65,11 +66,11 @@ class WorkerThread:
         threading.Thread(target=self._serve, name="streamtools tool", daemon=True).start()
 
     def do(self, work: Callable[[], None]) -> None:
-        """Do this, which must not raise, and be idle again."""
+        """Has the thread do this work, which must not raise, and then be idle again."""
         self._work.put(work)
 
     def put_back(self) -> None:
-        """Be idle again, having done nothing."""
+        """Makes the thread idle again."""
         with _lock:
             _idle.append(self)
 
@@ -84,7 +85,7 @@ class WorkerThread:
                         return
                 continue
             work()
-            del work  # a thread that waits holds on to nobody's arguments
+            del work  # so that an idle thread keeps no call's arguments alive
             self.put_back()
 
 
@@ -112,14 +113,14 @@ class ThreadCall:
 
     def __init__(self, late: Callable[[], None] | None = None) -> None:
         self.abandoned = False
-        """Nobody waits for it any more; its result and its progress go nowhere."""
+        """True once nobody waits for the call any more; its result and its progress go nowhere."""
         self._late = late
         self._running = False
         self._result: Any = None
         self._raised: BaseException | None = None
 
     async def run(self, thread: WorkerThread, function: Callable[[], Any]) -> Any:
-        """Run it in this thread and return its result. If this is cancelled, the thread is left to itself at once."""
+        """Runs the function in this thread and returns its result. If cancelled, gives up the thread at once."""
         done, token, context = anyio.Event(), current_token(), copy_context()
         if (sniffio := sys.modules.get("sniffio")) is not None:  # no event loop runs there: a tool may run one
             context.run(sniffio.current_async_library_cvar.set, None)
@@ -135,7 +136,7 @@ class ThreadCall:
         return self._result
 
     def _body(self, function: Callable[[], Any]) -> bool:
-        """Runs it; returns whether somebody waits for its end."""
+        """Runs the function; returns whether somebody waits for its end."""
         global _abandoned
         with _lock:
             if self.abandoned:  # given up before the thread came to it
@@ -155,7 +156,8 @@ class ThreadCall:
         return False
 
     def give_up(self) -> bool:
-        """Stop caring. True if the function is still running; its thread counts as abandoned until it ends."""
+        """Gives the call up; returns True if the function is still running. Its thread then counts as abandoned until
+        it ends."""
         global _abandoned
         with _lock:
             if not self.abandoned and self._running:

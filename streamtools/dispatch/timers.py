@@ -1,7 +1,7 @@
 """Calls back at times of the event loop: one task for all streams of a loop, which sleeps until the next time is due.
 
 A timer for each chunk would cost as much as decoding it, and a task for each stream 5 kB. The task lives in the task
-group of one of the pipelines; when that is left, another one takes it over.
+group of one of the pipelines; when that pipeline is left, another one takes the task over.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from anyio.lowlevel import RunVar
 
 __all__ = ["Timer", "Timers"]
 
-_SPARE = 256  # entries of stopped timers that are kept, beyond as many as of others
+_SPARE = 256  # entries of stopped timers that are kept, beyond the number of the others
 
 
 class Timer:
-    """One time at which somebody is called back."""
+    """One callback, due at a time of the event loop."""
 
     __slots__ = ("_timers", "callback")
 
@@ -29,7 +29,7 @@ class Timer:
         self.callback: Callable[[], None] | None = callback
 
     def stop(self) -> None:
-        """Call nobody back."""
+        """Stops the timer: its callback is not called any more."""
         if self.callback is not None:
             self.callback = None
             self._timers.forget_one()
@@ -42,7 +42,7 @@ class Timers:
         self._groups: dict[object, TaskGroup] = {}  # of the pipelines whose block is open
         self._entries: list[tuple[float, int, Timer]] = []
         self._number = 0
-        self._stopped = 0  # entries of stopped timers, as far as they have not come to the top
+        self._stopped = 0  # entries of stopped timers that have not come to the top yet
         self._runs = False
         self._starting: object = None  # the owner of the group in which the task is to begin
         self._changed = anyio.Event()
@@ -58,20 +58,21 @@ class Timers:
         return timers
 
     def join(self, owner: object, group: TaskGroup) -> None:
-        """Let the task live in this group, until the owner leaves."""
+        """Lets the task live in this group, until the owner leaves."""
         self._groups[owner] = group
         if self._entries:
             self._start()
 
     def leave(self, owner: object) -> None:
-        """The block is being left: no task may be started in its group any more."""
+        """Starts no more tasks in the owner's group, since its block is being left."""
         self._groups.pop(owner, None)
-        if self._starting is owner:  # nor may it ever begin: asyncio may have cancelled it by itself
+        if self._starting is owner:  # a task that was started may never begin: asyncio may have cancelled it by itself
             self._starting, self._runs = None, False
             self._start()
 
     def at(self, due: float, callback: Callable[[], None]) -> Timer:
-        """Call back at a time of the event loop, or later; the callback must not raise or wait."""
+        """Calls back at a time of the event loop, or later, and returns the timer. The callback must not raise or
+        wait."""
         timer = Timer(self, callback)
         self._number += 1
         heapq.heappush(self._entries, (due, self._number, timer))
@@ -82,7 +83,7 @@ class Timers:
         return timer
 
     def forget_one(self) -> None:
-        """Count a timer that was stopped, and drop the entries of such timers when they are most of all."""
+        """Counts a timer that was stopped, and drops the entries of such timers when they are in the majority."""
         self._stopped += 1
         if 2 * self._stopped > len(self._entries) + _SPARE:
             self._entries = [entry for entry in self._entries if entry[2].callback is not None]
@@ -100,7 +101,7 @@ class Timers:
                 raise
 
     async def _run(self, owner: object) -> None:
-        if self._starting is not owner:  # it was left in between, and another one has taken over
+        if self._starting is not owner:  # its block was left in between, and another task has taken over
             return
         self._starting = None
         try:
@@ -109,7 +110,7 @@ class Timers:
                 self._wakes_at = self._entries[0][0]
                 with anyio.CancelScope(deadline=self._wakes_at):
                     await self._changed.wait()
-        except BaseException:  # the block that it lived in is being left
+        except BaseException:  # the block that this task lives in is being left
             self._groups.pop(owner, None)
             raise
         finally:
@@ -118,7 +119,7 @@ class Timers:
                 self._start()
 
     def _call_back(self) -> bool:
-        """Calls back all that is due; returns whether anything is left."""
+        """Makes all callbacks that are due; returns whether any timer is left."""
         now = anyio.current_time()
         while self._entries and (self._entries[0][2].callback is None or self._entries[0][0] <= now):
             timer = heapq.heappop(self._entries)[2]

@@ -88,7 +88,7 @@ class _Calls:
 
     def by_id(self, observation: Observation) -> _Place | None:
         """The call that has the observation's id."""
-        names = stand_ins(observation.call_id, self._wire.name, self._latest)
+        names = stand_ins(observation.call_id, self._wire, self._latest)
         places = [(place, number) for number, name in enumerate(names) for place in self._latest[name].values()]
 
         def likelihood(at: tuple[_Place, int]) -> tuple[bool, int, int]:

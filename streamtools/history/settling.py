@@ -86,7 +86,7 @@ class HistorySettling:
         wanted = [(call.call_id, step.said.answer.own_wire) for step in exchanges for call in step.calls]
         optional = self._rules.call_ids_optional
         nameless = [id_ for id_, is_own in wanted if optional and is_own and not id_as_read(id_)]
-        return valid_ids([id_ for id_, _ in wanted], self._wire.name, keep=nameless)
+        return valid_ids([id_ for id_, _ in wanted], self._wire, keep=nameless)
 
     def _exchange(self, step: Exchange, ids: Mapping[str, str]) -> Settled:
         said = step.said

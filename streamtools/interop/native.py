@@ -14,7 +14,7 @@ from ..content import Block, Text
 from ..errors import ExportError
 from ..history.ids import with_valid_ids
 from ..parts import Part, ToolCall
-from ..wires import WIRES, Answer, Wire, find
+from ..wires import Answer, Wire, find, names
 from ..wires.answer import CallResult
 from ..wires.media import text_of
 from ..wires.saying import id_as_read
@@ -129,7 +129,7 @@ class _Writer:
             finish="tool_calls" if calls else "stop",
             own_wire=False,
         )
-        answer = with_valid_ids(answer, self._wire.name)
+        answer = with_valid_ids(answer, self._wire)
         names = {written.call_id: result for written, result in zip(answer.results, ours, strict=True)}
         native = with_metadata(self._wire.render(answer), self._wire.results, names)
         return [*native, *self._orphans([result for result in results if result.call_id not in calls])]
@@ -280,4 +280,4 @@ def _wire(target: ToolInteropTarget | str) -> Wire:
     try:
         return find(str(target))
     except ValueError as error:
-        raise ExportError(f"no wire is called {str(target)!r}; known: {', '.join(WIRES)}") from error
+        raise ExportError(f"no wire is called {str(target)!r}; known: {', '.join(names())}") from error

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from traceback import TracebackException
 from typing import Any
 
 from ..errors import ProviderError, StreamError, ToolFailed
 from ..events import ApprovalRequested, Observation, StepEnd, StepStart, StreamEnd, StreamStart, ToolCallStart
-from ..parts import OUTCOMES, StepOutcome, ToolCall, Usage
-from .names import Names, input_excludes_cache, provider_of
+from ..parts import OUTCOMES, StepOutcome, ToolCall
+from .names import Names, provider_of
 
 __all__ = ["FAILED", "AttributeWriter", "Attributes", "stream_outcome"]
 
@@ -86,7 +86,7 @@ class AttributeWriter:
             self._put(found, names.time_to_first_chunk, stream.time - step.time)
         return found
 
-    def chat_end(self, outcome: StepOutcome, last: StreamEnd | StepEnd, wire: str | None) -> Attributes:
+    def chat_end(self, outcome: StepOutcome, last: StreamEnd | StepEnd) -> Attributes:
         """What the response amounted to; `last` is the step's end if the stream's own was never seen."""
         names = self.names
         found: Attributes = {names.stream_outcome: outcome, names.seq_last: last.seq}
@@ -100,12 +100,9 @@ class AttributeWriter:
             self._put(found, names.finish_reasons, (self.text(finish),))
             self._put(found, names.finish_reason, finish)
         self._put(found, names.stream_finish, end.finish)
-        usage = end.usage
-        if usage is not None:
-            self._put(found, names.input_tokens, _all_input_tokens(wire, usage))
-            self._put(found, names.output_tokens, usage.output_tokens)
-            self._put(found, names.cached_input_tokens, usage.cached_input_tokens)
-            self._put(found, names.reasoning_tokens, usage.reasoning_tokens)
+        if end.usage is not None:
+            for count, number in asdict(end.usage).items():
+                self._put(found, names.usage.get(count), number)
         return found
 
     def chat_content(self, text: str, calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:
@@ -260,12 +257,6 @@ def _call_error_type(observation: Observation) -> str:
     if isinstance(error, ToolFailed) and error.__cause__ is not None:
         return _class_name(error.__cause__)
     return type(error).__name__
-
-
-def _all_input_tokens(wire: str | None, usage: Usage) -> int | None:
-    if usage.input_tokens is None or usage.cached_input_tokens is None or not input_excludes_cache(wire):
-        return usage.input_tokens
-    return usage.input_tokens + usage.cached_input_tokens
 
 
 def _class_name(error: BaseException) -> str:

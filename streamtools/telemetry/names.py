@@ -17,7 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "input_excludes_cache", "provider_of"]
+from ..wires import find
+
+__all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "provider_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +58,16 @@ class Names:
     """The provider's own word, as a string."""
     time_to_first_chunk: str | None = "gen_ai.response.time_to_first_chunk"
     """Seconds from the start of the step (when streamtools took the stream over) to the first chunk."""
-    input_tokens: str | None = "gen_ai.usage.input_tokens"
-    """Includes what came from the provider's cache."""
-    output_tokens: str | None = "gen_ai.usage.output_tokens"
-    cached_input_tokens: str | None = "gen_ai.usage.cache_read.input_tokens"
-    reasoning_tokens: str | None = "gen_ai.usage.reasoning.output_tokens"
+    usage: Mapping[str, str | None] = field(
+        default_factory=lambda: {
+            "input_tokens": "gen_ai.usage.input_tokens",
+            "output_tokens": "gen_ai.usage.output_tokens",
+            "cached_input_tokens": "gen_ai.usage.cache_read.input_tokens",
+            "cache_write_input_tokens": "gen_ai.usage.cache_creation.input_tokens",
+            "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
+        }
+    )
+    """A name for each count of `Usage`; one without a name is not emitted."""
     output_messages: str | None = "gen_ai.output.messages"
     """Content; only if it is captured."""
 
@@ -138,10 +145,13 @@ OPENINFERENCE = Names(
     finish_reasons=None,
     finish_reason="llm.finish_reason",
     time_to_first_chunk=None,
-    input_tokens="llm.token_count.prompt",
-    output_tokens="llm.token_count.completion",
-    cached_input_tokens="llm.token_count.prompt_details.cache_read",
-    reasoning_tokens="llm.token_count.completion_details.reasoning",
+    usage={
+        "input_tokens": "llm.token_count.prompt",
+        "output_tokens": "llm.token_count.completion",
+        "cached_input_tokens": "llm.token_count.prompt_details.cache_read",
+        "cache_write_input_tokens": "llm.token_count.prompt_details.cache_write",
+        "reasoning_tokens": "llm.token_count.completion_details.reasoning",
+    },
     output_messages="output.value",
     tool_name="tool.name",
     tool_call_id="tool.id",
@@ -153,24 +163,14 @@ OPENINFERENCE = Names(
 PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "openinference": OPENINFERENCE})
 """The profiles by the names that `Tracing` accepts."""
 
-_PROVIDERS = {"gemini": "gcp.gemini", "mistral": "mistral_ai", "bedrock": "aws.bedrock"}
-
-# "Anthropic `input_tokens` excludes cached tokens", which "MUST be added": docs/gen-ai/anthropic.md of v1.41.1.
-# Bedrock's `inputTokens` and `cacheReadInputTokens` are apart, too: "total tokens = cacheReadInputTokens +
-# cacheWriteInputTokens + inputTokens", https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html.
-_INPUT_EXCLUDES_CACHE = frozenset({"anthropic.messages", "bedrock.converse_stream"})
-
 
 def provider_of(wire: str) -> str:
-    """The provider whose flavour of telemetry a wire's is: its first part, unless the conventions spell it otherwise.
+    """Returns the provider whose flavour of telemetry a wire has; for an unknown wire, the first part of its name.
 
-    >>> provider_of("openai.chat_completions"), provider_of("gemini.generate_content")
-    ('openai', 'gcp.gemini')
+    >>> provider_of("openai.chat_completions"), provider_of("gemini.generate_content"), provider_of("mine.chat")
+    ('openai', 'gcp.gemini', 'mine')
     """
-    owner = wire.partition(".")[0]
-    return _PROVIDERS.get(owner, owner)
-
-
-def input_excludes_cache(wire: str | None) -> bool:
-    """Whether this wire's count of input tokens leaves out those that came from the cache."""
-    return wire in _INPUT_EXCLUDES_CACHE
+    try:
+        return find(wire).provider
+    except ValueError:  # a wire of somebody's own that is not registered
+        return wire.partition(".")[0]

@@ -318,7 +318,7 @@ class Tracing:
         if span is None:
             return
         if span.is_recording():
-            found = self._writer.chat_end(outcome, last, step.stream.wire if step.stream else None)
+            found = self._writer.chat_end(outcome, last)
             if step.server_calls:
                 found[self._names.stream_server_calls] = step.server_calls
             if self._writer.capture_content:

@@ -24,9 +24,10 @@ from ..events import (
     UnknownPayload,
 )
 from ..limits import Limits
-from ..parts import Finish, Usage
+from ..parts import Finish
 from ..text import SurrogateJoiner, deeper_than, one_line, well_formed_tree
-from .reading import read_count, read_text, weight
+from .reading import read_text, weight
+from .usage import NO_COUNTS, UsageMap
 
 __all__ = ["WireDecoder"]
 
@@ -42,6 +43,7 @@ class WireDecoder(ABC):
     """
 
     name: str = ""
+    usage: UsageMap = NO_COUNTS
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -54,7 +56,7 @@ class WireDecoder(ABC):
         """Some payload held half a surrogate pair, or may hold one: see `be_loose`."""
         self._payload: Any = None  # the payload being read, where it is looked at closely
         self._exact: Any = None  # the same, its numbers exact
-        self._out: list[Event] = []
+        self.out: list[Event] = []
         self._started = False
         self._open: str | None = None  # the part that is being told: "text" or "reasoning"
         self._text_size = 0
@@ -64,7 +66,7 @@ class WireDecoder(ABC):
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
         self._verdict: StreamError | None = None  # the provider's own, on a response that it did finish
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, int] = {}  # of tokens, by their path in the wire's usage object
         self._warned: frozenset[tuple[str, str]] = _NOTHING
 
     @property
@@ -86,11 +88,11 @@ class WireDecoder(ABC):
 
     def terminate(self) -> list[Event]:
         """The ``[DONE]`` line came. On most wires it says nothing: gateways add it."""
-        self._out = []
-        return self._out
+        self.out = []
+        return self.out
 
     @abstractmethod
-    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         """The response is over: close what is open. Returns the finish, and whether the wire's marker was seen."""
 
     def finish(self, *, framed: bool = True, error: StreamError | None = None, abandoned: bool = False) -> list[Event]:
@@ -101,10 +103,10 @@ class WireDecoder(ABC):
             error: what ended the stream, if that was not its own end.
             abandoned: nobody wants the rest, so that its absence is no error.
         """
-        self._out = []
+        self.out = []
         self.error = self.error or error
-        finish, complete = self._close(framed=framed and not abandoned)
-        self._end_part()
+        finish, complete = self.close(framed=framed and not abandoned)
+        self.end_part()
         if abandoned and not self.done:
             complete = False
         elif self.error is None and not complete:
@@ -114,14 +116,14 @@ class WireDecoder(ABC):
             finish = finish if isinstance(self.error, TruncatedStream) else "error"
         elif complete and self._verdict is not None:
             self.error, finish = self._verdict, "error"
-        usage = Usage(**self._counts) if self._counts else None
-        self._out.append(
+        usage = self.usage.usage(self._counts)
+        self.out.append(
             StreamEnd(
                 finish=finish, finish_raw=read_text(self._finish_raw), complete=complete, error=self.error, usage=usage
             )
         )
         self.done = True
-        return self._out
+        return self.out
 
     def forget(self) -> None:
         """Let go of the payload that was read last."""
@@ -142,60 +144,64 @@ class WireDecoder(ABC):
         """Report a tolerated deviation, once; and no more than so many different ones."""
         if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned |= {(code, detail)}
-            self._out.append(StreamWarning(code, one_line(detail)))
+            self.out.append(StreamWarning(code, one_line(detail)))
 
     # -- for the wires --
 
-    def _start(self, model: object, response_id: object) -> None:
+    def emit_start(self, model: object, response_id: object) -> None:
+        """Emit the start of the response, which shows that the payload was understood."""
         self._started = True
-        self._out.append(StreamStart(self.name, read_text(model), read_text(response_id)))
+        self.out.append(StreamStart(self.name, read_text(model), read_text(response_id)))
 
-    def _text(self, text: str) -> None:
+    def emit_text(self, text: str) -> None:
+        """Emit a delta of text; it begins a text if none is open."""
         if self._open != "text":
             self._begin_part("text")
             self._plain_text_max = 0 if self.loose else self._max_text
-            self._out.append(TextStart())
+            self.out.append(TextStart())
         if text := self._bounded("text", text):
-            self._out.append(TextDelta(text))
+            self.out.append(TextDelta(text))
 
-    def _reasoning(self, text: str) -> None:
+    def emit_reasoning(self, text: str) -> None:
+        """Emit a delta of reasoning; it begins one if none is open."""
         if self._open != "reasoning":
             self._begin_part("reasoning")
-            self._out.append(ReasoningStart())
+            self.out.append(ReasoningStart())
         if text := self._bounded("reasoning", text):
-            self._out.append(ReasoningDelta(text))
+            self.out.append(ReasoningDelta(text))
 
-    def _refusal(self, text: str) -> None:
+    def emit_refusal(self, text: str) -> None:
+        """Emit a delta of a refusal."""
         if text := self._bounded("refusal", text):
-            self._out.append(RefusalDelta(text))
+            self.out.append(RefusalDelta(text))
 
     def _begin_part(self, kind: str) -> None:
-        self._end_part()
+        self.end_part()
         self._open = kind
         self._part_count += 1
         if self._part_count > self.limits.max_open_blocks:
             self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the response"))
 
-    def _end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+    def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+        """End the text or the reasoning that is open, if one is; `provider_state` goes back with it in the history."""
         if self._joiners:
             self._flush_joiners()
         if self._open == "text":
-            self._out.append(TextEnd(provider_state))
+            self.out.append(TextEnd(provider_state))
         elif self._open == "reasoning":
-            self._out.append(ReasoningEnd(provider_state))
+            self.out.append(ReasoningEnd(provider_state))
         self._open = None
         self._plain_text_max = 0
 
-    def _unknown(self, raw: object) -> None:
-        self._out.append(UnknownPayload(raw))
+    def emit_unknown(self, raw: object) -> None:
+        """Emit a piece of the payload that the wire does not know, so that nothing is lost in silence."""
+        self.out.append(UnknownPayload(raw))
 
-    def _count(self, **counts: object) -> None:
-        """Keep the token counts that the wire gives; a later one replaces an earlier."""
-        for name, value in counts.items():
-            if (number := read_count(value)) is not None:
-                self._counts[name] = number
+    def read_usage(self, usage: object) -> None:
+        """Keep the token counts of a usage object, if that is one; a later count replaces an earlier."""
+        self.usage.read(usage, self._counts)
 
-    def _object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
+    def object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
         """An arguments object as JSON text, and the problem's code if it cannot be one.
 
         The parser of payloads makes floats of integers from 2**64 on (measured), and arguments must not lose digits: so
@@ -215,7 +221,7 @@ class WireDecoder(ABC):
         except (ValueError, RecursionError):
             return "", "too_deep"
 
-    def _kept(self, value: Any) -> Any:
+    def to_keep(self, value: Any) -> Any:
         """A part of a payload to be kept for the history, in a form that every encoder takes; None if it is nested too
         deep for any to write it."""
         if deeper_than(_MAX_KEPT_DEPTH, value):
@@ -224,7 +230,7 @@ class WireDecoder(ABC):
         plain = self.raw is not None and not self.loose  # what somebody else parsed may hold NaN
         return value if plain else well_formed_tree(value)
 
-    def _charge(self, extra: object) -> bool:
+    def charge(self, extra: object) -> bool:
         """Count what is kept beside the text (a signature, a citation) as if it were; False if that is too much."""
         self._text_size += weight(extra)
         if self._text_size > self._max_text:
@@ -250,7 +256,7 @@ class WireDecoder(ABC):
     def _flush_joiners(self) -> None:
         for kind, joiner in self._joiners.items():
             if (rest := joiner.finish()) and (delta := _DELTAS.get(kind)):
-                self._out.append(delta(rest))
+                self.out.append(delta(rest))
             self._warn_lone(joiner)
         self._joiners.clear()
 

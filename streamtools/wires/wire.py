@@ -16,6 +16,7 @@ from .result_format import ResultFormat
 from .rules import HistoryRules
 from .tool_format import StructuredOutput, ToolFormat
 from .transcript import Entry, Prompt
+from .usage import NO_COUNTS, UsageMap
 
 __all__ = ["CallIds", "Tolerance", "Wire"]
 
@@ -57,18 +58,22 @@ class CallIds:
         return self.made_up(digest.hexdigest())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Wire:
     """A provider's streaming format, and the way back. Each is itself alone, so that it may be a key."""
 
     name: str
     short_name: str | None = None
     """How the command line may call it, too."""
+    provider: str
+    """The provider as traces name it: `gen_ai.provider.name` of OpenTelemetry's conventions, where they know it."""
     decoder: Callable[[Limits], WireDecoder]
     recognises: Callable[[Mapping[str, Any]], bool]
     """Whether a payload can only be of this wire."""
     render: Callable[[Answer], list[dict[str, Any]]]
     call_ids: CallIds
+    usage: UsageMap = NO_COUNTS
+    """Where the wire's token counts stand."""
     tolerances: tuple[Tolerance, ...] = ()
     read: Callable[[Sequence[Mapping[str, Any]]], list[Entry]]
     """Native messages of this wire as entries, without a change of meaning; the inverse of `render` and
@@ -90,8 +95,11 @@ class Wire:
     """Where a whole response has its message, which has ``content`` and perhaps ``tool_calls``; None if no message of
     that kind is there."""
 
+    def __repr__(self) -> str:
+        return f"Wire({self.name!r})"
+
     def new_decoder(self, limits: Limits) -> WireDecoder:
-        """A decoder for one stream, which knows its wire by name."""
+        """A decoder for one stream, which knows the wire's name and where it counts tokens."""
         made = self.decoder(limits)
-        made.name = self.name
+        made.name, made.usage = self.name, self.usage
         return made

@@ -374,6 +374,7 @@ async def test_arguments_that_were_not_too_large_are_not_when_they_are_resumed(s
     assert outcomes(later) == {"a": "ok"}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("text", ['{"to": [' + ",".join(["1"] * 400_000) + "]}", '{"to": [' + "1e5," * 200_000 + "1]}"])
 async def test_nor_when_they_are_many_numbers(text: str) -> None:
     @tool(needs_approval=True, name="pay")

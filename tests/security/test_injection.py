@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from every_wire import framed, said
+from profiles import mostly_thorough
 from streams import chat, stream
 
 from streamtools import Observation, Turn, parse, pipeline, tool
@@ -39,7 +40,7 @@ def wire_money(amount: int = 1) -> str:
     raise AssertionError("it ran")
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 3))
 @pytest.mark.parametrize("markup", MARKUP, ids=range(len(MARKUP)))
 async def test_markup_of_a_call_in_text_or_reasoning_is_text(wire: str, markup: str) -> None:
     for pieces in ([markup], list(markup)):
@@ -98,7 +99,7 @@ def strings(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("order", ORDERS, ids=range(len(ORDERS)))
+@pytest.mark.parametrize("order", mostly_thorough(ORDERS, 10), ids=range(len(ORDERS)))
 @pytest.mark.parametrize("shape", [lambda text: text, lambda text: {"found": [text]}], ids=["text", "json"])
 async def test_what_a_tool_returns_stands_in_its_calls_result_and_nowhere_else(
     target: str, order: str, shape: Any

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from every_wire import framed, said
 from hostile import every_place
+from profiles import mostly_thorough
 from streams import chat, stream
 
 from streamtools import Observation, StreamEnd, parse, pipeline, tool
@@ -46,7 +47,7 @@ def _put(chunk: bytes, value: str) -> bytes:
     return chunk.replace(f'"{MARK}":'.encode(), b'"key":').replace(f'"{MARK}"'.encode(), value.encode())
 
 
-@pytest.mark.parametrize("wire", [wire for wire in WIRES if wire != "bedrock.converse_stream"])
+@pytest.mark.parametrize("wire", mostly_thorough([wire for wire in WIRES if wire != "bedrock.converse_stream"], 2))
 @pytest.mark.parametrize("name", VALUES)
 def test_in_any_place_of_any_wire_it_gives_a_turn_that_can_be_sent_on(wire: str, name: str) -> None:
     before = sys.get_int_max_str_digits(), sys.getrecursionlimit()

@@ -276,6 +276,13 @@ def test_a_name_that_is_none_is_not_written(spans: Spans) -> None:
     assert "turn" in spans.names()
 
 
+def test_a_count_without_a_name_is_not_written(spans: Spans) -> None:
+    names = replace(SEMCONV, usage={"output_tokens": "tokens.written", "input_tokens": None})
+    Script(Tracing(spans.provider, names=names)).whole_step()
+    written = attributes(spans.named("chat glm-mini"))
+    assert {name: value for name, value in written.items() if "token" in name} == {"tokens.written": 5}
+
+
 def test_the_scope_names_the_library_and_the_conventions(spans: Spans) -> None:
     Script(Tracing(spans.provider)).whole_step()
     scope = spans.all[0].instrumentation_scope

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, fields, replace
 
 import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
-from streamtools.telemetry.names import PROFILES, SEMCONV, Names, input_excludes_cache, provider_of
+from streamtools import Usage
+from streamtools.telemetry.names import PROFILES, SEMCONV, Names, provider_of
+from streamtools.wires import WIRES, find, register, unregister
 
 PUBLISHED = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
 
 
 def written(names: Names) -> list[str]:
     """Every attribute name of a profile."""
-    found: list[str] = []
-    for value in astuple(names):
+    found: list[object] = [*names.usage.values()]
+    for value in astuple(replace(names, usage={})):
         found += value if isinstance(value, dict) else [value]
     return [name for name in found if isinstance(name, str) and "." in name and "/" not in name]
 
@@ -42,6 +44,12 @@ def test_the_profiles_really_differ() -> None:
     assert not {name for name in default & other if not name.startswith(("streamtools.", "error."))}
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_names_every_count_of_tokens_and_nothing_else(profile: str) -> None:
+    assert PROFILES[profile].usage.keys() == {field.name for field in fields(Usage)}
+    assert all(PROFILES[profile].usage.values())
+
+
 @pytest.mark.parametrize(
     ("wire", "provider"),
     [
@@ -52,13 +60,26 @@ def test_the_profiles_really_differ() -> None:
         ("mistral.chat", "mistral_ai"),
         ("bedrock.converse_stream", "aws.bedrock"),
         ("ollama.chat", "ollama"),
+        ("cohere.chat", "cohere"),
+        ("someones.own.wire", "someones"),
     ],
 )
 def test_the_provider_is_the_flavour_of_the_wire(wire: str, provider: str) -> None:
     assert provider_of(wire) == provider
 
 
-def test_only_a_wire_that_counts_the_cache_apart_says_so() -> None:
-    assert [wire for wire in ("openai.chat_completions", "anthropic.messages", None) if input_excludes_cache(wire)] == [
-        "anthropic.messages"
-    ]
+def test_a_wire_of_the_users_own_has_its_own_provider_if_it_is_registered() -> None:
+    acme = replace(find("openai.chat_completions"), name="acme.chat", provider="acme_ai")
+    assert provider_of("acme.chat") == "acme"
+    register(acme)
+    try:
+        assert provider_of("acme.chat") == "acme_ai"
+    finally:
+        unregister(acme)
+
+
+@pytest.mark.skipif("gen_ai.provider.name" not in PUBLISHED, reason="what is installed is from before")
+@pytest.mark.parametrize("provider", sorted({find(wire).provider for wire in WIRES} - {"ollama"}))
+def test_a_provider_is_one_that_opentelemetry_knows(provider: str) -> None:
+    """Ollama is in none of its conventions."""
+    assert provider in {known.value for known in gen_ai_attributes.GenAiProviderNameValues}

@@ -299,7 +299,18 @@ def test_usage_and_identity_come_from_the_start_and_the_delta() -> None:
     end = reason("end_turn") | {"usage": {"output_tokens": 7, "input_tokens": None}}
     turn = parse([start, end, STOP])
     assert (turn.model, turn.response_id) == ("claude", "msg_1")
-    assert turn.usage == Usage(input_tokens=9, output_tokens=7, cached_input_tokens=4)
+    assert turn.usage == Usage(input_tokens=13, output_tokens=7, cached_input_tokens=4)
+
+
+def test_input_tokens_include_the_newest_counts_of_what_the_cache_gave_and_took() -> None:
+    """A server tool's results are input, too, and may go into the cache: the end counts them."""
+    usage = {"input_tokens": 9, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 4, "output_tokens": 1}
+    start = {"type": "message_start", "message": {"id": "msg_1", "model": "claude", "usage": usage}}
+    last = {"input_tokens": 10, "cache_creation_input_tokens": 300, "output_tokens": 7}
+    turn = parse([start, reason("end_turn") | {"usage": last}, STOP])
+    assert turn.usage == Usage(input_tokens=314, output_tokens=7, cached_input_tokens=4, cache_write_input_tokens=300)
+    only_cached = reason("end_turn") | {"usage": {"cache_read_input_tokens": 4}}
+    assert parse([only_cached, STOP]).usage == Usage(cached_input_tokens=4)
 
 
 def test_a_stream_may_begin_with_a_block() -> None:

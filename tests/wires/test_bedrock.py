@@ -147,10 +147,10 @@ def test_names_that_are_no_text_do_no_harm() -> None:
     assert parse(payloads).text == "x"
 
 
-def test_usage_is_as_the_wire_gives_it() -> None:
+def test_input_tokens_include_what_the_cache_gave_and_took() -> None:
     usage = {"inputTokens": 9, "outputTokens": 5, "cacheReadInputTokens": 4, "cacheWriteInputTokens": 3}
     turn = parse([START, end("end_turn"), {"metadata": {"usage": usage}}])
-    assert turn.usage == Usage(input_tokens=9, output_tokens=5, cached_input_tokens=4)
+    assert turn.usage == Usage(input_tokens=16, output_tokens=5, cached_input_tokens=4, cache_write_input_tokens=3)
     assert parse([START, end("end_turn"), {"metadata": {"metrics": {}}}]).usage is None
 
 

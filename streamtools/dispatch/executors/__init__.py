@@ -1,4 +1,4 @@
-"""Where calls run: in this task, in a thread, in a process of their own, or on an `Executor` of yours.
+"""The places where calls run: in this task, in a thread, in a process of their own, or on an `Executor` of yours.
 
     async with ProcessExecutor([resize, render]) as executor:
         call = Invocation(tool="resize", arguments={"width": 80}, key="order-7")
@@ -10,7 +10,7 @@ before it the call is not started (`ToolNotStarted`), after it the call has an e
 
 | | what runs | a timeout or cancellation |
 |---|---|---|
-| `LocalExecutor` | any tool | reaches an async tool where it awaits; a thread goes on until its tool looks |
+| `LocalExecutor` | any tool | reaches an async tool where it awaits; a thread goes on until its tool checks |
 | `ProcessExecutor` | tools that a module names | kills the worker and the processes that it has started |
 """
 
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "RayExecutor":  # an extra
+    if name == "RayExecutor":  # needs an extra
         from .ray import RayExecutor
 
         return RayExecutor

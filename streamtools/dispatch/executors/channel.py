@@ -1,15 +1,15 @@
-"""What a process executor and its workers say to each other: frames over two pipes.
+"""The protocol between a process executor and its workers: frames over two pipes.
 
-A frame is its length (four bytes, big-endian), one byte that says what it is, the call's number (eight bytes), the
-process that has written it (four bytes), and JSON. A frame of another call or another process (a forked child that came
-back through the tool) is not from the worker, and ends it.
+A frame is its length (four bytes, big-endian), one byte for its kind, the call's number (eight bytes), the process that
+has written it (four bytes), and JSON. A frame of another call or another process (a forked child that came back through
+the tool) is not the worker's, and the worker is ended for it.
 
     executor -> worker   C  the call
-    worker -> executor   Y  its tool is there, its arguments fit; ready to go
-                         N  it was not started, and will not be
-    executor -> worker   G  go: the seconds that it may take, and its span
-                         D  drop it
-    worker -> executor   P  what the tool reports
+    worker -> executor   Y  the tool is there, the arguments fit; ready to go
+                         N  the call was not started, and will not be
+    executor -> worker   G  go: the seconds that the call may take, and its span
+                         D  drop the call
+    worker -> executor   P  a report of the tool's
                          R  the value
                          E  the tool failed
 """
@@ -34,16 +34,16 @@ class PipeFrame:
 
     kind: bytes
     number: int
-    """Which call of this worker it belongs to."""
+    """The number of the call that it belongs to, among the worker's calls."""
     data: bytes = b""
 
     def packed(self) -> bytes:
-        """Returns its bytes, as written by this process now."""
+        """Returns the frame as bytes, with this process as its writer."""
         return HEADER.pack(len(self.data), self.kind, self.number, os.getpid()) + self.data
 
 
 def read_frame(source: BinaryIO) -> PipeFrame | None:
-    """Returns the next frame; None at the end, also in the middle of a frame."""
+    """Returns the next frame; None if the source has ended, also in the middle of a frame."""
     header = source.read(HEADER.size)
     if len(header) < HEADER.size:
         return None

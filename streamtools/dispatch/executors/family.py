@@ -1,4 +1,4 @@
-"""The processes that a worker has started, found and killed with it.
+"""Kills a worker together with the processes that it has started.
 
 | | killed with the worker |
 |---|---|
@@ -24,8 +24,8 @@ from anyio.abc import Process
 __all__ = ["MARK", "kill_family", "kill_marked", "new_mark"]
 
 MARK = "STREAMTOOLS_WORKER_"
-"""How the environment variable begins that marks a worker's processes. Each worker has a variable of its own, so that
-what a worker of a worker starts is marked as either's."""
+"""The beginning of the environment variable that marks a worker's processes. Each worker has a variable of its own, so
+that a process that is started by a worker's worker carries the marks of both."""
 
 ROUNDS = 20  # a process may fork while the others are looked at
 
@@ -36,11 +36,11 @@ def new_mark() -> str:
 
 
 def kill_family(worker: Process, mark: str) -> None:
-    """Kill a worker and what it has started. Takes a millisecond or two per hundred processes of the machine."""
+    """Kills a worker and what it has started. Takes a millisecond or two per hundred processes of the machine."""
     if hasattr(os, "killpg"):
         # not worker.kill(): that reaps, and asyncio then reports exit code 255
         if worker.returncode is None or not _exists(worker.pid):  # ended and there: its number is another's by now
-            with suppress(ProcessLookupError, PermissionError):  # none left; macOS says the second of zombies
+            with suppress(ProcessLookupError, PermissionError):  # none left; macOS raises the second for zombies
                 os.killpg(worker.pid, signal.SIGKILL)
     elif worker.returncode is None:  # pragma: no cover - Windows
         worker.kill()
@@ -48,16 +48,16 @@ def kill_family(worker: Process, mark: str) -> None:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill all other processes that have the mark, as far as the system tells their environment."""
+    """Kills all other processes that have the mark, as far as the system shows their environment."""
     for found in islice(iter(lambda: list(_marked(mark)), []), ROUNDS):
         for pid in found:
-            with suppress(ProcessLookupError, PermissionError):  # it has just ended; another user's
+            with suppress(ProcessLookupError, PermissionError):  # it has just ended, or is another user's
                 os.kill(pid, signal.SIGKILL)
 
 
 def _marked(mark: str) -> Iterator[int]:
     start = f"{mark}=".encode()
-    for path in Path("/proc").glob("[0-9]*/environ"):  # nowhere but on Linux
+    for path in Path("/proc").glob("[0-9]*/environ"):  # on Linux only
         pid, environment = int(path.parent.name), b""
         with suppress(OSError):  # it has just ended, or is another user's
             environment = path.read_bytes()

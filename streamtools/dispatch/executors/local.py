@@ -1,4 +1,4 @@
-"""Calls in this process, on an executor whose end is theirs. Without one, calls run in the same way (`here`)."""
+"""An executor for calls in this process, which end with it. Without one, calls run in the same way (`here`)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ __all__ = ["LocalExecutor"]
 
 
 class LocalExecutor:
-    """Runs async tools in the task that asks, and sync tools in threads. Leaving its block ends its calls in all
+    """Runs async tools in the caller's task, and sync tools in threads. Leaving its block ends its calls in all
     pipelines.
 
     Python cannot stop a thread: a sync call that is cancelled, or out of time, is given up. Its tool sees
-    ``ctx.cancelled``, and until it ends its thread counts as abandoned.
+    ``ctx.cancelled``, and its thread counts as abandoned until the tool ends.
 
     Args:
         tools: the tools that may be called.
-        max_threads: how many sync calls run at once; more wait, and that is not their time.
-        max_abandoned_threads: how many given-up threads of this process may still be busy; past it calls are refused.
+        max_threads: how many sync calls run at once; more wait, and their waiting does not count as their time.
+        max_abandoned_threads: how many given-up threads of this process may still be busy; from that number on, sync
+            calls are refused.
 
     Raises:
-        ToolDefinitionError: one of them is no tool.
+        ToolDefinitionError: one of `tools` is no tool.
     """
 
     def __init__(self, tools: Iterable[AnyTool], *, max_threads: int = 8, max_abandoned_threads: int = 8) -> None:
@@ -42,7 +43,7 @@ class LocalExecutor:
         self._runs = Runs()
 
     threads: CapacityLimiter
-    """The places of sync calls."""
+    """The places for sync calls."""
 
     @property
     def tool_names(self) -> frozenset[str]:
@@ -50,7 +51,7 @@ class LocalExecutor:
         return self._tools.names
 
     async def __aenter__(self) -> Self:
-        """Take calls from now on."""
+        """Takes calls from now on."""
         self._runs.open()
         self.threads = CapacityLimiter(self._max_threads)
         return self
@@ -58,7 +59,7 @@ class LocalExecutor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        """Cancel the running calls, or give them up."""
+        """Cancels the running calls, or gives them up."""
         await self._runs.close()
 
     async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:

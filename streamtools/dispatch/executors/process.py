@@ -1,13 +1,13 @@
-"""Calls in processes of their own, which can be killed.
+"""Runs calls in processes of their own, which can be killed.
 
 Theory of operation. Workers are started when first needed, run one call at a time, and are used again. A worker gets a
-call ready (finds the tool, validates the arguments) and says so; the host awaits ``begin()``, and tells it to go. A
-worker that is lost before ``begin()`` has started nothing, and another one is tried if it had died while it was idle;
-one that is lost behind it may have done anything. All that cuts a call (deadline, cancellation, closing) kills its
-worker with all that it has started, which is the one way to stop code that does not want to; see `family` for what is
-beyond reach. A deadline and the worker's end are not the last word: an answer that is in the pipe by then is the call's
+call ready (finds the tool, validates the arguments) and reports that; the host awaits ``begin()``, and tells the worker
+to go. A worker that is lost before ``begin()`` has started nothing, and another one is tried if it had died while it
+was idle; a worker that is lost after it may have done anything. All that cuts a call short (deadline, cancellation,
+closing) kills its worker with all that it has started, which is the only way to stop unwilling code; see `family` for
+what is beyond reach. A deadline and the worker's end are not final: an answer that is in the pipe by then is the call's
 end. No task waits in the background: the task that runs a call reads its worker's answers, and awaits the worker's end
-beside them, since a child may hold the pipe.
+beside them, since a child may hold the pipe open.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class ProcessExecutor:
     their own, so that Ctrl-C does not reach them; what tools print goes to standard error.
 
     Args:
-        tools: what may be called: tools and functions that their modules know by their names, or
+        tools: the tools that may be called: tools and functions that their modules know by their names, or
             ``"module:qualname"``.
-        max_workers: how many run at once; more calls wait, and their time begins when they do.
+        max_workers: how many workers run at once; more calls wait, and a call's time begins when the call does.
         max_message_bytes: how large a call, a value or a report may be, as JSON.
-        start_timeout_s: how long a worker may take to start, to import a tool and to say that it is ready.
-        backend: what runs async tools in a worker.
+        start_timeout_s: how long a worker may take to start, to import a tool and to report that it is ready.
+        backend: the event loop that runs async tools in a worker.
 
     Raises:
         ToolDefinitionError: a worker would not find one of the tools.
@@ -95,11 +95,11 @@ class ProcessExecutor:
 
     @property
     def tool_names(self) -> frozenset[str]:
-        """What it may be asked to run."""
+        """The names of the tools that it may be asked to run."""
         return frozenset(self._tools)
 
     async def __aenter__(self) -> Self:
-        """Take calls from now on."""
+        """Takes calls from now on."""
         if not sys.executable:
             raise LocalProtocolError("ProcessExecutor: sys.executable is not set, so no worker can be started")
         self._runs.open()
@@ -109,7 +109,7 @@ class ProcessExecutor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        """Kill the workers that are busy, end the others, and kill what any of them has started."""
+        """Kills the workers that are busy, ends the others, and kills what any of them has started."""
         await self._runs.close()
         while self._idle:
             await self._idle.pop().end()
@@ -133,7 +133,7 @@ class ProcessExecutor:
         raise decode_error(from_json(answer.data))
 
     async def _ready(self, tool: str, request: bytes) -> _Worker:
-        """Returns a worker that waits for its word to run the call."""
+        """Returns a worker that is ready for the call, and waits to be told to go."""
         while True:
             reused = bool(self._idle)
             worker = self._idle.pop() if reused else await _Worker.start(self._max_message_bytes)
@@ -158,7 +158,7 @@ class ProcessExecutor:
             raise ToolNotStarted(f"not run: {from_json(answer.data)}")
 
     async def _begun(self, worker: _Worker, run: WorkerRun) -> float:
-        """Begin the call. If that is refused or cancelled, the worker is free again."""
+        """Begins the call, and returns its seconds. If that is refused or cancelled, the worker is free again."""
         try:
             return await run.begin()
         except BaseException:
@@ -169,7 +169,7 @@ class ProcessExecutor:
             raise
 
     async def _answer(self, worker: _Worker, call: Invocation, seconds: float, emit: Emit) -> PipeFrame:
-        """Follow a call that has begun to its end, which may be in the pipe of a worker that is gone."""
+        """Follows a call that has begun, and returns its end, which may be in the pipe of a worker that is gone."""
         ends: list[PipeFrame] = []
         deadline = anyio.current_time() + seconds
         try:
@@ -180,7 +180,7 @@ class ProcessExecutor:
         except BaseException:
             await worker.kill()
             raise
-        if ends:  # a deadline that came right behind it changes nothing
+        if ends:  # a deadline that came right after the end changes nothing
             self._idle.append(worker)
             return ends[0]
         late = anyio.current_time() >= deadline
@@ -201,11 +201,11 @@ class ProcessExecutor:
 
 
 class _Lost(Exception):
-    """The worker or its pipe ended, or what came from it is not what that worker says of this call."""
+    """Raised when the worker or its pipe has ended, or has brought a frame that is not the worker's about this call."""
 
 
 class _Worker:
-    """One worker process, seen from here."""
+    """One worker process, as the executor sees it."""
 
     def __init__(self, process: Process, mark: str, max_message_bytes: int) -> None:
         assert process.stdin is not None, "it is started with a pipe"
@@ -218,11 +218,11 @@ class _Worker:
         self._header: tuple[int, bytes, int, int] | None = None  # of a frame whose data is still to come
         self._received: PipeFrame | None = None
         self._number = 0
-        self._pid: int | None = None  # a launcher may stand between, so that it is the worker that tells it
+        self._pid: int | None = None  # from the worker's own frames, since a launcher may stand between
 
     @classmethod
     async def start(cls, max_message_bytes: int) -> _Worker:
-        """Start a process. That is not cut short, so that the process is always in somebody's hands."""
+        """Starts a process. This cannot be cancelled, so that no process is left without an owner."""
         boot, mark = BOOT.format(__name__.rpartition(".")[0] + ".worker"), new_mark()
         command = [sys.executable, "-c", boot, json.dumps(sys.path), mark]
         environment = {**os.environ, mark: "1"}
@@ -237,13 +237,13 @@ class _Worker:
         raise AssertionError("nobody cancels a shield")
 
     async def ask(self, request: bytes) -> PipeFrame:
-        """Hand over a call; returns whether the worker is ready for it."""
+        """Hands over a call; returns the worker's answer, which is that it is ready or that it refuses."""
         self._number += 1
         await self._send(CALL, request)
         return await self._frame(READY, REFUSED)
 
     async def drop(self) -> bool:
-        """Tell the worker to drop the call that it is ready for; returns whether it could be told."""
+        """Tells the worker to drop the call that it is ready for; returns whether it could be told."""
         try:
             with anyio.move_on_after(GRACE_S, shield=True):
                 await self._send(DROP, b"")
@@ -253,12 +253,12 @@ class _Worker:
         return False
 
     async def go(self, carrier: dict[str, str], seconds: float, emit: Emit, ends: list[PipeFrame]) -> None:
-        """Tell the worker to run the call that it is ready for, follow it to its end, and add that to `ends`."""
+        """Tells the worker to run the call that it is ready for, follows the call, and adds its end to `ends`."""
         await self._send(GO, to_json({"carrier": carrier, "seconds": None if seconds == math.inf else seconds}))
         await self._follow(emit, ends)
 
     async def drain(self, emit: Emit, ends: list[PipeFrame]) -> None:
-        """Add the call's end to `ends` if it is in the pipe; for a worker that is gone."""
+        """Adds the call's end to `ends` if it is in the pipe; for a worker that is gone."""
         with suppress(_Lost):
             await self._follow(emit, ends, DRAIN_S)
 
@@ -272,8 +272,8 @@ class _Worker:
         await (self._alive(send) if len(data) > SMALL_BYTES else self._whole(send))
 
     async def _frame(self, *kinds: bytes, quick_s: float = QUICK_S) -> PipeFrame:
-        """Receive a frame; raise unless it is one of these, of this call, and of the worker itself. If this is
-        cancelled, the frame is there for the next who asks."""
+        """Receives a frame; raises `_Lost` unless it is of one of these kinds, of this call, and from the worker
+        itself. If cancelled, keeps the frame for the next caller."""
         if self._received is None:  # pragma: no branch - else it came right when its reader was cancelled
             with anyio.move_on_after(quick_s):
                 await self._whole(self._receive)
@@ -296,14 +296,14 @@ class _Worker:
         self._header, self._received = None, PipeFrame(kind, number, data)
 
     async def _whole(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Send or receive, and raise `_Lost` if the pipe has ended."""
+        """Sends or receives; raises `_Lost` if the pipe has ended."""
         try:
             await work()
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             raise _Lost from None
 
     async def _alive(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Send or receive for as long as the process lives: a child of its may hold the pipe."""
+        """Sends or receives for as long as the process lives, since a child of it may hold the pipe open."""
         lost = True
 
         async def end() -> None:
@@ -320,10 +320,10 @@ class _Worker:
             raise _Lost
 
     async def kill(self, afterwards: Callable[[], Awaitable[None]] | None = None) -> str:
-        """End the process and all that it has started, whatever they do, and say how it ended.
+        """Ends the process and all that it has started, whatever they do, and returns how it ended.
 
         Args:
-            afterwards: is done before its pipes are closed.
+            afterwards: is awaited before the worker's pipes are closed.
         """
         with CancelScope(shield=True):
             kill_family(self._process, self._mark)
@@ -337,7 +337,7 @@ class _Worker:
         raise AssertionError("nobody cancels a shield")
 
     async def end(self) -> None:
-        """Let the process, which is idle, end by itself."""
+        """Lets the process, which is idle, end by itself, then kills what is left."""
         with anyio.move_on_after(GRACE_S, shield=True):
             await self._to.aclose()
             await self._process.wait()

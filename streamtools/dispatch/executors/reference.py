@@ -1,4 +1,4 @@
-"""A tool as ``module:qualname``, for processes that have to find it by themselves, and back."""
+"""Names a tool as ``module:qualname``, for processes that have to find it by themselves, and finds it by that name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["reference_of", "resolved"]
 
 
 def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
-    """Where a worker finds the tool, and the tool.
+    """Returns where a worker finds the tool, and the tool.
 
     Args:
         given: a tool or function that its module knows by its name, or the ``module:qualname`` of one.
 
     Raises:
-        ToolDefinitionError: its module does not know it by that name; or it is in ``__main__``, which a worker cannot
-            import.
+        ToolDefinitionError: the tool's module does not know it by that name; or the tool is in ``__main__``, which a
+            worker cannot import.
     """
     if isinstance(given, str):
         found = resolved(given)
@@ -38,7 +38,7 @@ def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
 
 
 def resolved(reference: str) -> Tool[..., Any]:
-    """The tool that ``module:qualname`` means.
+    """Returns the tool that ``module:qualname`` names.
 
     Raises:
         ToolDefinitionError: there is none.
@@ -52,7 +52,7 @@ def resolved(reference: str) -> Tool[..., Any]:
         )
     try:
         found: Any = reduce(getattr, path.split("."), importlib.import_module(module))
-    except Exception as error:  # the module is code of the user's
+    except Exception as error:  # the module is the user's code
         raise _refused(
             reference, f"cannot be imported ({type(error).__name__}); give its place as 'module:name'"
         ) from error

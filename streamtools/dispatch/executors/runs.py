@@ -1,4 +1,4 @@
-"""The calls that one executor runs now: whether they have begun, their end when it closes, and the words for either."""
+"""The calls that one executor runs now: whether they have begun, and how they end when the executor closes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class WorkerRun:
         self._begin = begin
         self.scope = CancelScope()
         self.begun = False
-        """`begin` has returned: the call ends, or its end is unknown."""
+        """True once `begin` has returned: from then on the call has an end, or its end is unknown."""
         self.over = False
-        """Nobody waits for it any more."""
+        """True once nobody waits for the call any more."""
 
     async def begin(self) -> float:
-        """Begin the call; returns the seconds that it may take. Await it once."""
+        """Begins the call; returns the seconds that it may take. Await it once."""
         seconds = await self._begin()
         self.begun = True
         return seconds
@@ -61,13 +61,13 @@ class Runs:
         self._empty: anyio.Event | None = None
 
     def open(self) -> None:
-        """Take calls from now on."""
+        """Takes calls from now on."""
         if self._state != "new":
             raise LocalProtocolError("an executor is entered once; make another")
         self._state = "open"
 
     async def close(self) -> None:
-        """Take no more, cancel those that run, and wait for them."""
+        """Takes no more calls, cancels those that run, and waits for them."""
         self._state = "closed"
         for run in list(self._open):
             run.scope.cancel()
@@ -77,11 +77,11 @@ class Runs:
                 await self._empty.wait()
 
     async def run(self, begin: Begin, body: Callable[[WorkerRun], Awaitable[Any]]) -> Any:
-        """WorkerRun `body`, which begins the call by `WorkerRun.begin`, until its end or until this closes.
+        """Runs `body`, which begins the call by `WorkerRun.begin`, until it ends or the executor closes.
 
         Raises:
-            ToolNotStarted: this is not open, or closed before the call had begun.
-            ToolOutcomeUnknown: this closed after the call had begun.
+            ToolNotStarted: the executor is not open, or closed before the call had begun.
+            ToolOutcomeUnknown: the executor closed after the call had begun.
         """
         if self._state != "open":
             state = "was not entered" if self._state == "new" else "was left"
@@ -92,7 +92,7 @@ class Runs:
             with run.scope:
                 try:
                     return await body(run)
-                except BaseExceptionGroup as group:  # what a tool's own task group made of its cancellation
+                except BaseExceptionGroup as group:  # a tool's own task group made it of its cancellation
                     if not run.scope.cancel_called:
                         raise
                     raise run.cut() from group
@@ -119,5 +119,5 @@ def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
 
 
 def awaitable(tool: str, value: Any, ctx: ToolContext) -> Awaitable[Any]:
-    """Returns what an async tool's function gave when it was called, as one thing to await."""
+    """Returns the value of an async tool's function, a coroutine or an async generator, as one awaitable."""
     return last_word(tool, value, ctx.progress) if isasyncgen(value) else value

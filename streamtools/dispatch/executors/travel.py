@@ -1,7 +1,7 @@
-"""What travels between an executor and its workers, as JSON within a bound: a call, its reports, its end.
+"""Writes the messages between an executor and its workers, as JSON within a bound: a call, its reports, its end.
 
-Nothing that is too large is written first and refused then: a value's least size is counted before. Both sides word a
-failure in one way, so that a model reads the same wherever a tool has run.
+No value is written in full only to be refused as too large: its least size is counted first. Both sides word a failure
+in the same way, so that a model reads the same text wherever a tool has run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .runs import bind
 __all__ = ["encode_call", "encode_failure", "encode_report", "encode_value"]
 
 FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step")
-"""The fields of an `Invocation` that travel with the call. Its span is there once it has begun, and follows then."""
+"""The fields of an `Invocation` that travel with the call. Its span follows, since there is none before it begins."""
 
 
 def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_bytes: int, **more: Any) -> bytes:
-    """Returns a call that fits its tool, for a worker that finds the tool by its reference.
+    """Returns a call that fits its tool as JSON, for a worker that finds the tool by its reference.
 
     Raises:
         ToolNotStarted: the arguments do not fit, are no plain JSON, or are larger than `max_bytes`.
@@ -50,10 +50,10 @@ def encode_call(call: Invocation, reference: str, tool: Tool[..., Any], max_byte
 
 
 def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
-    """Returns a tool's value.
+    """Returns a tool's value as JSON.
 
     Raises:
-        ToolFailed: JSON cannot say it, or not within `max_bytes`.
+        ToolFailed: JSON cannot express the value, or not within `max_bytes`.
     """
     try:
         data = encode_result(_within(value, max_bytes))
@@ -66,10 +66,10 @@ def encode_value(tool: str, value: Any, max_bytes: int) -> bytes:
 
 
 def encode_report(value: Any, max_bytes: int) -> bytes:
-    """Returns what a tool reports while it runs.
+    """Returns a running tool's report as JSON.
 
     Raises:
-        ToolFailed: JSON cannot say it, or not within `max_bytes`.
+        ToolFailed: JSON cannot express the report, or not within `max_bytes`.
     """
     try:
         data = to_json(_within(value, max_bytes))
@@ -84,7 +84,7 @@ def encode_report(value: Any, max_bytes: int) -> bytes:
 
 
 def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
-    """Returns a tool's failure: its own words if it has any that fit, else its type."""
+    """Returns a tool's failure as JSON: its own words if it has any that fit, else its type."""
     try:
         said = encode_error(tool, tool_error(tool, error))
         data = to_json({name: str.encode(text, "utf-8", "replace").decode() for name, text in said.items()})
@@ -98,7 +98,7 @@ def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
 # -- bounded before it is written --
 
 MAX_DEPTH = 100
-"""Below it nothing is counted; pydantic-core writes no JSON that is deeper than 255."""
+"""Values that are nested deeper are not counted; pydantic-core writes no JSON that is deeper than 255."""
 
 
 class TooLarge(Exception):
@@ -106,11 +106,11 @@ class TooLarge(Exception):
 
 
 def _within(value: Any, max_bytes: int) -> Any:
-    """Returns the value, with iterators read out into lists. Counts the least that its JSON must have, so that nothing
-    large is built for nothing; objects of other classes count as one byte.
+    """Returns the value, with iterators read out into lists. Counts the least size that its JSON can have, so that
+    nothing large is built in vain; objects of other classes count as one byte.
 
     Raises:
-        TooLarge: that is more than `max_bytes`.
+        TooLarge: that size is more than `max_bytes`.
     """
     return _Counted(max_bytes).plain(value, 0)
 
@@ -120,7 +120,7 @@ class _Counted:
         self._left = left
 
     def plain(self, value: Any, depth: int) -> Any:
-        """Returns the value without iterators, as far as it was looked into."""
+        """Returns the value without iterators, down to `MAX_DEPTH`."""
         self._take(len(value) + 2 if isinstance(value, (str, bytes, bytearray)) else 1)
         if depth > MAX_DEPTH:
             return value

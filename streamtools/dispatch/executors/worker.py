@@ -1,8 +1,9 @@
 """A worker process of `ProcessExecutor`: takes calls from one pipe, one after the other, and answers into another.
 
-It gets a call ready, says so, and runs its tool when it is told to go. It ends when its executor closes the pipe or is
-gone: at once if a tool runs then, together with the processes that the tool has started. What a tool prints goes to
-standard error; the pipes are out of its reach, and a forked child that comes back through the tool ends.
+The worker gets a call ready, reports that, and runs the call's tool when it is told to go. It ends when its executor
+closes the pipe or is gone: at once if a tool runs then, together with the processes that the tool has started. A tool's
+output goes to standard error; the pipes are out of the tool's reach, and a forked child that comes back through the
+tool ends.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LATE_S = 0.5  # the executor kills at the deadline; this is for an executor that
 
 
 def main(mark: str) -> None:  # pragma: no cover - in a worker
-    """Serve the pipes that are this process's standard input and output.
+    """Serves the pipes that are this process's standard input and output.
 
     Args:
         mark: is in the environment of this process, and of those that it starts.
@@ -53,7 +54,7 @@ def main(mark: str) -> None:  # pragma: no cover - in a worker
 
 
 def die(mark: str, worker: int) -> None:  # pragma: no cover - in a worker
-    """End this process and, if it is the worker, those that it has started, now."""
+    """Ends this process and, if it is the worker, those that it has started, now."""
     if os.getpid() == worker:
         kill_marked(mark)
         sys.stdout.flush()
@@ -82,14 +83,14 @@ class Server:
         self._busy = False
 
     def serve(self) -> None:
-        """Run calls until there are no more."""
+        """Runs calls until there are no more."""
         threading.Thread(target=self._read, daemon=True).start()
         while (frame := self._frames.get()) is not None:
             if frame.kind != CALL or not self._answered(frame):
                 break
 
     def _read(self) -> None:
-        """In a thread of its own, so that it is seen when the executor goes while a tool runs."""
+        """Reads frames, in a thread of its own, so that the worker notices if the executor goes while a tool runs."""
         while (frame := read_frame(self._source)) is not None:
             self._busy = self._busy or frame.kind == GO
             self._frames.put(frame)
@@ -98,7 +99,7 @@ class Server:
         self._frames.put(None)
 
     def _answered(self, frame: PipeFrame) -> bool:
-        """Carry a call out, if that is wanted; returns whether there may be others."""
+        """Prepares a call, and carries it out if told to; returns whether more calls may come."""
         request = from_json(frame.data)
         call = Invocation(**request["call"])
         try:
@@ -131,8 +132,8 @@ class Server:
         return True
 
     def report(self, frame: PipeFrame, over: threading.Event) -> None:
-        """Write a report, from any thread, unless its call is over: a thread that the tool has left behind is not heard
-        among the next call's reports. Nor is a forked child, whose pipes these are not."""
+        """Writes a report, from any thread, unless its call is over: a thread that the tool has left behind must not
+        report among the next call's reports. Nor may a forked child, since the pipes are not its own."""
         if os.getpid() != self._pid:  # pragma: no cover - in a child of a worker
             return
         with self._lock:
@@ -144,12 +145,12 @@ class Server:
         self._sink.flush()
 
     def end_if_forked(self) -> None:
-        """End this process if it is a child of the worker: the pipes are not its own."""
+        """Ends this process if it is a child of the worker: the pipes are not its own."""
         if os.getpid() != self._pid:  # pragma: no cover - in a child of a worker
             os._exit(1)
 
     def alarm(self, seconds: float | None) -> threading.Timer:
-        """Returns a timer that ends this process if its call takes too long; it runs if there is a limit."""
+        """Returns a timer that ends this process if its call takes too long; it is started if there is a limit."""
         alarm = threading.Timer(min(max(0.0, seconds or 0.0) + LATE_S, threading.TIMEOUT_MAX), self._die)
         alarm.daemon = True
         if seconds is not None:
@@ -158,7 +159,7 @@ class Server:
 
 
 class _Running:
-    """One call that was told to go."""
+    """One call that the worker was told to run."""
 
     def __init__(self, server: Server, number: int, call: Invocation, request: dict[str, Any]) -> None:
         self._server = server
@@ -169,7 +170,7 @@ class _Running:
         self._over = threading.Event()
 
     def run(self, tool: Tool[..., Any], bound: Bound, seconds: float | None) -> tuple[bytes, bytes]:
-        """Returns the tool's end: its kind, and what there is to say."""
+        """Runs the tool, and returns the kind and the data of the frame for its end."""
         ctx = context_of(self._call, self._report, self._over.is_set)
         alarm = self._server.alarm(seconds)
         try:
@@ -185,7 +186,7 @@ class _Running:
             alarm.cancel()
 
     def _value(self, tool: Tool[..., Any], value: Any, ctx: ToolContext) -> Any:
-        """Returns the function's value, or what that comes to."""
+        """Returns the function's value, awaited if it is a coroutine or an async generator."""
         if not (isawaitable(value) or isasyncgen(value)):
             return value
         return anyio.run(self._awaited, awaitable(tool.name, value, ctx), backend=self._backend)
@@ -194,7 +195,7 @@ class _Running:
         try:
             return await value
         finally:
-            self._server.end_if_forked()  # before it ends the event loop, whose selector is the worker's, too
+            self._server.end_if_forked()  # before a child ends the event loop, whose selector is the worker's, too
 
     def _report(self, value: Any) -> None:
         self._server.report(PipeFrame(REPORT, self._number, encode_report(value, self._limit)), self._over)

@@ -22,18 +22,21 @@ from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
 from .tools import TOOLS
+from .usage import USAGE
 
 __all__ = ["NAME", "WIRE", "AnthropicDecoder"]
 
 WIRE = Wire(
     name=NAME,
     short_name="anthropic",
+    provider="anthropic",
     decoder=AnthropicDecoder,
     recognises=recognises,
     render=render,
     # "String should match pattern '^[a-zA-Z0-9_-]+$'", the API's answer to other ids
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

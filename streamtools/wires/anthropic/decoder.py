@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from typing_extensions import override
+
 from ...errors import LimitExceeded, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
@@ -96,7 +98,7 @@ class AnthropicDecoder(WireDecoder):
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one stream event."""
         kind = payload.get("type")
-        out = self._out = []
+        out = self.out = []
         self._payload, self._exact = payload, None
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
@@ -105,7 +107,7 @@ class AnthropicDecoder(WireDecoder):
             self.fail(error)
         else:
             self.warn("unknown_event")
-            self._unknown(payload)
+            self.emit_unknown(payload)
         return out
 
     # -- the message --
@@ -122,8 +124,8 @@ class AnthropicDecoder(WireDecoder):
                 self.fail(RemoteProtocolError("message_start while another message is open"))
             return
         self._message_id = message.get("id")
-        self._start(message.get("model"), self._message_id)
-        self._read_usage(message.get("usage"))
+        self.emit_start(message.get("model"), self._message_id)
+        self.read_usage(message.get("usage"))
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):  # programmatic tool calling
             if isinstance(block, dict):
@@ -136,7 +138,7 @@ class AnthropicDecoder(WireDecoder):
         delta = payload.get("delta")
         if isinstance(delta, dict):
             self._stop_reason(delta.get("stop_reason"))
-        self._read_usage(payload.get("usage"))
+        self.read_usage(payload.get("usage"))
 
     def _message_stop(self, _: dict[str, Any]) -> None:
         self._stopped = True
@@ -159,14 +161,6 @@ class AnthropicDecoder(WireDecoder):
                 return
         self._finish_raw = reason
 
-    def _read_usage(self, usage: object) -> None:
-        if isinstance(usage, dict):
-            self._count(
-                input_tokens=usage.get("input_tokens"),
-                output_tokens=usage.get("output_tokens"),
-                cached_input_tokens=usage.get("cache_read_input_tokens"),
-            )
-
     # -- blocks --
 
     def _block_start(self, payload: dict[str, Any], path: tuple[str | int, ...] = ("content_block", "input")) -> None:
@@ -175,7 +169,7 @@ class AnthropicDecoder(WireDecoder):
             self.fail(malformed("'content_block' of content_block_start is no object, or its index no number"))
             return
         if not self._started:
-            self._start(None, None)
+            self.emit_start(None, None)
         earlier = self._blocks.get(index)
         if earlier is not None and earlier.open:
             if earlier.type in CALL_BLOCKS and earlier.raw == raw and not earlier.has_input:
@@ -202,14 +196,14 @@ class AnthropicDecoder(WireDecoder):
     def _text_start(self, index: object, block: _Block) -> None:
         self._turn_to(index)
         if isinstance(text := block.raw.get("text"), str) and text:
-            self._text(text)
+            self.emit_text(text)
         if isinstance(citations := block.raw.get("citations"), list):
             block.citations.extend(citations)
 
     def _thinking_start(self, index: object, block: _Block) -> None:
         self._turn_to(index)
         if isinstance(text := block.raw.get("thinking"), str) and text:
-            self._reasoning(text)
+            self.emit_reasoning(text)
         if isinstance(signature := block.raw.get("signature"), str):
             block.signature.append(signature)
 
@@ -219,15 +213,15 @@ class AnthropicDecoder(WireDecoder):
             self._has_calls = True
         given = block.raw.get("input")
         if given:  # compatible servers; deltas, if any come, are the truth
-            block.input = (given, None) if isinstance(given, str) else self._object_text(given, path)
-        self._out.append(
+            block.input = (given, None) if isinstance(given, str) else self.object_text(given, path)
+        self.out.append(
             ToolCallFragment(
                 label_of(index),
                 read_text(block.raw.get("id")),
                 read_text(block.raw.get("name")),
                 kind=kind,
                 start=True,
-                provider_state=self._kept(
+                provider_state=self.to_keep(
                     {key: value for key, value in block.raw.items() if key not in ("id", "name", "input")}
                 ),
             )
@@ -249,21 +243,21 @@ class AnthropicDecoder(WireDecoder):
             if block.input is not None and not block.has_input:
                 self.warn("input_in_block_start")
                 text, problem = block.input
-            self._out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=cut, problem=problem))
+            self.out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=cut, problem=problem))
         elif block.opaque:
             grown = {key: "".join(pieces) for key, pieces in block.pieces.items()}
-            kept = self._kept({**block.raw, **grown}) if block.type and not block.foreign else None
+            kept = self.to_keep({**block.raw, **grown}) if block.type and not block.foreign else None
             if kept is not None:
-                self._out.append(ProviderItem(block.type, kept))
+                self.out.append(ProviderItem(block.type, kept))
             elif not cut:
-                self._unknown(block.raw)
+                self.emit_unknown(block.raw)
         else:
             if block.left and (block.signature or block.citations):
                 self.warn("interleaved_blocks")
             if index == self._current:
                 if block.signature and self._open is None:  # thinking whose text is withheld, signed all the same
-                    self._reasoning("")
-                self._end_part(self._state_of(block))
+                    self.emit_reasoning("")
+                self.end_part(self._state_of(block))
                 self._current = None
 
     def _state_of(self, block: _Block) -> dict[str, Any] | None:
@@ -271,20 +265,20 @@ class AnthropicDecoder(WireDecoder):
             signed = block.signature and not block.left
             return {"signature": well_formed("".join(block.signature))} if signed else None
         found, block.citations = block.citations, []
-        return {"citations": kept} if found and (kept := self._kept(found)) else None
+        return {"citations": kept} if found and (kept := self.to_keep(found)) else None
 
     # -- deltas --
 
     def _block_delta(self, payload: dict[str, Any]) -> None:
         index, delta = payload.get("index"), payload.get("delta")
         if not isinstance(delta, dict):
-            self._unknown(payload)
+            self.emit_unknown(payload)
             return
         block = None if isinstance(index, (dict, list)) else self._blocks.get(index)
         if block is None:
             self.warn("delta_without_block")
         if not self._started:
-            self._start(None, None)
+            self.emit_start(None, None)
         kind = delta.get("type")
         handler = _DELTAS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
@@ -297,12 +291,12 @@ class AnthropicDecoder(WireDecoder):
     def _text_delta(self, index: object, block: _Block | None, delta: dict[str, Any]) -> None:
         self._told(index, block, "text")
         if isinstance(text := delta.get("text"), str) and text:
-            self._text(text)
+            self.emit_text(text)
 
     def _thinking_delta(self, index: object, block: _Block | None, delta: dict[str, Any]) -> None:
         self._told(index, block, "thinking")
         if isinstance(text := delta.get("thinking"), str) and text:
-            self._reasoning(text)
+            self.emit_reasoning(text)
 
     def _told(self, index: object, block: _Block | None, type_: str) -> None:
         if block is not None and block.type != type_:
@@ -315,18 +309,18 @@ class AnthropicDecoder(WireDecoder):
         told = None if isinstance(self._current, (dict, list)) else self._blocks.get(self._current)
         if told is not None and self._open is not None:
             told.left = True
-        self._end_part()
+        self.end_part()
         self._current = index
 
     def _signature_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
         signature = delta.get("signature")
-        if block is not None and isinstance(signature, str) and signature and self._charge(signature):
+        if block is not None and isinstance(signature, str) and signature and self.charge(signature):
             block.signature.append(signature)
 
     def _citations_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
         if block is not None and not block.open:
             self.warn("delta_after_stop")
-        elif block is not None and self._charge(citation := delta.get("citation")):
+        elif block is not None and self.charge(citation := delta.get("citation")):
             block.citations.append(citation)
 
     def _compaction_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
@@ -344,11 +338,12 @@ class AnthropicDecoder(WireDecoder):
             self.warn("mismatched_delta", f"input_json in a {block.type[: self.limits.max_name_bytes]} block")
             return
         block.has_input = True
-        self._out.append(ToolCallFragment(label_of(index), arguments=text))
+        self.out.append(ToolCallFragment(label_of(index), arguments=text))
 
     # -- the end --
 
-    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         finish = _FINISHES.get(self._finish_raw, "other") if self._finish_raw else None
         whole = self._stopped and self.error is None
         for index, block in self._blocks.items():

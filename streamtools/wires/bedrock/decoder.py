@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
@@ -74,7 +76,7 @@ class BedrockDecoder(WireDecoder):
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one event. What else stands beside it (``amazon-bedrock-invocationMetrics``) says nothing about it."""
-        out = self._out = []
+        out = self.out = []
         self._payload, self._exact = payload, None
         known = False
         for name, event in payload.items():
@@ -87,7 +89,7 @@ class BedrockDecoder(WireDecoder):
             self.fail(error)
         else:
             self.warn("unknown_event")
-            self._unknown(payload)
+            self.emit_unknown(payload)
         return out
 
     def _event(self, name: str, event: object, handler: Callable[[BedrockDecoder, dict[str, Any]], None]) -> None:
@@ -97,7 +99,7 @@ class BedrockDecoder(WireDecoder):
             self.fail(malformed(f"the contentBlockIndex of {name} is no number"))
         elif self._stopped and name != "metadata":
             self.warn("event_after_stop")
-            self._unknown({name: event})
+            self.emit_unknown({name: event})
         else:
             handler(self, event)
 
@@ -105,7 +107,7 @@ class BedrockDecoder(WireDecoder):
 
     def _message_start(self, _: dict[str, Any]) -> None:
         if not self._started:
-            self._start(None, None)
+            self.emit_start(None, None)
         elif self._blocks:
             self.fail(RemoteProtocolError("messageStart while another message is open"))
         else:
@@ -115,7 +117,7 @@ class BedrockDecoder(WireDecoder):
         if isinstance(reason := event.get("stopReason"), str) and reason:
             self._finish_raw = reason
         if (fields := event.get("additionalModelResponseFields")) is not None:
-            self._unknown({"additionalModelResponseFields": fields})
+            self.emit_unknown({"additionalModelResponseFields": fields})
         for index, block in self._blocks.items():
             if block.open:
                 if block.kind == "toolUse" or block.opaque:
@@ -126,14 +128,10 @@ class BedrockDecoder(WireDecoder):
 
     def _metadata(self, event: dict[str, Any]) -> None:
         if isinstance(usage := event.get("usage"), dict):
-            self._count(
-                input_tokens=usage.get("inputTokens"),
-                output_tokens=usage.get("outputTokens"),
-                cached_input_tokens=usage.get("cacheReadInputTokens"),
-            )
+            self.read_usage(usage)
             self._metered = True
         if (trace := event.get("trace")) is not None:
-            self._unknown({"trace": trace})
+            self.emit_unknown({"trace": trace})
         self.done = self.done or (self._stopped and self._metered)
 
     # -- blocks --
@@ -157,11 +155,11 @@ class BedrockDecoder(WireDecoder):
         if kind == "toolUse":
             self._call_start(index, block, body)
         elif kind in OPAQUE_BLOCKS and isinstance(body, dict):
-            self._charge(body)
+            self.charge(body)
             block.raw = dict(body)
         elif kind:
             self.warn("unknown_block_type", kind[: self.limits.max_name_bytes])
-            self._unknown({"start": start})
+            self.emit_unknown({"start": start})
 
     def _call_start(self, index: object, block: StartedBlock, use: object) -> None:
         if not isinstance(use, dict):
@@ -174,17 +172,17 @@ class BedrockDecoder(WireDecoder):
         if not server:
             extra.pop("type", None)
             self._has_calls = True
-        if (given := use.get("input")) and self._charge(given):
+        if (given := use.get("input")) and self.charge(given):
             path = ("contentBlockStart", "start", "toolUse", "input")
-            block.input = (given, None) if isinstance(given, str) else self._object_text(given, path)
-        self._out.append(
+            block.input = (given, None) if isinstance(given, str) else self.object_text(given, path)
+        self.out.append(
             ToolCallFragment(
                 label_of(index),
                 read_text(use.get("toolUseId")),
                 read_text(use.get("name")),
                 kind="server" if server else "function",
                 start=True,
-                provider_state=self._kept(extra) or None,
+                provider_state=self.to_keep(extra) or None,
             )
         )
 
@@ -198,7 +196,7 @@ class BedrockDecoder(WireDecoder):
 
     def _begin(self, index: object, kind: str) -> StartedBlock | None:
         if not self._started:
-            self._start(None, None)
+            self.emit_start(None, None)
         self._block_count += 1
         if self._block_count > self.limits.max_open_blocks:
             self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the message"))
@@ -214,24 +212,24 @@ class BedrockDecoder(WireDecoder):
             if block.input is not None and not block.has_input:
                 self.warn("input_in_block_start")
                 text, problem = block.input
-            self._out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=cut, problem=problem))
+            self.out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=cut, problem=problem))
         if block.signature and block is not self._current and not block.left and not cut:
             self._leave()
-            self._reasoning("")  # withheld, and signed all the same
+            self.emit_reasoning("")  # withheld, and signed all the same
             self._current = block
         if block is self._current:
-            self._end_part(None if cut else self._state_of(block))
+            self.end_part(None if cut else self._state_of(block))
             self._current, self._current_index = None, _NOWHERE
         if cut:
             return
         if block.citations:
-            self._unknown({"citations": block.citations})
+            self.emit_unknown({"citations": block.citations})
         if block.opaque:
-            kept = self._kept(whole) if (whole := block.whole()) else None
+            kept = self.to_keep(whole) if (whole := block.whole()) else None
             if kept is None:
-                self._unknown({block.kind: block.raw})
+                self.emit_unknown({block.kind: block.raw})
             else:
-                self._out.append(ProviderItem(next(iter(kept)), kept))
+                self.out.append(ProviderItem(next(iter(kept)), kept))
 
     def _state_of(self, block: StartedBlock) -> dict[str, Any] | None:
         """What goes back with the part that ends."""
@@ -239,13 +237,13 @@ class BedrockDecoder(WireDecoder):
             signed = block.signature and not block.left
             return {"signature": well_formed("".join(block.signature))} if signed else None
         citations, block.citations = block.citations, []
-        kept = self._kept(citations) if citations else None
+        kept = self.to_keep(citations) if citations else None
         return {"citations": kept} if kept else None
 
     def _leave(self) -> None:
         """Another block's text comes, though this one's has not been stopped."""
         if self._current is not None:
-            self._end_part(self._state_of(self._current))
+            self.end_part(self._state_of(self._current))
             self._current.left = True
             self._current, self._current_index = None, _NOWHERE
 
@@ -263,7 +261,7 @@ class BedrockDecoder(WireDecoder):
             if (block := self._blocks.get(index)) is not None:
                 block.foreign = True
             self.warn("unknown_delta_type", str(name)[: self.limits.max_name_bytes])
-            self._unknown({"delta": {name: value}})
+            self.emit_unknown({"delta": {name: value}})
 
     def _block(self, index: object, kind: str) -> StartedBlock | None:
         """The block that a delta of this kind belongs to; None if there are too many."""
@@ -289,7 +287,7 @@ class BedrockDecoder(WireDecoder):
         block = self._block(index, "text")
         if isinstance(text, str) and text and block is not None:
             self._tell(index, block)
-            self._text(text)
+            self.emit_text(text)
         return isinstance(text, str)
 
     def _reasoning_delta(self, index: object, _: str, delta: object) -> bool:
@@ -301,8 +299,8 @@ class BedrockDecoder(WireDecoder):
             if name == "text" and isinstance(value, str):
                 if value:
                     self._tell(index, block)
-                    self._reasoning(value)
-            elif name in _OPAQUE_REASONING and value is not None and self._charge(value):
+                    self.emit_reasoning(value)
+            elif name in _OPAQUE_REASONING and value is not None and self.charge(value):
                 understood = block.keep(name, value) and understood
             else:
                 understood = understood and (value is None or self.done)
@@ -310,7 +308,7 @@ class BedrockDecoder(WireDecoder):
 
     def _kept_delta(self, index: object, name: str, value: object) -> bool:
         block = self._block(index, "text" if name == "citation" else name)
-        return block is None or not self._charge(value) or block.keep(name, value)
+        return block is None or not self.charge(value) or block.keep(name, value)
 
     def _input_delta(self, index: object, _: str, use: object) -> bool:
         if not isinstance(use, dict):  # arguments that cannot be read must not be taken for none
@@ -328,14 +326,15 @@ class BedrockDecoder(WireDecoder):
             text, problem = given, None
             if not isinstance(given, str):
                 self.warn("arguments_object")
-                text, problem = self._object_text(given, ("contentBlockDelta", "delta", "toolUse", "input"))
+                text, problem = self.object_text(given, ("contentBlockDelta", "delta", "toolUse", "input"))
             block.has_input = True
-            self._out.append(ToolCallFragment(label_of(index), arguments=text, problem=problem))
+            self.out.append(ToolCallFragment(label_of(index), arguments=text, problem=problem))
         return True
 
     # -- the end --
 
-    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         for index, block in self._blocks.items():
             if block.open:
                 self._stop(index, block, cut=True)

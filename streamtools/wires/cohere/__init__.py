@@ -38,18 +38,21 @@ from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
 from .tools import TOOLS
+from .usage import USAGE
 
 __all__ = ["NAME", "WIRE", "CohereDecoder"]
 
 WIRE = Wire(
     name=NAME,
     short_name="cohere",
+    provider="cohere",
     decoder=CohereDecoder,
     recognises=recognises,
     render=render,
     # No rule is documented; the API's own ids are a tool's name, an underscore, letters and digits.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

@@ -64,7 +64,7 @@ class CohereDecoder(LegacyEvents):
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one stream event."""
         kind = payload.get("type", payload.get("event_type"))
-        out = self._out = []
+        out = self.out = []
         self._payload, self._exact = payload, None
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
@@ -73,21 +73,21 @@ class CohereDecoder(LegacyEvents):
             self.fail(error)
         else:
             self.warn("unknown_event")
-            self._unknown(payload)
+            self.emit_unknown(payload)
         return out
 
     def terminate(self) -> list[Event]:
         """``[DONE]``: nothing more will come; whether the message has ended only ``message-end`` says."""
-        self._out = []
+        self.out = []
         self.done = True
-        return self._out
+        return self.out
 
     # -- the message --
 
     def _message_start(self, payload: dict[str, Any]) -> None:
         if not self._started:
             self._message_id = payload.get("id")
-            self._start(None, self._message_id)
+            self.emit_start(None, self._message_id)
         elif payload.get("id") == self._message_id:
             self.warn("duplicate_message_start")
         else:
@@ -99,7 +99,7 @@ class CohereDecoder(LegacyEvents):
         self._ended(delta.get("finish_reason"), delta.get("usage"), delta.get("error"), delta.get("error_type"))
 
     def _debug(self, payload: dict[str, Any]) -> None:
-        self._unknown(payload)  # the prompt, if the request asked for it: nothing that the model said
+        self.emit_unknown(payload)  # the prompt, if the request asked for it: nothing that the model said
 
     # -- content --
 
@@ -119,7 +119,7 @@ class CohereDecoder(LegacyEvents):
         """Text or thinking, told by the key it stands under."""
         index = label(payload.get("index"))
         if starts or index != self._current:
-            self._end_part()
+            self.end_part()
             self._current = index
         content = _message(payload).get("content")
         content = content if isinstance(content, dict) else {}
@@ -127,11 +127,11 @@ class CohereDecoder(LegacyEvents):
         if isinstance(thinking, str) and thinking:
             self._think("thinking", thinking)
         if isinstance(text, str) and text:
-            self._text(text)
+            self.emit_text(text)
         known = isinstance(thinking, str) or isinstance(text, str)
         if not known and not (starts and content.get("type") in ("text", "thinking")):
             self.warn("unknown_content")
-            self._unknown(payload)
+            self.emit_unknown(payload)
 
     def _content_end(self, payload: dict[str, Any]) -> None:
         index = label(payload.get("index"))
@@ -140,14 +140,14 @@ class CohereDecoder(LegacyEvents):
             return
         self._blocks.remove(index)
         if index == self._current:
-            self._end_part()
+            self.end_part()
             self._current = None
 
     def _tool_plan_delta(self, payload: dict[str, Any]) -> None:
         self._begin()
         plan = _message(payload).get("tool_plan")
         if not isinstance(plan, str):
-            self._unknown(payload)
+            self.emit_unknown(payload)
         elif plan:
             self._think("tool_plan", plan)
 
@@ -164,9 +164,9 @@ class CohereDecoder(LegacyEvents):
         self._begin()
         call, path = _call(payload)
         if call is None:
-            self._unknown(payload)
+            self.emit_unknown(payload)
             return
-        self._end_part()
+        self.end_part()
         index = label(payload.get("index"))
         if self._calls.get(index):
             head = self._heads.get(index)
@@ -176,13 +176,13 @@ class CohereDecoder(LegacyEvents):
             self.warn("missing_call_end")
             # Without any arguments it is not known whether there are none.
             bare = head is not None and not _has_arguments(head)
-            self._out.append(ToolCallFragment(index, end=True, cut=bare))
+            self.out.append(ToolCallFragment(index, end=True, cut=bare))
         self._calls[index] = True
         self._heads[index] = call
         function = call.get("function")
         arguments, problem = self._call_arguments(function, path)
         more = {key: value for key, value in call.items() if key not in ("id", "type", "function")}
-        self._out.append(
+        self.out.append(
             ToolCallFragment(
                 index,
                 read_text(call.get("id")),
@@ -190,7 +190,7 @@ class CohereDecoder(LegacyEvents):
                 arguments,
                 start=True,
                 problem=problem,
-                provider_state=self._kept(more) if more and self._charge(more) else None,
+                provider_state=self.to_keep(more) if more and self.charge(more) else None,
             )
         )
 
@@ -199,7 +199,7 @@ class CohereDecoder(LegacyEvents):
         call, path = _call(payload)
         index = label(payload.get("index"))
         if call is None:
-            self._unknown(payload)
+            self.emit_unknown(payload)
         elif self._calls.get(index) is False:
             self.warn("delta_after_end")
         else:
@@ -209,7 +209,7 @@ class CohereDecoder(LegacyEvents):
             arguments, problem = self._call_arguments(call.get("function"), path)
             if arguments or problem:
                 self._heads.pop(index, None)
-            self._out.append(ToolCallFragment(index, arguments=arguments, problem=problem))
+            self.out.append(ToolCallFragment(index, arguments=arguments, problem=problem))
 
     def _call_arguments(self, function: object, path: tuple[str | int, ...]) -> tuple[str, str | None]:
         if isinstance(function, dict) and not isinstance(function.get("arguments"), (str, type(None))):
@@ -220,7 +220,7 @@ class CohereDecoder(LegacyEvents):
         index = label(payload.get("index"))
         if self._calls.get(index):
             self._calls[index] = False
-            self._out.append(ToolCallFragment(index, end=True))
+            self.out.append(ToolCallFragment(index, end=True))
         else:
             self.warn("end_without_call")
 

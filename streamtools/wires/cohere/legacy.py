@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from typing_extensions import override
+
 from ...events import ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
@@ -57,14 +59,14 @@ class LegacyEvents(CohereParts):
 
     def _stream_start(self, payload: dict[str, Any]) -> None:
         if not self._started:
-            self._start(None, payload.get("generation_id"))
+            self.emit_start(None, payload.get("generation_id"))
         self._begin_legacy()
 
     def _text_generation(self, payload: dict[str, Any]) -> None:
         told = self._begin_legacy()
         if isinstance(text := payload.get("text"), str) and text:
             told.text.append(text)
-            self._text(text)
+            self.emit_text(text)
 
     def _citation_generation(self, payload: dict[str, Any]) -> None:
         self._begin_legacy()
@@ -75,8 +77,8 @@ class LegacyEvents(CohereParts):
     def _search(self, payload: dict[str, Any]) -> None:
         """What the provider searched for and found, on its own."""
         self._begin_legacy()
-        if self._keeps_one_more(payload) and (kept := self._kept(payload)) is not None:
-            self._out.append(ProviderItem(payload["event_type"], kept))
+        if self._keeps_one_more(payload) and (kept := self.to_keep(payload)) is not None:
+            self.out.append(ProviderItem(payload["event_type"], kept))
 
     # -- calls --
 
@@ -91,15 +93,15 @@ class LegacyEvents(CohereParts):
         index = told.label(label(delta.get("index")), name)
         call = told.calls.get(index)
         if call is None:
-            self._end_part()
+            self.end_part()
             call = told.calls[index] = LegacyCall(name)
             self._calls[index] = True
-            self._out.append(ToolCallFragment(index, None, name, start=True, provider_state=_STATE))
+            self.out.append(ToolCallFragment(index, None, name, start=True, provider_state=_STATE))
         if isinstance(parameters, str) and parameters and self._calls[index] is False:
-            self._unknown(payload)  # the call has ended
+            self.emit_unknown(payload)  # the call has ended
         elif isinstance(parameters, str) and parameters:
             call.pieces.append(parameters)  # as many as the turn may hold: the accumulator counts them
-            self._out.append(ToolCallFragment(index, arguments=parameters))
+            self.out.append(ToolCallFragment(index, arguments=parameters))
 
     def _plan(self, text: object) -> None:
         if isinstance(text, str) and text:
@@ -116,9 +118,9 @@ class LegacyEvents(CohereParts):
         told = self._begin_legacy()
         for number, call in enumerate(calls if isinstance(calls, list) else ()):
             if not isinstance(call, dict):
-                self._unknown(call)
+                self.emit_unknown(call)
                 continue
-            self._end_part()
+            self.end_part()
             name = read_text(call.get("name"))
             streamed = told.calls.get(number)
             if streamed is not None and streamed.name not in (None, name):
@@ -134,7 +136,7 @@ class LegacyEvents(CohereParts):
                 whole = None if streamed.says(arguments) else arguments
                 fragment = ToolCallFragment(index, None, name if streamed.name is None else None, whole=whole, end=True)
             fragment = replace(fragment, problem=problem, provider_state=_STATE)
-            self._out.append(fragment)
+            self.out.append(fragment)
 
     # -- the end --
 
@@ -150,7 +152,7 @@ class LegacyEvents(CohereParts):
             elif rest and (calls or self._calls):  # beside calls it is the plan
                 self._plan(rest)
             elif rest:
-                self._text(rest)
+                self.emit_text(rest)
         self._whole_calls(calls, ("response", "tool_calls"))
         reason = payload.get("finish_reason") or response.get("finish_reason")
         self._ended(reason, response.get("meta"), payload.get("error") or response.get("error"))
@@ -160,14 +162,15 @@ class LegacyEvents(CohereParts):
         assert error is not None, "an event that is called an error is one"
         self.fail(error)
 
-    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         if self._told is not None:
             for index in self._told.calls:
                 if self._calls[index]:
                     self._calls[index] = False
                     if self._stopped:
                         self.warn("missing_call_end")
-                    self._out.append(ToolCallFragment(index, end=True, cut=True))
+                    self.out.append(ToolCallFragment(index, end=True, cut=True))
             if self._finish() == "stop" and self._calls:
                 return "tool_calls", self._stopped  # v1 has no word of its own for it
-        return super()._close(framed=framed)
+        return super().close(framed=framed)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from ...errors import LimitExceeded, ProviderError
 from ...events import ProviderItem, ToolCallFragment
 from ...limits import Limits
@@ -39,27 +41,28 @@ class CohereParts(WireDecoder):
 
     def _begin(self) -> None:
         if not self._started:
-            self._start(None, None)
+            self.emit_start(None, None)
 
     def _think(self, field: str, text: str) -> None:
         if self._open == "reasoning" and self._field != field:
-            self._end_part()
+            self.end_part()
         self._field = field
-        self._reasoning(text)
+        self.emit_reasoning(text)
 
-    def _end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+    @override
+    def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         if self._open == "reasoning":
             provider_state = {"field": self._field, **self._state}
         elif self._state:
             provider_state = self._state
-        super()._end_part(provider_state)
+        super().end_part(provider_state)
 
     def _citation(self, citation: object) -> None:
         """Told at once, and in the midst of a text: it ends nothing."""
         if not isinstance(citation, dict):
-            self._unknown(citation)
-        elif self._keeps_one_more(citation) and (kept := self._kept(citation)) is not None:
-            self._out.append(ProviderItem("citation", {"citations": kept}))
+            self.emit_unknown(citation)
+        elif self._keeps_one_more(citation) and (kept := self.to_keep(citation)) is not None:
+            self.out.append(ProviderItem("citation", {"citations": kept}))
 
     def _keeps_one_more(self, extra: object = None) -> bool:
         """Whether one more part, and what is kept of it beside its text, stays within the limits."""
@@ -67,34 +70,21 @@ class CohereParts(WireDecoder):
         limit = self.limits.max_open_blocks
         if self._kept_count > limit:
             self.fail(LimitExceeded("max_open_blocks", limit=limit, where="the message"))
-        return self._kept_count <= limit and (extra is None or self._charge(extra))
+        return self._kept_count <= limit and (extra is None or self.charge(extra))
 
     def _argument_text(self, holder: object, key: str, path: tuple[str | int, ...]) -> tuple[str, str | None]:
         """Arguments, as text or as an object, under `key` of what `path` leads to; and the problem's code."""
         arguments = holder.get(key) if isinstance(holder, dict) else None
         if arguments is None or isinstance(arguments, str):
             return arguments or "", None
-        return self._object_text(arguments, (*path, key))
-
-    def _read_usage(self, usage: object) -> None:
-        """`tokens` is what the model read and wrote; `billed_units`, where nothing else is said, what was paid for."""
-        if not isinstance(usage, dict):
-            return
-        for counts in (usage.get("billed_units"), usage.get("tokens")):
-            if isinstance(counts, dict):
-                self._count(
-                    input_tokens=counts.get("input_tokens"),
-                    output_tokens=counts.get("output_tokens"),
-                    reasoning_tokens=counts.get("reasoning_tokens"),
-                )
-        self._count(cached_input_tokens=usage.get("cached_tokens"))
+        return self.object_text(arguments, (*path, key))
 
     # -- the end --
 
     def _ended(self, reason: object, usage: object, error: object, error_type: object = None) -> None:
         """The event that ends a response came."""
         self._begin()
-        self._read_usage(usage)
+        self.read_usage(usage)
         if isinstance(reason, str) and reason:
             self._finish_raw = reason
         failed = (self._finish_raw or "").upper() in _FAILURES
@@ -107,13 +97,14 @@ class CohereParts(WireDecoder):
     def _finish(self) -> Finish | None:
         return _FINISHES.get(self._finish_raw.upper(), "other") if self._finish_raw else None
 
-    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         whole = self._stopped and self.error is None
         for index, is_open in self._calls.items():
             if is_open:
                 if whole:
                     self.warn("missing_call_end")
-                self._out.append(ToolCallFragment(index, end=True, cut=not whole))
+                self.out.append(ToolCallFragment(index, end=True, cut=not whole))
         finish = self._finish()
         if finish == "stop" and self._calls:
             self.warn("finish_reason_normalized")

@@ -27,18 +27,21 @@ from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
 from .tools import TOOLS
+from .usage import USAGE
 
 __all__ = ["NAME", "WIRE", "GeminiDecoder"]
 
 WIRE = Wire(
     name=NAME,
     short_name="gemini",
+    provider="gcp.gemini",
     decoder=GeminiDecoder,
     recognises=recognises,
     render=render,
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

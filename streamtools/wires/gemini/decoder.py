@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import from_json
+from typing_extensions import override
 
 from ...errors import LimitExceeded
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
@@ -16,7 +17,6 @@ from ..reading import malformed, read_text
 from .endings import UNSPECIFIED, error_in, finish_of, reason_of, refusal_of, verdict
 from .open_call import OpenCall
 from .shapes import as_wire, is_foreign, without_nulls
-from .usage import UsageMetadata
 
 __all__ = ["NAME", "GeminiDecoder", "recognises"]
 
@@ -48,7 +48,7 @@ class GeminiDecoder(WireDecoder):
         super().__init__(limits)
         self._candidate: object = None  # index of the candidate that is followed
         self._path: tuple[str | int, ...] = ()  # from the payload's root to the response
-        self._usage = UsageMetadata()
+        self._newest_usage: dict[str, Any] = {}  # not read yet: one with the same keys may take its place
         self._call: OpenCall | None = None
         self._call_count = 0
         self._seen: dict[str, int] = {}  # hash of the call of each id
@@ -73,9 +73,9 @@ class GeminiDecoder(WireDecoder):
             ):
                 usage = payload.get("usageMetadata")
                 if usage is not None:
-                    if usage.keys() != self._usage.newest.keys():
+                    if usage.keys() != self._newest_usage.keys():
                         return None
-                    self._usage.newest = usage
+                    self._newest_usage = usage
                 self._text_size = size
                 return TextDelta(text)
         except (KeyError, TypeError, ValueError, AttributeError):
@@ -84,19 +84,19 @@ class GeminiDecoder(WireDecoder):
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one response object."""
-        out = self._out = []
+        out = self.out = []
         payload = self._as_wire(payload)
         if error := error_in(payload):
-            self._usage.add(payload.get("usageMetadata"))
+            self.read_usage(payload.get("usageMetadata"))
             self.fail(error)
             return out
         if _KNOWN.isdisjoint(payload):
             self.warn("unknown_event")
-            self._unknown(payload)
+            self.emit_unknown(payload)
             return out
         if not self._started:
-            self._start(payload.get("modelVersion"), payload.get("responseId"))
-        self._usage.add(payload.get("usageMetadata"))
+            self.emit_start(payload.get("modelVersion"), payload.get("responseId"))
+        self.read_usage(payload.get("usageMetadata"))
         candidates = payload.get("candidates")
         if not candidates:
             if refusal := refusal_of(payload.get("promptFeedback")):
@@ -113,9 +113,15 @@ class GeminiDecoder(WireDecoder):
 
     def terminate(self) -> list[Event]:
         """``[DONE]``, which gateways add. Without a finish reason it says nothing."""
-        self._out = []
+        self.out = []
         self._is_late = False
-        return self._out
+        return self.out
+
+    def read_usage(self, usage: object) -> None:
+        """Keep `usage`, and read the one before it: most are replaced unread, since `text_delta` takes them, too."""
+        if isinstance(usage, dict):
+            super().read_usage(self._newest_usage)
+            self._newest_usage = usage
 
     # -- the envelope --
 
@@ -162,14 +168,14 @@ class GeminiDecoder(WireDecoder):
                 if isinstance(part, dict):
                     self._read_part(without_nulls(part), (*path, number))
                 else:
-                    self._unknown(part)
+                    self.emit_unknown(part)
         elif parts or (content and not isinstance(content, dict)):
-            self._unknown(content)
+            self.emit_unknown(content)
         if (reason := candidate.get("finishReason")) is not None:
             self._finished(reason, candidate.get("finishMessage"))
         if (token := candidate.get("continuationToken")) is not None and self._may_keep():
-            item = {"continuationToken": self._kept(as_wire(token))}
-            self._out.append(ProviderItem("continuationToken", item))
+            item = {"continuationToken": self.to_keep(as_wire(token))}
+            self.out.append(ProviderItem("continuationToken", item))
 
     # -- parts --
 
@@ -183,17 +189,17 @@ class GeminiDecoder(WireDecoder):
 
     def _text_part(self, part: dict[str, Any]) -> None:
         text = part.pop("text", "")
-        tell = self._reasoning if part.pop("thought", False) else self._text
+        tell = self.emit_reasoning if part.pop("thought", False) else self.emit_text
         state = self._state(part)
         if not isinstance(text, str):
-            self._unknown(text)
+            self.emit_unknown(text)
         elif not state:
             if text:
                 tell(text)
         else:  # a signature stays with its own part, which is never joined with another
-            self._end_part()
+            self.end_part()
             tell(text)
-            self._end_part(state)
+            self.end_part(state)
 
     def _state(self, part: dict[str, Any]) -> dict[str, Any] | None:
         """A part, or what else it has, to be given back; without a signature that is none."""
@@ -202,8 +208,8 @@ class GeminiDecoder(WireDecoder):
         if "thoughtSignature" in state and not (isinstance(signature, str) and signature):
             del state["thoughtSignature"]
             if signature:
-                self._unknown({"thoughtSignature": signature})
-        return self._kept(state) if state and self._charge(state) else None
+                self.emit_unknown({"thoughtSignature": signature})
+        return self.to_keep(state) if state and self.charge(state) else None
 
     def _opaque_part(self, part: dict[str, Any], path: tuple[str | int, ...]) -> None:
         """A part that goes back as it came."""
@@ -213,7 +219,7 @@ class GeminiDecoder(WireDecoder):
             self.warn("unknown_part_type", kind)
         if not self._may_keep() or (kept := self._state(part)) is None:
             return
-        self._end_part()
+        self.end_part()
         body = kept.get(kind)
         if kind == "executableCode":
             self._server_call("code_execution", body, part.get(kind), kept, (*path, kind))
@@ -221,14 +227,14 @@ class GeminiDecoder(WireDecoder):
             name = read_text(body.get("toolType")) or "tool_call"
             self._server_call(name, body, body.get("args"), kept, (*path, kind, "args"))
         else:
-            self._out.append(ProviderItem(kind, kept))
+            self.out.append(ProviderItem(kind, kept))
 
     def _server_call(
         self, name: str, body: object, arguments: object, part: dict[str, Any], path: tuple[str | int, ...]
     ) -> None:
-        text, problem = ("", None) if arguments is None else self._object_text(arguments, path)
+        text, problem = ("", None) if arguments is None else self.object_text(arguments, path)
         id_ = read_text(body.get("id")) if isinstance(body, dict) else None
-        self._out.append(
+        self.out.append(
             ToolCallFragment(
                 None, id_, name, text, "server", start=True, end=True, problem=problem, provider_state={"part": part}
             )
@@ -248,11 +254,11 @@ class GeminiDecoder(WireDecoder):
         call = part.pop("functionCall")
         text = part.pop("text", None)
         if isinstance(text, str) and text:
-            (self._reasoning if part.get("thought") else self._text)(text)
+            (self.emit_reasoning if part.get("thought") else self.emit_text)(text)
         if not isinstance(call, dict):
-            self._unknown(call)
+            self.emit_unknown(call)
             return
-        self._end_part()
+        self.end_part()
         self._is_late = self._finish_raw is not None
         state = self._state(part)
         name, id_ = read_text(call.get("name")), read_text(call.get("id"))
@@ -262,7 +268,7 @@ class GeminiDecoder(WireDecoder):
         elif not name and not call.get("args"):
             if pieces or continues or state:  # otherwise the mark of an end, after the end
                 self.warn("piece_without_call")
-                self._unknown(call)
+                self.emit_unknown(call)
             return
         elif not pieces and not continues:
             self._end_call(cut=True)
@@ -282,7 +288,7 @@ class GeminiDecoder(WireDecoder):
         if isinstance(arguments, str):
             self.warn("arguments_text")
             return arguments, None
-        return self._object_text(arguments, (*path, "args"))
+        return self.object_text(arguments, (*path, "args"))
 
     def _whole_call(
         self, id_: str | None, name: str | None, text: str, problem: str | None, state: dict[str, Any] | None
@@ -294,7 +300,7 @@ class GeminiDecoder(WireDecoder):
                 return
             self._seen[id_] = content
         self._has_calls = True
-        self._out.append(
+        self.out.append(
             ToolCallFragment(
                 self._label(), id_, name, text, start=True, end=True, problem=problem, provider_state=state
             )
@@ -304,7 +310,7 @@ class GeminiDecoder(WireDecoder):
         self._has_calls = True
         call = self._call = OpenCall(self._label(), id_, self.limits)
         call.signature = (state or {}).get("thoughtSignature")
-        self._out.append(ToolCallFragment(call.index, id_, name, start=True, provider_state=state))
+        self.out.append(ToolCallFragment(call.index, id_, name, start=True, provider_state=state))
 
     def _continue_call(self, call: OpenCall, state: dict[str, Any]) -> None:
         """Of what else a later part has only a signature is taken, if the call has none: its first part is what counts,
@@ -314,9 +320,9 @@ class GeminiDecoder(WireDecoder):
             self.warn("extra_signature")
         elif signature is not None:
             call.signature = signature
-            self._out.append(ToolCallFragment(call.index, provider_state={"thoughtSignature": signature}))
+            self.out.append(ToolCallFragment(call.index, provider_state={"thoughtSignature": signature}))
         if state.keys() - _BARE:
-            self._unknown(state)
+            self.emit_unknown(state)
 
     def _label(self) -> int:
         self._call_count += 1
@@ -341,12 +347,12 @@ class GeminiDecoder(WireDecoder):
         number = piece.get("numberValue") if isinstance(piece, dict) else None
         if not isinstance(number, float) or abs(number) < 2**63:
             return piece
-        text, _ = self._object_text(number, path)
+        text, _ = self.object_text(number, path)
         return piece | {"numberValue": from_json(text)}
 
     def _end_call(self, *, cut: bool = False) -> None:
         if self._call is not None:
-            self._out.append(self._call.end(cut=cut))
+            self.out.append(self._call.end(cut=cut))
             self._call = None
 
     # -- the end --
@@ -358,7 +364,7 @@ class GeminiDecoder(WireDecoder):
             self.warn("numeric_finish_reason")
             reason = reason_of(reason)
         if not isinstance(reason, str):
-            self._unknown(reason)
+            self.emit_unknown(reason)
             return
         if reason in UNSPECIFIED:
             return
@@ -369,10 +375,11 @@ class GeminiDecoder(WireDecoder):
                 return  # a later reason counts only if it is bad news
         self._finish_raw, self._finish_message = reason, message
 
-    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         self._end_call(cut=True)
-        self._end_part()
-        self._count(**self._usage.counts())
+        self.end_part()
+        super().read_usage(self._newest_usage)
         reason = self._finish_raw
         if reason is None:
             return None, False

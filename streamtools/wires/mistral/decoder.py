@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from ...errors import LimitExceeded
 from ...events import ProviderItem
 from ...limits import Limits
@@ -50,16 +52,16 @@ class MistralDecoder(OpenAIChatDecoder):
 
     def _thinking(self, chunk: dict[str, Any]) -> None:
         if self._chunk is not None and not self._chunk.continues(chunk):
-            self._end_part()
+            self.end_part()
         if self._chunk is None:
             if says_nothing(chunk):
                 return
             self._end_head()
             self._chunk = Thinking()
-            self._reasoning("")  # thinking that is withheld, but signed, goes back, too
+            self.emit_reasoning("")  # thinking that is withheld, but signed, goes back, too
         thinking = self._chunk
         for text in thinking.add(chunk):
-            self._reasoning(text)
+            self.emit_reasoning(text)
         if thinking.latest:
             self._holds(thinking.count, thinking.latest, "the thinking")
 
@@ -70,36 +72,31 @@ class MistralDecoder(OpenAIChatDecoder):
         if kind not in _OPAQUE_CHUNKS:
             self.warn("unknown_chunk_type", kind[: self.limits.max_name_bytes])
         self._end_head()
-        if (kept := self._kept(chunk)) is not None:
-            self._out.append(ProviderItem(kind, kept))
+        if (kept := self.to_keep(chunk)) is not None:
+            self.out.append(ProviderItem(kind, kept))
 
     def _holds(self, count: int, extra: object, where: str) -> bool:
         """Whether what is kept beside the text stays within the limits: `count` things, the latest of them `extra`."""
         limit = self.limits.max_open_blocks
         if count > limit:
             self.fail(LimitExceeded("max_open_blocks", limit=limit, value=count, where=where))
-        return count <= limit and self._charge(extra)
+        return count <= limit and self.charge(extra)
 
     def _end_head(self) -> None:
         """What begins now is no text: close what is open, and look for no inline tag any more."""
         if self._think:
             self._tell(*self._think.finish())
-        self._end_part()
+        self.end_part()
         self._think = None
 
-    def _end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+    @override
+    def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         if self._open == "reasoning" and self._chunk is not None:
-            state = self._kept(self._chunk.state())
+            state = self.to_keep(self._chunk.state())
             provider_state = {"chunk": state} if state is not None else {}
             self._chunk = None
-        super()._end_part(provider_state)
+        super().end_part(provider_state)
 
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
         # The default of the SDK's types; early API versions sent it (mistralai/client-python, `ToolCall.id`).
         super()._call({**call, "id": None} if call.get("id") == "null" else call, path)
-
-    def _read_usage(self, payload: dict[str, Any]) -> None:
-        usage = payload.get("usage")
-        if isinstance(usage, dict):
-            self._count(cached_input_tokens=usage.get("num_cached_tokens"))  # `prompt_tokens_details` is newer
-        super()._read_usage(payload)

@@ -23,17 +23,20 @@ from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
 from .tools import TOOLS
+from .usage import USAGE
 
 __all__ = ["NAME", "WIRE", "OllamaDecoder"]
 
 WIRE = Wire(
     name=NAME,
     short_name="ollama",
+    provider="ollama",
     decoder=OllamaDecoder,
     recognises=recognises,
     render=render,
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,256}"),  # any string, to a server that only compares it
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
@@ -56,7 +58,7 @@ class OllamaDecoder(WireDecoder):
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one line."""
-        out = self._out = []
+        out = self.out = []
         self._payload, self._exact = payload, None
         if "error" in payload and (error := provider_error(payload)):
             self.fail(error)
@@ -64,10 +66,10 @@ class OllamaDecoder(WireDecoder):
         message, response = payload.get("message"), payload.get("response")
         if not isinstance(message, dict) and not isinstance(response, str) and "done" not in payload:
             self.warn("unknown_event")
-            self._unknown(payload)
+            self.emit_unknown(payload)
             return out
         if not self._started:
-            self._start(payload.get("model"), None)
+            self.emit_start(payload.get("model"), None)
         if isinstance(message, dict):
             self._message(message)
         elif message is not None:
@@ -88,28 +90,28 @@ class OllamaDecoder(WireDecoder):
                 if call is not None:
                     self._call(call, ("message", "tool_calls", number))
         elif calls is not None:
-            self._unknown({"tool_calls": calls})
+            self.emit_unknown({"tool_calls": calls})
         if images := message.get("images"):
-            self._unknown({"images": images})
+            self.emit_unknown({"images": images})
 
     def _told(self, thinking: object, text: object) -> None:
         if isinstance(thinking, str):
             if thinking:
-                self._reasoning(thinking)
+                self.emit_reasoning(thinking)
         elif thinking is not None:
-            self._unknown({"thinking": thinking})
+            self.emit_unknown({"thinking": thinking})
         if isinstance(text, str):
             if text:
-                self._text(text)
+                self.emit_text(text)
         elif text is not None:
-            self._unknown({"content": text})
+            self.emit_unknown({"content": text})
 
     def _call(self, call: object, path: tuple[str | int, ...]) -> None:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(call, dict) or not isinstance(function, dict):
             self.fail(malformed("a tool call is no object, or has no function"))
             return
-        self._end_part()
+        self.end_part()
         self._has_calls = True
         given, problem = function.get("arguments"), None
         if given is None:
@@ -117,9 +119,9 @@ class OllamaDecoder(WireDecoder):
         elif isinstance(given, str):
             self.warn("arguments_text")
         else:
-            given, problem = self._object_text(given, (*path, "function", "arguments"))
+            given, problem = self.object_text(given, (*path, "function", "arguments"))
         index = function.get("index")
-        self._out.append(
+        self.out.append(
             ToolCallFragment(
                 None,  # the index has been 0 for all of them (ollama/ollama#15457), and a call comes whole anyway
                 read_text(call.get("id")),
@@ -136,10 +138,11 @@ class OllamaDecoder(WireDecoder):
         reason = payload.get("done_reason")
         if isinstance(reason, str) and reason:
             self._finish_raw = reason
-        self._count(input_tokens=payload.get("prompt_eval_count"), output_tokens=payload.get("eval_count"))
+        self.read_usage(payload)
         self._ended = self.done = True
 
-    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         if not self._ended:
             return None, False
         if self._finish_raw is None:  # servers from before the field, and those that only look like Ollama

@@ -22,18 +22,21 @@ from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
 from .tools import STRUCTURED, TOOLS
+from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "OpenAIChatDecoder"]
+__all__ = ["NAME", "USAGE", "WIRE", "OpenAIChatDecoder"]
 
 WIRE = Wire(
     name=NAME,
     short_name="openai",
+    provider="openai",
     decoder=OpenAIChatDecoder,
     recognises=recognises,
     render=render,
     # "tool_calls[0].id: string too long. Expected a string with maximum length 40" (pydantic/pydantic-ai#4389)
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,40}"),
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

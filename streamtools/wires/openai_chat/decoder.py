@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from ...errors import LimitExceeded
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
@@ -102,16 +104,16 @@ class OpenAIChatDecoder(WireDecoder):
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one chunk."""
-        out = self._out = []
+        out = self.out = []
         if "error" in payload and (error := provider_error(payload)):
-            self._read_usage(payload)
+            self._read_usages(payload)
             self.fail(error)
             return out
         choices = payload.get("choices")
         if not self._started and (choices or payload.get("id") or payload.get("model")):
-            self._start(payload.get("model"), payload.get("id"))
+            self.emit_start(payload.get("model"), payload.get("id"))
         if payload.get("usage") is not None or "x_groq" in payload:
-            self._read_usage(payload)
+            self._read_usages(payload)
             groq = payload.get("x_groq")
             if isinstance(groq, dict) and (error := provider_error({"error": groq.get("error")})):
                 self.fail(error)  # "why a stream was stopped early", says the type of Groq's SDK
@@ -121,7 +123,7 @@ class OpenAIChatDecoder(WireDecoder):
                 self.fail(error)
             elif _ENVELOPE.isdisjoint(payload) and payload.get("type") != "ping":
                 self.warn("unknown_event")
-                self._unknown(payload)
+                self.emit_unknown(payload)
             return out
         if type(choices) is not list:
             self.fail(malformed("'choices' of a chunk is no list"))
@@ -138,7 +140,7 @@ class OpenAIChatDecoder(WireDecoder):
             if type(delta) is dict:
                 self._delta(delta, position)
             elif other := delta or choice.get("message") or choice.get("text"):
-                self._unknown(other)
+                self.emit_unknown(other)
             if "error" in choice and (error := provider_error({"error": choice["error"]})):
                 self.fail(error)
                 return out
@@ -148,10 +150,10 @@ class OpenAIChatDecoder(WireDecoder):
 
     def terminate(self) -> list[Event]:
         """``[DONE]``."""
-        self._out = []
+        self.out = []
         self._terminated = True
         self.done = True
-        return self._out
+        return self.out
 
     # -- the parts of a delta --
 
@@ -181,14 +183,14 @@ class OpenAIChatDecoder(WireDecoder):
             value = delta.get(name)
             if isinstance(value, str) and value:
                 self._reasoning_field = name
-                self._reasoning(value)
+                self.emit_reasoning(value)
                 break
         else:
             name = ""
         if details := delta.get("reasoning_details"):
             for text in self._details.add(details):
                 if not name and text:  # otherwise the same text stands in the field above
-                    self._reasoning(text)
+                    self.emit_reasoning(text)
             if self._details.size > (limit := self.limits.max_text_bytes):
                 self.fail(LimitExceeded("max_text_bytes", limit=limit, where="the reasoning details"))
         content = delta.get("content")
@@ -196,7 +198,7 @@ class OpenAIChatDecoder(WireDecoder):
             self._content(content)
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
-            self._refusal(refusal)
+            self.emit_refusal(refusal)
         calls = delta.get("tool_calls")
         if calls:
             self._calls(calls, position)
@@ -204,16 +206,16 @@ class OpenAIChatDecoder(WireDecoder):
             path = ("choices", position, "delta", "function_call", "arguments")
             self._call({"index": "function_call", "function": legacy}, path)
         if not delta.keys() <= _UNDERSTOOD and (rest := {k: v for k, v in delta.items() if v and k not in _UNDERSTOOD}):
-            self._unknown(rest)
+            self.emit_unknown(rest)
 
     def _content(self, content: object) -> None:
         if isinstance(content, str):
-            self._head_of_text(content) if self._think else self._text(content)
+            self._head_of_text(content) if self._think else self.emit_text(content)
         elif isinstance(content, (list, dict)):  # typed blocks: Mistral, Databricks
             for block in content if isinstance(content, list) else [content]:
                 self._block(block)
         else:
-            self._unknown(content)
+            self.emit_unknown(content)
 
     def _block(self, block: object) -> None:
         kind = block.get("type") if isinstance(block, dict) else None
@@ -226,9 +228,9 @@ class OpenAIChatDecoder(WireDecoder):
             inner = block.get("thinking") or block.get("summary") or block.get("reasoning")
             for text in _texts(inner):
                 self._reasoning_field = "content"
-                self._reasoning(text)
+                self.emit_reasoning(text)
         else:
-            self._unknown(block)
+            self.emit_unknown(block)
 
     def _head_of_text(self, text: str) -> None:
         """Text while a leading ``<think>`` block is still possible."""
@@ -241,19 +243,20 @@ class OpenAIChatDecoder(WireDecoder):
     def _tell(self, reasoning: str, text: str) -> None:
         think = self._think
         if reasoning:
-            self._reasoning(reasoning)
+            self.emit_reasoning(reasoning)
         if think and think.state == "text":
             if think.raw:
-                self._reasoning("")  # also a block that held nothing goes back
-                self._end_part()
+                self.emit_reasoning("")  # also a block that held nothing goes back
+                self.end_part()
             self._think = None
         if text:
-            self._text(text)
+            self.emit_text(text)
 
-    def _end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+    @override
+    def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         if self._open == "reasoning" and provider_state is None:
             provider_state = self._reasoning_state()
-        super()._end_part(provider_state)
+        super().end_part(provider_state)
 
     def _reasoning_state(self) -> dict[str, Any]:
         if self._reasoning_field is None and self._think and self._think.raw:
@@ -271,19 +274,19 @@ class OpenAIChatDecoder(WireDecoder):
                 if isinstance(call, dict):
                     self._call(call, (*path, number, "function", "arguments"))
                 elif call is not None:
-                    self._unknown(call)
+                    self.emit_unknown(call)
         else:
-            self._unknown(calls)
+            self.emit_unknown(calls)
 
     def _call(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
         kind = call.get("type")
         if isinstance(kind, str) and kind not in ("function", "custom") and isinstance(call.get(kind), (dict, list)):
-            self._unknown(call)  # a tool that the provider runs itself (``web_search``)
+            self.emit_unknown(call)  # a tool that the provider runs itself (``web_search``)
             return
         if self._think:  # text that might have become a tag stays text
             self._tell(*self._think.finish())
         if self._open:
-            self._end_part()
+            self.end_part()
         self._think = None
         custom = call.get("custom")
         function = call.get("function")
@@ -304,9 +307,9 @@ class OpenAIChatDecoder(WireDecoder):
             arguments = ""
         elif not isinstance(arguments, str):
             self.warn("arguments_object")
-            arguments, problem = self._object_text(arguments, path)
+            arguments, problem = self.object_text(arguments, path)
         extra = call.get("extra_content")
-        self._out.append(
+        self.out.append(
             ToolCallFragment(
                 index if isinstance(index, (int, str)) else None,
                 read_text(call.get("id")),
@@ -314,7 +317,7 @@ class OpenAIChatDecoder(WireDecoder):
                 arguments,
                 "custom" if call.get("type") == "custom" or custom is not None else "function",
                 problem=problem,
-                provider_state={"extra_content": kept} if extra and (kept := self._kept(extra)) else None,
+                provider_state={"extra_content": kept} if extra and (kept := self.to_keep(extra)) else None,
             )
         )
 
@@ -322,7 +325,7 @@ class OpenAIChatDecoder(WireDecoder):
 
     def _finished(self, finish: object, native: object) -> None:
         if not isinstance(finish, str):
-            self._unknown(finish)
+            self.emit_unknown(finish)
             return
         self._is_late = False
         if self._finish_raw is None:
@@ -337,12 +340,13 @@ class OpenAIChatDecoder(WireDecoder):
             self.warn("masked_truncation")
             self._finish_raw = native
 
-    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         if self._think:
             self._tell(*self._think.finish())
-        self._end_part()
-        if self._details and (details := self._kept(self._details.joined())):
-            self._out.append(ProviderItem("reasoning_details", {"reasoning_details": details}))
+        self.end_part()
+        if self._details and (details := self.to_keep(self._details.joined())):
+            self.out.append(ProviderItem("reasoning_details", {"reasoning_details": details}))
         raw = self._finish_raw
         if raw is None:
             return None, False
@@ -356,17 +360,11 @@ class OpenAIChatDecoder(WireDecoder):
             self.warn("finish_without_calls")
         return finish, self._terminated or not self._is_late
 
-    def _read_usage(self, payload: dict[str, Any]) -> None:
-        groq = payload.get("x_groq")
-        for usage in (groq.get("usage") if isinstance(groq, dict) else None, payload.get("usage")):
-            if isinstance(usage, dict):
-                prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-                self._count(
-                    input_tokens=usage.get("prompt_tokens"),
-                    output_tokens=usage.get("completion_tokens"),
-                    cached_input_tokens=prompt.get("cached_tokens") if isinstance(prompt, dict) else None,
-                    reasoning_tokens=completion.get("reasoning_tokens") if isinstance(completion, dict) else None,
-                )
+    def _read_usages(self, payload: dict[str, Any]) -> None:
+        """Read both usage objects that a chunk may have; the one in the usual place counts."""
+        if isinstance(groq := payload.get("x_groq"), dict):
+            self.read_usage(groq.get("usage"))
+        self.read_usage(payload.get("usage"))
 
 
 def _texts(inner: object) -> Iterable[str]:

@@ -23,18 +23,21 @@ from .render import render, render_prompt
 from .rules import RULES
 from .tolerances import TOLERANCES
 from .tools import TOOLS
+from .usage import USAGE
 
 __all__ = ["NAME", "WIRE", "ResponsesDecoder"]
 
 WIRE = Wire(
     name=NAME,
     short_name="responses",
+    provider="openai",
     decoder=ResponsesDecoder,
     recognises=recognises,
     render=render,
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}"),
     tolerances=TOLERANCES,
+    usage=USAGE,
     read=read,
     render_prompt=render_prompt,
     rules=RULES,

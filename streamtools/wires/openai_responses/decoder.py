@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta
 from ...limits import Limits
@@ -60,7 +62,7 @@ class ResponsesDecoder(WireDecoder):
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Take one stream event."""
         kind = payload.get("type")
-        out = self._out = []
+        out = self.out = []
         self._payload, self._exact = payload, None
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
@@ -71,14 +73,14 @@ class ResponsesDecoder(WireDecoder):
             self.fail(error)
         else:
             self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
-            self._unknown(payload)
+            self.emit_unknown(payload)
         return out
 
     def terminate(self) -> list[Event]:
         """``[DONE]``, which some gateways add (OpenRouter). It proves nothing, but nothing follows it."""
-        self._out = []
+        self.out = []
         self.done = True
-        return self._out
+        return self.out
 
     def _says_nothing_new(self, kind: str, payload: dict[str, Any]) -> bool:
         if kind in QUIET:
@@ -101,14 +103,14 @@ class ResponsesDecoder(WireDecoder):
         response = _object(payload.get("response"))
         if not self._started:
             self._response_id = response.get("id")
-            self._start(response.get("model"), self._response_id)
+            self.emit_start(response.get("model"), self._response_id)
         if isinstance(stored := response.get("store"), bool):
             self._stored = stored
 
     def _terminal(self, payload: dict[str, Any]) -> None:
         self._progress(payload)
         response = _object(payload.get("response"))
-        self._read_usage(_object(response.get("usage")))
+        self.read_usage(response.get("usage"))
         status = response.get("status")
         if not isinstance(status, str) or status not in STATUSES or status == "completed":
             status = TERMINALS[payload["type"]]  # what the event is called counts where the status is no bad news
@@ -139,14 +141,6 @@ class ResponsesDecoder(WireDecoder):
         error = provider_error(payload, named_error=True)
         assert error is not None, "an event of type error is one"
         self.fail(error)
-
-    def _read_usage(self, usage: dict[str, Any]) -> None:
-        self._count(
-            input_tokens=usage.get("input_tokens"),
-            output_tokens=usage.get("output_tokens"),
-            cached_input_tokens=_object(usage.get("input_tokens_details")).get("cached_tokens"),
-            reasoning_tokens=_object(usage.get("output_tokens_details")).get("reasoning_tokens"),
-        )
 
     # -- items --
 
@@ -193,7 +187,7 @@ class ResponsesDecoder(WireDecoder):
             self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the response"))
             return None
         if not self._started:
-            self._start(None, None)
+            self.emit_start(None, None)
         return self._register.open(type_, index, id_)
 
     def _item_of(self, payload: dict[str, Any], type_: str) -> Item | None:
@@ -222,7 +216,7 @@ class ResponsesDecoder(WireDecoder):
         item.kind = item.kind or call_kind(item.type, raw)
         if item.kind is not None:
             self._has_calls = self._has_calls or item.kind != "server"
-            self._out.append(calls.announced(item, raw, self._kept(raw) or {}, start=start))
+            self.out.append(calls.announced(item, raw, self.to_keep(raw) or {}, start=start))
         elif item.type not in TEXTS and item.type not in OPAQUE:
             self.warn("unknown_item_type", item.type[: self.limits.max_name_bytes])
 
@@ -231,17 +225,17 @@ class ResponsesDecoder(WireDecoder):
         self._announce(item, raw)
         item.done = True
         state: dict[str, Any] = {"output_index": item.place}
-        if (kept := self._kept(raw)) is not None:
+        if (kept := self.to_keep(raw)) is not None:
             state["item"] = kept
         if item.kind is not None:
-            text, problem = calls.arguments_of(item.type, raw, path, self._object_text)
-            self._out.append(calls.completed(item, raw, text, problem, state))
+            text, problem = calls.arguments_of(item.type, raw, path, self.object_text)
+            self.out.append(calls.completed(item, raw, text, problem, state))
         elif item.type in TEXTS:
             self._complete_text(item, raw, state)
         elif kept is None or not item.type:
-            self._unknown(raw)
+            self.emit_unknown(raw)
         else:
-            self._out.append(ProviderItem(item.type, state))
+            self.out.append(ProviderItem(item.type, state))
 
     # -- text and reasoning --
 
@@ -249,7 +243,7 @@ class ResponsesDecoder(WireDecoder):
         type_, channel, number = TEXT_DELTAS[payload["type"]]
         text, paragraph = payload.get("delta"), payload.get(number)
         if not isinstance(text, str):
-            self._unknown(payload)
+            self.emit_unknown(payload)
         elif (item := self._item_of(payload, type_)) is not None and text:
             self._tell(item, channel, text, paragraph if isinstance(paragraph, int) else None)
 
@@ -270,28 +264,28 @@ class ResponsesDecoder(WireDecoder):
         told = item.told.setdefault(channel, [])
         if channel == "text":
             self._pieces, self._text_index = told, _NOWHERE if item.index is None else item.index
-            self._text(text)
+            self.emit_text(text)
         elif channel == "refusal":
-            self._refusal(text)
+            self.emit_refusal(text)
         else:
             if item.paragraph not in (None, (channel, paragraph)):
-                self._reasoning("\n\n")
+                self.emit_reasoning("\n\n")
             item.paragraph = (channel, paragraph) if text else None
-            self._reasoning(text)
+            self.emit_reasoning(text)
         if text:
             told.append(text)
 
     def _end_telling(self) -> None:
         """Another item is told from here on; what this one still has to say will be a part of its own."""
-        self._end_part()
+        self.end_part()
         self._telling, self._text_index = None, _NOWHERE
 
     def _keep(self, item: Item, state: dict[str, Any]) -> None:
         """The item is over: its state goes with the part that tells it, or stands alone if another is being told."""
         if self._telling is item and self._open is not None:
-            self._end_part(state)
+            self.end_part(state)
         elif "item" in state:
-            self._out.append(ProviderItem(item.type, state))
+            self.out.append(ProviderItem(item.type, state))
         if self._telling is item:
             self._end_telling()
         item.told = {}
@@ -327,15 +321,15 @@ class ResponsesDecoder(WireDecoder):
     def _arguments_delta(self, payload: dict[str, Any]) -> None:
         text = payload.get("delta")
         if not isinstance(text, str):
-            self._unknown(payload)
+            self.emit_unknown(payload)
         elif (item := self._call_of(payload, payload["type"].removesuffix(".delta"))) is not None and text:
-            self._out.append(calls.grown(item, text))
+            self.out.append(calls.grown(item, text))
 
     def _arguments_done(self, payload: dict[str, Any]) -> None:
         item = self._call_of(payload, payload["type"].removesuffix(".done"))
         if item is not None:
-            text, problem = calls.arguments_of(item.type, payload, (), self._object_text)
-            self._out.append(calls.repeated(item, payload, text, problem))
+            text, problem = calls.arguments_of(item.type, payload, (), self.object_text)
+            self.out.append(calls.repeated(item, payload, text, problem))
 
     def _call_of(self, payload: dict[str, Any], prefix: str) -> Item | None:
         type_, kind = ARGUMENTS[prefix]
@@ -343,16 +337,17 @@ class ResponsesDecoder(WireDecoder):
         if item is not None and item.kind is None:
             item.kind = kind
             self._has_calls = self._has_calls or kind != "server"
-            self._out.append(calls.begun(item))
+            self.out.append(calls.begun(item))
         return item
 
     # -- the end --
 
-    def _close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         for item in self._register.items:
             if item.kind is not None:
                 if not item.ended:
-                    self._out.append(calls.ended(item))
+                    self.out.append(calls.ended(item))
             elif not item.done:
                 self._abandon(item)
         self._end_telling()
@@ -366,7 +361,7 @@ class ResponsesDecoder(WireDecoder):
         if self._ended:
             self.warn("item_without_done", item.type[: self.limits.max_name_bytes])
         if item.type not in TEXTS:
-            self._unknown(item.head)
+            self.emit_unknown(item.head)
         elif item.type == "message" and any(item.told.values()):
             whole = self._finish_raw == "completed"
             state = {"output_index": item.place, "item": message_so_far(item, "completed" if whole else "incomplete")}

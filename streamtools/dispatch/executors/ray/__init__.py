@@ -1,4 +1,4 @@
-"""Calls on a Ray cluster: `RayExecutor`, for programs that have called ``ray.init()``. Needs the extra ``ray``."""
+"""Runs calls on a Ray cluster: `RayExecutor`, for programs that have called ``ray.init()``. Needs the extra ``ray``."""
 
 from __future__ import annotations
 

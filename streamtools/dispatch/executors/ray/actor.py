@@ -1,13 +1,13 @@
 """The side of `RayExecutor` that runs on the cluster: an async actor that prepares calls, and runs them when told to.
 
-    prepare(number, request)        finds the tool and validates the arguments; nothing of the tool's runs
-    go(number, seconds, carrier)    runs it; answers with its first reports, or with its end
-    more(number)                    answers with its next reports, or with its end
+    prepare(number, request)        finds the tool and validates the arguments; none of the tool's code runs
+    go(number, seconds, carrier)    runs the call; answers with its first reports, or with its end
+    more(number)                    answers with the call's next reports, or with its end
     cancel(number)                  forgets a call that is only prepared; stops one that runs, and answers at its end
 
-Theory of operation. A call's code runs in a task of its own, so that an answer can be given while it runs. Each answer
-is asked for: a caller that is gone is told nothing, and reports that come faster than they are asked for travel
-together. All that crosses is plain: numbers, texts and JSON as bytes.
+Theory of operation. A call's code runs in a task of its own, so that an answer can be given while it runs. The caller
+asks for each answer: nothing is sent to a caller that is gone, and reports that come faster than they are asked for
+travel together. Only plain values travel: numbers, texts and JSON as bytes.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ RUNNING, RESULT, FAILED, TIMED_OUT, FORGOTTEN = "running", "result", "failed", "
 Answer: TypeAlias = tuple[list[bytes], str, bytes]
 """The reports since the last answer, one of the words above, and the value or failure."""
 
-PREPARED_S = 600.0  # a claim in a store takes far less; a caller that is alive says so when it drops a call
+PREPARED_S = 600.0  # until a call is forgotten; a claim takes far less, and a living caller cancels what it drops
 
 
 class ToolActor:
-    """Runs calls beside each other: async tools in the actor's event loop, sync ones in threads.
+    """Runs calls side by side: async tools in the actor's event loop, sync ones in threads.
 
     Args:
         max_message_bytes: how large a value or a report may be, as JSON.
-        max_threads: how many sync tools may run, those included that nobody waits for any more.
+        max_threads: how many sync tools may run, including those that nobody waits for any more.
     """
 
     def __init__(self, max_message_bytes: int, max_threads: int) -> None:
@@ -56,10 +56,10 @@ class ToolActor:
         self._calls: dict[str, _Call] = {}
 
     async def ready(self) -> None:
-        """Answer, which says that the actor is there."""
+        """Does nothing: the answer shows that the actor is there."""
 
     async def prepare(self, number: str, request: bytes) -> str | None:
-        """Get ready to run a call; returns why that cannot be done."""
+        """Gets a call ready to run; returns why that cannot be done, or None."""
         said = from_json(request)
         call = Invocation(**said["call"])
         try:
@@ -76,7 +76,7 @@ class ToolActor:
         return None
 
     async def go(self, number: str, seconds: float, carrier: dict[str, str]) -> Answer:
-        """Run a prepared call, for so many seconds at most."""
+        """Runs a prepared call, for so many seconds at most."""
         call = self._calls.get(number)
         if call is None or call.task is not None:
             return [], FORGOTTEN, b""
@@ -84,7 +84,7 @@ class ToolActor:
         return await self.more(number)
 
     async def more(self, number: str) -> Answer:
-        """Wait for news of a call that runs."""
+        """Waits for reports of a running call, or for its end, and returns them."""
         if (call := self._calls.get(number)) is None:
             return [], FORGOTTEN, b""
         reports, kind, data = await call.news()
@@ -93,7 +93,8 @@ class ToolActor:
         return reports, kind, data
 
     async def cancel(self, number: str) -> None:
-        """Let a call go. A sync tool's thread cannot be stopped: it sees ``ctx.cancelled``."""
+        """Forgets a prepared call, or stops a running one. A sync tool's thread cannot be stopped: it sees
+        ``ctx.cancelled``."""
         call = self._calls.pop(number, None)
         if call is not None and call.task is not None:
             call.scope.cancel()
@@ -101,7 +102,7 @@ class ToolActor:
 
     async def _tool(self, reference: str) -> Tool[..., Any]:
         if (known := self._tools.get(reference)) is None:
-            # Its module may take seconds to import, and other calls run in this loop.
+            # The tool's module may take seconds to import, and other calls run in this loop.
             known = self._tools[reference] = await to_thread.run_sync(resolved, reference)
         return known
 
@@ -130,14 +131,14 @@ class _Call:
         self._reported_bytes = 0
 
     async def news(self) -> Answer:
-        """Wait for reports, or for the end."""
+        """Waits for reports, or for the end, and returns them."""
         await self._news.wait()
         self._news.clear()
         reports, self._reports, self._reported_bytes = self._reports, [], 0
         return reports, self._kind, self._data
 
     async def run(self, seconds: float, carrier: dict[str, str], threads: _Threads) -> None:
-        """Run the tool's code to its end, which may be its deadline."""
+        """Runs the tool's code to its end, which may be its deadline."""
         try:
             self._kind, self._data = await self._end(seconds, carrier, threads)
         finally:
@@ -153,7 +154,7 @@ class _Call:
                     value = await self._value(threads)
                 return RESULT, encode_value(name, value, self._max_message_bytes)
         except BaseException as error:  # SystemExit too: it is the tool's, not the actor's
-            if not self.scope.cancel_called:  # else it is what a task group of the tool's made of its cancellation
+            if not self.scope.cancel_called:  # else a task group of the tool's made it of its cancellation
                 return FAILED, encode_failure(name, error, self._max_message_bytes)
         return TIMED_OUT, b""  # or cancelled, and then nobody asks
 
@@ -176,13 +177,13 @@ class _Call:
             return
         self._reports.append(data)
         self._reported_bytes += len(data)
-        while self._reported_bytes > self._max_message_bytes:  # nobody asks, or not as fast: the newest tell most
+        while self._reported_bytes > self._max_message_bytes:  # nobody asks, or not as fast: the newest matter most
             self._reported_bytes -= len(self._reports.pop(0))
         self._news.set()
 
 
 class _Threads:
-    """Threads of sync tools, and how many there are."""
+    """The threads of sync tools, and how many there are."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -195,7 +196,7 @@ class _Threads:
         return self._busy >= self._most
 
     async def run(self, function: partial[Any]) -> Any:
-        """Run it in a thread, which is left to itself if this is cancelled."""
+        """Runs the function in a thread, which is left to itself if this is cancelled."""
         self._count(1)
         return await to_thread.run_sync(self._body, function, abandon_on_cancel=True, limiter=CapacityLimiter(math.inf))
 

@@ -1,12 +1,12 @@
-"""Calls on a Ray cluster, in actors that never run one twice.
+"""Runs calls on a Ray cluster, in actors that never run one twice.
 
-Theory of operation. An actor is asked to prepare a call: it finds the tool and validates the arguments. Its answer says
-that it is alive and ready; then the executor awaits ``begin()``, and then it tells the actor to go. So what is lost
-before ``begin()`` has run nothing and goes to another actor, and what is lost behind it may have done anything. Ray is
-told to retry nothing (``max_task_retries=0``) and to restart nothing (``max_restarts=0``): an actor that comes up again
-would not know what its predecessor had prepared, and so a new one is started by the pool.
+Theory of operation. An actor is asked to prepare a call: it finds the tool and validates the arguments. The answer
+shows that it is alive and ready; then the executor awaits ``begin()``, and tells the actor to go. So a call that is
+lost before ``begin()`` has run nothing and goes to another actor; a call that is lost after it may have done anything.
+Ray is told to retry nothing (``max_task_retries=0``) and to restart nothing (``max_restarts=0``): an actor that comes
+up again would not know what its predecessor had prepared, and so the pool starts a new one.
 
-Ray's own awaitables want asyncio. Here each answer is a callback into the event loop, which works under trio, too.
+Ray's own awaitables need asyncio. Here each answer is a callback into the event loop, which works under trio, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .pool import Actor, ActorPool
 __all__ = ["RayExecutor"]
 
 LATE_S = 0.5  # an actor ends a call at its deadline; this is for one that cannot
-ACKNOWLEDGED_S = 2.0  # for a cancelled tool to clean up, and its actor to say so
+ACKNOWLEDGED_S = 2.0  # for a cancelled tool to clean up, and its actor to answer
 TRIES = 3  # actors that may die before a call begins, beside those that have died unnoticed
 LEAST_CPUS = 0.001  # without any demand Ray picks nodes at random, which are often the same (measured with 2.60)
 
@@ -50,17 +50,17 @@ class RayExecutor:
 
     Call ``ray.init()`` before you enter it; leaving it kills its actors. An actor imports the tool by its module's
     name, and is handed the arguments as JSON; nothing is pickled. So streamtools and the tool's module have to be
-    installed on the nodes, or come by `runtime_env`. Async tools run beside each other in an actor's event loop, under
-    asyncio, on which event loop the caller may be. Sync tools run in threads, which nothing can stop: they see
+    installed on the nodes, or come by `runtime_env`. Async tools run side by side in an actor's event loop, under
+    asyncio, whichever event loop the caller runs in. Sync tools run in threads, which nothing can stop: they see
     ``ctx.cancelled``.
 
     Args:
-        tools: what may be called: tools and functions that their modules know by their names, or
+        tools: the tools that may be called: tools and functions that their modules know by their names, or
             ``"module:qualname"``.
         actors: how many actors there are for each demand of resources, started with the first call.
         max_concurrency: how many calls run at once in an actor; more wait.
-        resources: what the actors of a tool hold, by the tool's name, in Ray's words:
-            ``{"resize": {"num_cpus": 2, "resources": {"scratch": 1}}}``. Others hold next to nothing.
+        resources: the resources that the actors of a tool hold, by the tool's name, in Ray's words:
+            ``{"resize": {"num_cpus": 2, "resources": {"scratch": 1}}}``. Actors of other tools hold next to nothing.
         max_message_bytes: how large a call, a value or a report may be, as JSON. Reports that wait to be fetched are
             held up to this size together; beyond it the oldest are dropped.
         start_timeout_s: how long a call waits while no actor for it has come up, and for an actor to get it ready.
@@ -112,7 +112,7 @@ class RayExecutor:
         return frozenset(self._tools)
 
     async def __aenter__(self) -> Self:
-        """Take calls from now on."""
+        """Takes calls from now on."""
         if not ray.is_initialized():
             raise LocalProtocolError("RayExecutor: call ray.init() first; which cluster it is, is yours to say")
         self._runs.open()
@@ -121,7 +121,7 @@ class RayExecutor:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
-        """Cancel what runs, then kill the actors."""
+        """Cancels the running calls, then kills the actors."""
         await self._runs.close()
         for pool in self._pools:
             pool.kill()
@@ -162,7 +162,7 @@ class RayExecutor:
             max_concurrency=2 * self._max_concurrency + 16,
             max_restarts=0,
             max_task_retries=0,
-            enable_task_events=False,  # spans tell of calls; Ray's own records cost a quarter of a call
+            enable_task_events=False,  # spans show the calls; Ray's own records cost a quarter of a call
             **options,
         )
         return made.remote(self._max_message_bytes, 2 * self._max_concurrency)
@@ -202,7 +202,7 @@ class _Followed:
         self._emit = emit
 
     async def value(self, call: Invocation, seconds: float) -> Any:
-        """Tell the actor to go, and return the call's value."""
+        """Tells the actor to go, and returns the call's value."""
         kind, data = TIMED_OUT, b""
         if seconds <= 0:
             self._actor.drop(self._number)
@@ -235,7 +235,7 @@ class _Followed:
             reports, kind, data = await self._actor.ask("more", self._number)
 
     async def _cancel(self) -> None:
-        """Stop the tool's code, and wait a little for the actor to say that it has ended."""
+        """Stops the tool's code, and waits a little for the actor to answer that it has ended."""
         with anyio.move_on_after(ACKNOWLEDGED_S, shield=True):
             try:
                 await self._actor.ask("cancel", self._number)

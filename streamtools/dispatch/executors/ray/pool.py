@@ -1,4 +1,4 @@
-"""The actors of one resource demand: started when first needed, each call to the least busy one, dead ones replaced."""
+"""The actors of one resource demand: started when first needed, replaced when dead; the least busy gets a call."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ STARTS = 3  # Ray may choose a dying node until it knows of its death
 
 
 class Actor:
-    """One actor, seen from here."""
+    """One actor, as the executor sees it."""
 
     def __init__(self, handle: Any) -> None:
         self.handle = handle
         self.open = 0
         """How many calls have a place on it."""
         self.is_ready = False
-        """It has answered once, so it came up."""
+        """True once the actor has answered, so that it came up."""
         self.is_retired = False
-        """It gets no more calls."""
+        """True once the actor gets no more calls."""
 
     async def ask(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the actor's and wait for its answer, on any event loop.
+        """Calls a method of the actor's and waits for its answer, on any event loop.
 
         Raises:
-            ray.exceptions.RayError: there will be none.
+            ray.exceptions.RayError: there will be no answer.
         """
         token, done = current_token(), anyio.Event()
         future = self.tell(method, *arguments).future()
@@ -46,11 +46,11 @@ class Actor:
         return future.result()
 
     def tell(self, method: str, *arguments: Any) -> Any:
-        """Call a method of the actor's without waiting."""
+        """Calls a method of the actor's without waiting, and returns Ray's reference to the answer."""
         return getattr(self.handle, method).remote(*arguments)
 
     def drop(self, number: str) -> None:
-        """Let the actor forget a call, if it is there."""
+        """Lets the actor forget a call, if it is there."""
         with suppress(RayError):
             self.tell("cancel", number)
 
@@ -67,7 +67,7 @@ class ActorPool:
 
     Args:
         start: starts an actor, and does not wait for it.
-        size: how many there are.
+        size: how many actors there are.
         max_concurrency: how many calls an actor runs at once; more wait, in order.
         start_timeout_s: how long a call waits while no actor has come up.
     """
@@ -83,7 +83,7 @@ class ActorPool:
         self._waiting: deque[_Waiter] = deque()
 
     async def take(self) -> Actor:
-        """Wait for a place on the least busy actor. Give it back in any case.
+        """Waits for a place on the least busy actor. Give it back in any case.
 
         Raises:
             ToolNotStarted: no actor came up.
@@ -112,21 +112,21 @@ class ActorPool:
         raise waiter.error
 
     def give_back(self, actor: Actor) -> None:
-        """Return a place."""
+        """Gives a place back."""
         actor.open -= 1
         if actor.is_retired and not actor.open:
             _kill(actor)
         self._serve()
 
     def retire(self, actor: Actor) -> None:
-        """Give no more calls to an actor, which is dead or out of reach, and start another one instead."""
+        """Gives no more calls to an actor that is dead or out of reach, and starts another one instead."""
         if actor in self._actors:
             self._actors.remove(actor)
             actor.is_retired = True
             self._fill()
 
     def kill(self) -> None:
-        """End all actors."""
+        """Ends all actors."""
         for actor in self._actors:
             _kill(actor)
         self._actors.clear()

@@ -1,0 +1,89 @@
+"""Token counts: a wire's usage objects in, one `Usage` out.
+
+A provider may count in several payloads, each of which says some counts anew. So the newest of each is kept under the
+wire's own name, its path, and the counts become ours only at the end: a sum is then of the newest, whichever came last.
+Only paths of the map are kept, so that what is kept is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..parts import Usage
+from .reading import read_count
+
+__all__ = ["NO_COUNTS", "Count", "Derived", "UsageMap", "total"]
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Makes a count of several, where no path leads to it."""
+
+    paths: tuple[str, ...]
+    """Where the several stand."""
+    make: Callable[[Sequence[int | None]], int | None]
+    """Takes them in the order of the paths, None for one that never came."""
+
+
+Count: TypeAlias = tuple[str, ...] | Derived
+"""Where a count stands in a usage object: dotted paths, the first with a count first; or what it is made of."""
+
+
+def total(*paths: str) -> Derived:
+    """Add up the counts at `paths`. Where the first is missing, there is no sum."""
+    return Derived(paths, _sum)
+
+
+class UsageMap:
+    """Reads the token counts of one wire."""
+
+    __slots__ = ("_paths", "counts")
+
+    def __init__(self, counts: Mapping[str, Count]) -> None:
+        self.counts: Mapping[str, Count] = counts
+        """Where each field of `Usage` comes from; one that the wire does not count is left out."""
+        self._paths = [(path, *_split(path)) for path in _paths_of(counts)]
+
+    def read(self, usage: object, newest: dict[str, int]) -> None:
+        """Put the counts of a usage object into `newest`, by path; one that it leaves out stays as it was."""
+        if not isinstance(usage, dict):
+            return
+        for path, key, rest in self._paths:
+            value = usage.get(key)
+            for inner in rest:
+                value = value.get(inner) if isinstance(value, dict) else None
+            if (count := read_count(value)) is not None:
+                newest[path] = count
+
+    def usage(self, newest: Mapping[str, int]) -> Usage | None:
+        """Turn the counts that were read into ours; None if there are none."""
+        found = {name: count for name, where in self.counts.items() if (count := _find(where, newest)) is not None}
+        return Usage(**found) if found else None
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    first, *others = counts
+    return None if first is None else first + sum(count or 0 for count in others)
+
+
+def _paths_of(counts: Mapping[str, Count]) -> dict[str, None]:
+    """Every path of a map, once."""
+    found = (where.paths if isinstance(where, Derived) else where for where in counts.values())
+    return dict.fromkeys(path for paths in found for path in paths)
+
+
+def _split(path: str) -> tuple[str, tuple[str, ...]]:
+    first, *rest = path.split(".")
+    return first, tuple(rest)
+
+
+def _find(where: Count, newest: Mapping[str, int]) -> int | None:
+    if isinstance(where, Derived):
+        return where.make([newest.get(path) for path in where.paths])
+    return next((newest[path] for path in where if path in newest), None)
+
+
+NO_COUNTS = UsageMap({})
+"""The map of a wire that counts nothing."""
