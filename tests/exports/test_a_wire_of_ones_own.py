@@ -8,15 +8,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 
 from streamtools.cli import main
 from streamtools.errors import ExportError
 from streamtools.exports import RequestLimits, export, export_all, parts, schema, table, targets
 from streamtools.interop import ToolInteropRegistry
 from streamtools.modes import NativeToolAdapter
+from streamtools.schema.dialects import OLLAMA, OPENAI_STRICT, PLAIN, Action
 from streamtools.schema.names import NameRule
 from streamtools.tools import tool
 from streamtools.wires import Wire, find, register, unregister
@@ -34,8 +36,8 @@ def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
 
 TOOLS = ToolFormat(
     name="acme.chat",
-    dialect="plain",
-    strict=StrictForm(dialect="openai_strict", said_at="`checked` of the request", whole_request=True),
+    dialect=PLAIN,
+    strict=StrictForm(dialect=OPENAI_STRICT, said_at="`checked` of the request", whole_request=True),
     names=NameRule("a-z_", "a-z0-9_", 16),
     function=EntryFormat(name="acme.skill", inside="skill", schema_at=("takes", "schema")),
     request=request,
@@ -84,6 +86,24 @@ def test_its_rule_for_names_and_its_limits_hold() -> None:
     assert re.fullmatch("_dd_up_[0-9a-f]{6}", export(tool(add.fn, name="Add.up"), ACME).name)
     with pytest.raises(ExportError, match=r"acme\.chat takes 2 tools in a request, not 3"):
         export_all([add, tool(add.fn, name="b"), tool(add.fn, name="c")], ACME)
+
+
+def test_its_dialect_is_derived_from_one_that_is_known() -> None:
+    @tool
+    def find_word(word: Annotated[str, Field(pattern="^a", max_length=9)], kind: Literal["x", "y"] = "x") -> None:
+        """Find a word."""
+
+    dialect = PLAIN.but("acme", {"pattern": Action.NOTE, "enum": Action.NOTE, "default": Action.DROP})
+    made = export(find_word, replace(ACME, tools=(replace(TOOLS, dialect=dialect),)))
+    assert made.payload["skill"]["takes"]["schema"]["properties"] == {
+        "word": {"type": "string", "maxLength": 9, "description": "(pattern ^a)"},
+        "kind": {"type": "string", "description": '(one of "x", "y")'},
+    }
+    told = "told in the description only"
+    assert made.losses == (f"#/properties/word/pattern: {told}", f"#/properties/kind/enum: {told}")
+    with pytest.raises(ValueError, match=r"'acme' keeps references, so it cannot change \(map\), oneOf"):
+        PLAIN.but("acme", {"oneOf": Action.REWRITE, "(map)": Action.NOTE})
+    assert OLLAMA.but("acme", {"oneOf": Action.REFUSE}).action("oneOf") is Action.REFUSE
 
 
 @pytest.mark.usefixtures("registered")
