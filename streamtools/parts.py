@@ -100,7 +100,7 @@ CallKind: TypeAlias = Literal["function", "custom", "server"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Counts tokens, with the same meaning on every wire; None where the wire said nothing."""
+    """Token counts with the same meaning on every wire; None where the wire gives none."""
 
     input_tokens: int | None = None
     """All that the model was given, read from the provider's cache, written to it, or neither."""

@@ -36,8 +36,8 @@ def short_names() -> dict[str, str]:
 
 
 def find(wire: Wire | str, strict: bool) -> tuple[ToolFormat, bool]:
-    """Returns the format of a wire or of that name, and whether its strict form is meant: by `strict`, or by the end of
-    the name.
+    """Returns the format of a wire or of that name, and whether its strict form is meant: by `strict`, or by what
+    stands behind the name.
 
     Raises:
         ExportError: there is no such format, or it has no strict form.

@@ -19,12 +19,12 @@ __all__ = ["NO_COUNTS", "Count", "Derived", "UsageMap", "total"]
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """Makes a count of several, where no path leads to it."""
+    """A count that is made of several, since no path leads to it."""
 
     paths: tuple[str, ...]
-    """Where the several stand."""
+    """The paths of the several."""
     make: Callable[[Sequence[int | None]], int | None]
-    """Takes them in the order of the paths, None for one that never came."""
+    """Makes it of them, which are in the order of the paths; None stands for one that never came."""
 
 
 Count: TypeAlias = tuple[str, ...] | Derived
@@ -32,22 +32,22 @@ Count: TypeAlias = tuple[str, ...] | Derived
 
 
 def total(*paths: str) -> Derived:
-    """Add up the counts at `paths`. Where the first is missing, there is no sum."""
+    """Returns the sum of the counts at `paths`, which is no count where the first is missing."""
     return Derived(paths, _sum)
 
 
 class UsageMap:
-    """Reads the token counts of one wire."""
+    """Reads the token counts of one wire, and makes a `Usage` of them."""
 
     __slots__ = ("_paths", "counts")
 
     def __init__(self, counts: Mapping[str, Count]) -> None:
         self.counts: Mapping[str, Count] = counts
-        """Where each field of `Usage` comes from; one that the wire does not count is left out."""
+        """The origin of each field of `Usage`; one that the wire does not count is left out."""
         self._paths = [(path, *_split(path)) for path in _paths_of(counts)]
 
     def read(self, usage: object, newest: dict[str, int]) -> None:
-        """Put the counts of a usage object into `newest`, by path; one that it leaves out stays as it was."""
+        """Puts the counts of a usage object into `newest`, by path; one that the object leaves out stays as it was."""
         if not isinstance(usage, dict):
             return
         for path, key, rest in self._paths:
@@ -58,7 +58,7 @@ class UsageMap:
                 newest[path] = count
 
     def usage(self, newest: Mapping[str, int]) -> Usage | None:
-        """Turn the counts that were read into ours; None if there are none."""
+        """Returns our counts, made of those that were read; None if there are none."""
         found = {name: count for name, where in self.counts.items() if (count := _find(where, newest)) is not None}
         return Usage(**found) if found else None
 
@@ -69,7 +69,7 @@ def _sum(counts: Sequence[int | None]) -> int | None:
 
 
 def _paths_of(counts: Mapping[str, Count]) -> dict[str, None]:
-    """Every path of a map, once."""
+    """Returns every path of a map, once."""
     found = (where.paths if isinstance(where, Derived) else where for where in counts.values())
     return dict.fromkeys(path for paths in found for path in paths)
 

@@ -73,7 +73,7 @@ class Wire:
     render: Callable[[Answer], list[dict[str, Any]]]
     call_ids: CallIds
     usage: UsageMap = NO_COUNTS
-    """Where the wire's token counts stand."""
+    """Reads the wire's token counts."""
     tolerances: tuple[Tolerance, ...] = ()
     read: Callable[[Sequence[Mapping[str, Any]]], list[Entry]]
     """Native messages of this wire as entries, without a change of meaning; the inverse of `render` and

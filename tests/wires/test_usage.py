@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
-from streamtools import Limits, Usage
+from streamtools import Limits, Usage, parse
 from streamtools.wires import WIRES, find
-from streamtools.wires.usage import Derived, UsageMap
+from streamtools.wires.usage import Derived, UsageMap, total
 
 FIELDS = {field.name for field in fields(Usage)}
 
@@ -31,6 +31,14 @@ def test_a_map_names_only_counts_that_there_are(wire: str) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_decoder_reads_the_map_of_its_wire(wire: str) -> None:
     assert find(wire).new_decoder(Limits()).usage is find(wire).usage
+
+
+def test_a_wire_of_the_users_own_has_a_map_of_its_own() -> None:
+    counts = UsageMap({"input_tokens": ("in",), "output_tokens": total("out", "thought")})
+    acme = replace(find("openai.chat_completions"), name="acme.chat", usage=counts)
+    chunk = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}
+    turn = parse([chunk | {"usage": {"in": 3, "out": 2, "thought": 5, "prompt_tokens": 9}}], wire=acme)
+    assert turn.usage == Usage(input_tokens=3, output_tokens=7)
 
 
 def test_of_several_places_the_first_that_has_a_count_is_right() -> None:

@@ -1,4 +1,4 @@
-"""Tells where ``message_start`` and ``message_delta`` have their token counts: in ``usage``, each in either or both."""
+"""Locates the token counts of ``message_start`` and ``message_delta``: in ``usage``, each count in either or both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells where ``metadata`` has its token counts: in ``usage``."""
+"""Locates the token counts of ``metadata``: in ``usage``."""
 
 from __future__ import annotations
 

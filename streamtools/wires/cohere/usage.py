@@ -1,4 +1,4 @@
-"""Tells where the event that ends a response has its token counts: in ``delta.usage``, in v1 in ``response.meta``.
+"""Locates the token counts of the event that ends a response: in ``delta.usage``, in v1 in ``response.meta``.
 
 ``tokens`` counts the tokens that the model read and wrote. ``billed_units``, those that are paid for, stand in for it.
 """

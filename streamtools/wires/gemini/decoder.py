@@ -118,7 +118,7 @@ class GeminiDecoder(WireDecoder):
         return self.out
 
     def read_usage(self, usage: object) -> None:
-        """Keep `usage`, and read the one before it: most are replaced unread, since `text_delta` takes them, too."""
+        """Keeps `usage` and reads the one before it; `text_delta` replaces most of them unread."""
         if isinstance(usage, dict):
             super().read_usage(self._newest_usage)
             self._newest_usage = usage

@@ -1,4 +1,4 @@
-"""Tells where a response has its token counts: in ``usageMetadata``, which nearly every payload gives anew."""
+"""Locates the token counts of a response: in ``usageMetadata``, which nearly every payload gives anew."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["USAGE"]
 
 
 def _output(counts: Sequence[int | None]) -> int | None:
-    """Add the thoughts to the answer: they are output, as with every provider."""
+    """Adds the thoughts to the answer: they are output, as with every provider."""
     answer, thoughts, prompt, tool_use, total = counts
     if not thoughts:
         return answer

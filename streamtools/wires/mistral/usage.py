@@ -1,8 +1,8 @@
-"""Tells where a chunk of Mistral's has its token counts: where Chat Completions has them, and in one older place."""
+"""Locates the token counts of a chunk of Mistral's: where Chat Completions has them, and in one older place."""
 
 from __future__ import annotations
 
-from ..openai_chat import USAGE as CHAT_USAGE
+from ..openai_chat.usage import USAGE as CHAT_USAGE
 from ..usage import UsageMap
 
 __all__ = ["USAGE"]

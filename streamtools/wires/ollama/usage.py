@@ -1,4 +1,4 @@
-"""Tells where the line that is done has its token counts: beside everything else that it says."""
+"""Locates the token counts of the line that is done: beside all its other fields."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from .tolerances import TOLERANCES
 from .tools import STRUCTURED, TOOLS
 from .usage import USAGE
 
-__all__ = ["NAME", "USAGE", "WIRE", "OpenAIChatDecoder"]
+__all__ = ["NAME", "WIRE", "OpenAIChatDecoder"]
 
 WIRE = Wire(
     name=NAME,

@@ -361,7 +361,7 @@ class OpenAIChatDecoder(WireDecoder):
         return finish, self._terminated or not self._is_late
 
     def _read_usages(self, payload: dict[str, Any]) -> None:
-        """Read both usage objects that a chunk may have; the one in the usual place counts."""
+        """Reads both usage objects that a chunk may have; a count in the usual place replaces the other."""
         if isinstance(groq := payload.get("x_groq"), dict):
             self.read_usage(groq.get("usage"))
         self.read_usage(payload.get("usage"))

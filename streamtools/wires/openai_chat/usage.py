@@ -1,4 +1,4 @@
-"""Tells where a Chat Completions chunk has its token counts: in ``usage``, or in Groq's ``x_groq.usage``."""
+"""Locates the token counts of a Chat Completions chunk: in ``usage``, or in Groq's ``x_groq.usage``."""
 
 from __future__ import annotations
 

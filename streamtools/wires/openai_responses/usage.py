@@ -1,4 +1,4 @@
-"""Tells where the event that ends a response has its token counts: in ``response.usage``."""
+"""Locates the token counts of the event that ends a response: in ``response.usage``."""
 
 from __future__ import annotations
 
