@@ -149,7 +149,7 @@ def test_its_schemas_are_translated_to_other_providers_and_back() -> None:
 @pytest.mark.usefixtures("registered")
 def test_its_responses_are_read_where_it_has_its_message() -> None:
     adapter = NativeToolAdapter("acme.chat")
-    assert adapter.format_request([add], []) == {"tools": [add.to(ACME)]}
+    assert adapter.format_request([add], []) == {"skills": [add.to(ACME)], "checked": False}
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
     response = {"reply": {"role": "assistant", "content": None, "tool_calls": [call]}}
     assert adapter.extract_tool_call(response) == {"tool": "add", "arguments": {"a": 1}}
