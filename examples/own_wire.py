@@ -14,6 +14,7 @@ from streamtools import Observation, TextDelta, pipeline, tool
 from streamtools.content import Text
 from streamtools.events import Event, ToolCallFragment
 from streamtools.parts import Finish
+from streamtools.schema.dialects import PLAIN
 from streamtools.schema.names import NameRule
 from streamtools.wires import Answer, CallIds, Wire, WireDecoder
 from streamtools.wires.answer import CallResult
@@ -119,7 +120,7 @@ ACME = Wire(
     tools=(
         ToolFormat(
             name="acme.talk",
-            dialect="plain",
+            dialect=PLAIN,
             names=NameRule("a-z", "a-z0-9_", 40),
             function=EntryFormat(name="acme.talk", inside="acme_tool", schema_at=("takes",)),
         ),

@@ -16,8 +16,10 @@ from pydantic_core import from_json, to_json
 
 from ..errors import ExportError, SchemaError, ToolDefinitionError
 from ..exports import export
+from ..schema.keywords import Action
 from ..tools import Tool
 from ..tools.formats import find, targets
+from ..wires.tool_format import ToolFormat
 from .meanings import InspectedSchema
 from .memory import Fitted
 from .schemas import freeform_parameters
@@ -37,8 +39,7 @@ def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
     parameters = schema.parameters if schema.kind == "function" else freeform_parameters(schema.input_description)
     if wire not in targets():
         return None
-    names = find(wire, False)[0].names
-    if (names is None or names.takes(schema.tool_name)) and _is_plain(parameters or {}, 0):
+    if _takes(find(wire, False)[0], schema.tool_name) and _is_plain(parameters or {}, 0):
         return None
     try:
         text = to_json(parameters, inf_nan_mode="constants")
@@ -90,6 +91,12 @@ _KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 _KEYWORDS = frozenset({"type", "description", "properties", "required", "items", "enum"})
 _MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once took no more, and what is deeper is worth a closer look
+
+
+def _takes(format: ToolFormat, name: str) -> bool:
+    """Whether a format takes this name, and the plainest of keywords."""
+    kept = all(format.dialect.action(keyword) is Action.KEEP for keyword in _KEYWORDS)
+    return kept and (format.names is None or format.names.takes(name))
 
 
 def _is_plain(schema: object, depth: int) -> bool:

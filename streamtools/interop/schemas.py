@@ -189,7 +189,7 @@ def _share_strictness(source: str, wanted: str) -> bool:
 
 def _strict_dialects(name: str) -> frozenset[str]:
     strict = (format.strict for format in tool_formats() if format.function.name == name)
-    return frozenset(form.dialect for form in strict if form is not None and not form.whole_request)
+    return frozenset(form.dialect.name for form in strict if form is not None and not form.whole_request)
 
 
 def _mapping(value: object) -> JSON | None:

@@ -12,6 +12,7 @@ from ..parts import ToolCall
 from ..stages import DEFAULT, StageList
 from ..stages.finalize import arguments_of
 from ..tools import AnyTool, Exported, Tool, Toolset
+from ..tools.formats import find
 from ..turn import Turn
 from ..wires import known
 from .checking import ToolCallValidation, check
@@ -35,7 +36,7 @@ class NativeToolAdapter:
         wire: whose form the tools take.
 
     Raises:
-        ValueError: the wire's tools do not simply go into ``tools``, or its responses hold no message; use
+        ValueError: the wire does not say where a whole response has its message (`Wire.message_in`); use
             `streamtools.exports`.
     """
 
@@ -52,14 +53,14 @@ class NativeToolAdapter:
         return f"{type(self).__name__}({self._wire!r})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """``tools``; nothing if there are none, since an empty list is refused.
+        """Returns the request's fields for its tools; none if there are no tools, since an empty list is refused.
 
         Raises:
             ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
                 `streamtools.exports.export` gives it, here and to the pipeline.
         """
         told = [given.payload if isinstance(given, Exported) else payload(given, self._wire) for given in _made(tools)]
-        return {"tools": told} if told else {}
+        return find(self._wire, False)[0].request(told, False) if told else {}
 
     def extract_tool_call(self, response: Any) -> Payload | None:
         """The first call, or the text as the answer; None if there is neither."""

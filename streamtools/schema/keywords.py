@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Literal, TypeAlias, get_args
 
-__all__ = ["COLUMNS", "KEYWORDS", "Action", "Column", "action"]
+__all__ = ["COLUMNS", "KEYWORDS", "Action", "Column", "actions"]
 
 Column: TypeAlias = Literal[
     "openai",
@@ -132,13 +132,9 @@ KEYWORDS: Mapping[str, Mapping[Column, Action]] = {
     "(property name)": _row("  K  K    R  R    R    R  R    K    K    K"),
     "(tool name)": _row("      R  R    R  R    R    R  R    R    K    R"),
 }
-"""Action by keyword and column. A keyword that has no row goes where `Action.REWRITE` of references makes the schema
-anew, and stays elsewhere."""
+"""Action by keyword and column."""
 
 
-def action(keyword: str, column: Column) -> Action:
-    """What happens to `keyword` in `column`."""
-    row = KEYWORDS.get(keyword)
-    if row is not None:
-        return row[column]
-    return Action.KEEP if KEYWORDS["$ref"][column] is Action.KEEP else Action.DROP
+def actions(column: Column) -> Mapping[str, Action]:
+    """Returns what happens to each keyword in a column."""
+    return {keyword: row[column] for keyword, row in KEYWORDS.items()}

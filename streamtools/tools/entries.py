@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from ..content import Grammar
 from ..errors import ExportError
 from ..schema.bounds import schema_problem
-from ..schema.dialects import DIALECTS
+from ..schema.dialects import MCP
 from ..schema.translation.document import SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
 from ..schema.translation.said import DEFINITIONS
@@ -129,7 +129,7 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
     made = make(
         tool.schema,
         tool.name,
-        DIALECTS[format.dialect if held is None else held.dialect],
+        format.dialect if held is None else held.dialect,
         inline=format.tells_results and options.inline_refs,
         tell=options.constraints == "description",
     )
@@ -185,7 +185,7 @@ def _output(tool: Described, options: EntryOptions) -> Made | None:
     if not _takes_objects(schema, tool.name):
         definitions = {key: schema.pop(key) for key in DEFINITIONS if key in schema}
         schema = {"type": "object", "properties": {RESULT: schema}, "required": [RESULT], **definitions}
-    made = make(schema, tool.name, DIALECTS["mcp"], inline=options.inline_refs)
+    made = make(schema, tool.name, MCP, inline=options.inline_refs)
     losses = tuple(f"outputSchema {line}" for line in made.losses)
     return Made(schema=made.schema, plan=None, definitions={}, losses=losses)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..schema.dialects import MCP as MCP_DIALECT
 from ..schema.names import NameRule
 from ..wires.tool_format import EntryFormat, ToolFormat
 
@@ -21,7 +22,7 @@ HINTS: Mapping[str, Mapping[str, bool]] = {
 
 MCP = ToolFormat(
     name="mcp",
-    dialect="mcp",
+    dialect=MCP_DIALECT,
     # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
     names=NameRule("a-zA-Z0-9_.-", "a-zA-Z0-9_.-", 128),
     function=EntryFormat(name="mcp.tool", schema_at=("inputSchema",), output_at="outputSchema", titled=True),

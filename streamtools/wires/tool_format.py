@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..content import Grammar
 from ..schema.bounds import SchemaBound
-from ..schema.keywords import Column
+from ..schema.dialects import Dialect
 from ..schema.names import NameRule
 
 __all__ = ["JSON", "EntryFormat", "RequestLimits", "StrictForm", "StructuredOutput", "ToolEntry", "ToolFormat"]
@@ -163,7 +163,7 @@ class EntryFormat:
 class StrictForm:
     """The form of tools that a provider holds the model to."""
 
-    dialect: Column
+    dialect: Dialect
     """The dialect of its schemas."""
     said_at: str
     """Where a request says that it is strict, for people."""
@@ -212,7 +212,7 @@ class ToolFormat:
 
     name: str
     """The wire's, or one of its own for a second form."""
-    dialect: Column
+    dialect: Dialect
     """The dialect of its schemas."""
     strict: StrictForm | None = None
     """None if there is no strict form."""

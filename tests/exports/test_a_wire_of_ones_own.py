@@ -8,15 +8,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import Field
 
 from streamtools.cli import main
 from streamtools.errors import ExportError
 from streamtools.exports import RequestLimits, export, export_all, parts, schema, table, targets
 from streamtools.interop import ToolInteropRegistry
 from streamtools.modes import NativeToolAdapter
+from streamtools.schema.dialects import OLLAMA, OPENAI_STRICT, PLAIN, Action
 from streamtools.schema.names import NameRule
 from streamtools.tools import tool
 from streamtools.wires import Wire, find, register, unregister
@@ -34,8 +36,8 @@ def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
 
 TOOLS = ToolFormat(
     name="acme.chat",
-    dialect="plain",
-    strict=StrictForm(dialect="openai_strict", said_at="`checked` of the request", whole_request=True),
+    dialect=PLAIN,
+    strict=StrictForm(dialect=OPENAI_STRICT, said_at="`checked` of the request", whole_request=True),
     names=NameRule("a-z_", "a-z0-9_", 16),
     function=EntryFormat(name="acme.skill", inside="skill", schema_at=("takes", "schema")),
     request=request,
@@ -86,6 +88,24 @@ def test_its_rule_for_names_and_its_limits_hold() -> None:
         export_all([add, tool(add.fn, name="b"), tool(add.fn, name="c")], ACME)
 
 
+def test_its_dialect_is_derived_from_one_that_is_known() -> None:
+    @tool
+    def find_word(word: Annotated[str, Field(pattern="^a", max_length=9)], kind: Literal["x", "y"] = "x") -> None:
+        """Find a word."""
+
+    dialect = PLAIN.but("acme", {"pattern": Action.NOTE, "enum": Action.NOTE, "default": Action.DROP})
+    made = export(find_word, replace(ACME, tools=(replace(TOOLS, dialect=dialect),)))
+    assert made.payload["skill"]["takes"]["schema"]["properties"] == {
+        "word": {"type": "string", "maxLength": 9, "description": "(pattern ^a)"},
+        "kind": {"type": "string", "description": '(one of "x", "y")'},
+    }
+    told = "told in the description only"
+    assert made.losses == (f"#/properties/word/pattern: {told}", f"#/properties/kind/enum: {told}")
+    with pytest.raises(ValueError, match=r"'acme' keeps references, so it cannot change \(map\), oneOf"):
+        PLAIN.but("acme", {"oneOf": Action.REWRITE, "(map)": Action.NOTE})
+    assert OLLAMA.but("acme", {"oneOf": Action.REFUSE}).action("oneOf") is Action.REFUSE
+
+
 @pytest.mark.usefixtures("registered")
 def test_a_registered_wire_is_known_by_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert "acme.chat" in targets()
@@ -129,7 +149,7 @@ def test_its_schemas_are_translated_to_other_providers_and_back() -> None:
 @pytest.mark.usefixtures("registered")
 def test_its_responses_are_read_where_it_has_its_message() -> None:
     adapter = NativeToolAdapter("acme.chat")
-    assert adapter.format_request([add], []) == {"tools": [add.to(ACME)]}
+    assert adapter.format_request([add], []) == {"skills": [add.to(ACME)], "checked": False}
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
     response = {"reply": {"role": "assistant", "content": None, "tool_calls": [call]}}
     assert adapter.extract_tool_call(response) == {"tool": "add", "arguments": {"a": 1}}

@@ -38,9 +38,9 @@ def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bo
     document.spent = 0
     flat = dialect.rewrites("(root union)") and is_union(document.root)
     root = outermost(document, lose, flat=flat)
-    schema = _Copy(document, dialect, lose if tell else None).of(root, "#", 0)
-    if dialect.column == "openai" and not is_union(schema):
-        schema.setdefault("properties", {})  # 400 otherwise: "object schema missing properties"
+    schema = _Copy(document, dialect, lose, tell=tell).of(root, "#", 0)
+    if dialect.wants_properties and not is_union(schema):
+        schema.setdefault("properties", {})
     plan = _rename(schema, dialect)
     if flat or plan is not None:  # whether references into what has moved still lead somewhere
         moved = SchemaDocument(schema, document.tool)
@@ -49,11 +49,12 @@ def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bo
 
 
 class _Copy:
-    """A copy without the keywords that the dialect drops; without bounds, too, if `tell` is to know of them."""
+    """Copies a schema without the keywords that the dialect drops or notes; without bounds, too, if `tell` says so."""
 
-    def __init__(self, document: SchemaDocument, dialect: Dialect, tell: Lose | None) -> None:
+    def __init__(self, document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> None:
         self.document = document
         self.dialect = dialect
+        self.lose = lose
         self.tell = tell
 
     def of(self, node: Any, place: str, depth: int) -> Any:
@@ -62,7 +63,7 @@ class _Copy:
             raise self.document.refused(place, f"the schema is nested deeper than {MAX_DEPTH} levels")
         if not isinstance(node, dict):
             return copy.deepcopy(node)
-        told = {key: value for key, value in node.items() if key in _BOUNDS} if self.tell is not None else {}
+        told = {key: value for key, value in node.items() if self._tells(key, value)}
         made = {
             keyword: self._value(keyword, value, pointer(place, keyword), depth + 1)
             for keyword, value in node.items()
@@ -70,14 +71,16 @@ class _Copy:
         }
         return self._told(made, told, place) if told else made
 
+    def _tells(self, keyword: str, value: Any) -> bool:
+        return (self.tell and keyword in _BOUNDS) or self.dialect.for_value(keyword, value) is Action.NOTE
+
     def _keeps(self, keyword: str, value: Any) -> bool:
         no_text = keyword in ("title", "description") and not isinstance(value, str)  # which no provider takes
         return not no_text and self.dialect.action(keyword) is not Action.DROP
 
     def _told(self, made: dict[str, Any], told: dict[str, Any], place: str) -> dict[str, Any]:
         for keyword in told:
-            if self.tell is not None:
-                self.tell(pointer(place, keyword), TOLD)
+            self.lose(pointer(place, keyword), TOLD)
         return {**made, "description": described(made.get("description"), told)}
 
     def _value(self, keyword: str, value: Any, place: str, depth: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
 from ...schema.names import PLAIN_NAMES
 from ..tool_format import JSON, EntryFormat, RequestLimits, StrictForm, ToolFormat
 
@@ -27,8 +28,8 @@ def hosted(tool: JSON) -> str | None:
 TOOLS = (
     ToolFormat(
         name="anthropic.messages",
-        dialect="anthropic",
-        strict=StrictForm(dialect="anthropic_strict", said_at="`strict`"),
+        dialect=ANTHROPIC,
+        strict=StrictForm(dialect=ANTHROPIC_STRICT, said_at="`strict`"),
         names=NAMES,
         function=EntryFormat(name="anthropic.messages.tool", schema_at=("input_schema",), strict="where_strict"),
         hosted=hosted,

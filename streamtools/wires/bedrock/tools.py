@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...schema.dialects import BEDROCK_STRICT, PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..anthropic.tools import LIMITS
 from ..tool_format import JSON, EntryFormat, StrictForm, ToolFormat
@@ -27,8 +28,8 @@ def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
 TOOLS = (
     ToolFormat(
         name="bedrock.converse_stream",
-        dialect="plain",
-        strict=StrictForm(dialect="bedrock_strict", said_at="`strict` of the `toolSpec`"),
+        dialect=PLAIN,
+        strict=StrictForm(dialect=BEDROCK_STRICT, said_at="`strict` of the `toolSpec`"),
         names=PLAIN_NAMES,
         function=EntryFormat(
             name="bedrock.tool_spec", inside="toolSpec", schema_at=("inputSchema", "json"), strict="where_strict"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ...schema.dialects import PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..openai_chat.tools import FUNCTION, STRICT
 from ..tool_format import RequestLimits, ToolFormat
@@ -22,7 +23,7 @@ def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
 TOOLS = (
     ToolFormat(
         name="cohere.chat",
-        dialect="plain",
+        dialect=PLAIN,
         strict=replace(STRICT, said_at="`strict_tools` of the request", whole_request=True, wants_required=True),
         names=PLAIN_NAMES,
         function=replace(FUNCTION, strict="never"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...schema.dialects import GEMINI, GEMINI_OPENAPI
 from ...schema.names import NameRule
 from ...schema.openapi import as_json_schema
 from ..tool_format import JSON, EntryFormat, StrictForm, ToolFormat
@@ -70,8 +71,8 @@ DECLARATION = EntryFormat(
 
 JSON_SCHEMA = ToolFormat(
     name="gemini.generate_content",
-    dialect="gemini",
-    strict=StrictForm(dialect="gemini", said_at="mode `VALIDATED` of the request", whole_request=True),
+    dialect=GEMINI,
+    strict=StrictForm(dialect=GEMINI, said_at="mode `VALIDATED` of the request", whole_request=True),
     names=NAMES,
     function=DECLARATION,
     request=request,
@@ -80,8 +81,8 @@ JSON_SCHEMA = ToolFormat(
 
 OPENAPI = ToolFormat(
     name="gemini.parameters",
-    dialect="gemini_openapi",
-    strict=StrictForm(dialect="gemini_openapi", said_at="mode `VALIDATED` of the request", whole_request=True),
+    dialect=GEMINI_OPENAPI,
+    strict=StrictForm(dialect=GEMINI_OPENAPI, said_at="mode `VALIDATED` of the request", whole_request=True),
     names=NAMES,
     # 400 otherwise: "parameters.properties: should be non-empty for OBJECT type"
     function=replace(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ...schema.dialects import OLLAMA
 from ..openai_chat.tools import FUNCTION
 from ..tool_format import ToolFormat
 
 __all__ = ["TOOLS"]
 
-TOOLS = (ToolFormat(name="ollama.chat", dialect="ollama", names=None, function=FUNCTION),)
+TOOLS = (ToolFormat(name="ollama.chat", dialect=OLLAMA, names=None, function=FUNCTION),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...schema.bounds import SchemaBound
+from ...schema.dialects import OPENAI, OPENAI_STRICT
 from ...schema.names import PLAIN_NAMES
 from ..tool_format import EntryFormat, RequestLimits, StrictForm, StructuredOutput, ToolFormat
 
@@ -26,7 +27,7 @@ CUSTOM = EntryFormat(
 )
 
 STRICT = StrictForm(
-    dialect="openai_strict",
+    dialect=OPENAI_STRICT,
     said_at="`strict` of the function",
     # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
     bounds=(
@@ -52,7 +53,7 @@ LIMITS = RequestLimits(tools=128)  # https://platform.openai.com/docs/api-refere
 TOOLS = (
     ToolFormat(
         name="openai.chat_completions",
-        dialect="openai",
+        dialect=OPENAI,
         strict=STRICT,
         names=PLAIN_NAMES,
         function=FUNCTION,

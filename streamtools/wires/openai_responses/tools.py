@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from ...schema.dialects import OPENAI
 from ...schema.names import PLAIN_NAMES
 from ..openai_chat.tools import LIMITS, STRICT
 from ..tool_format import JSON, EntryFormat, ToolFormat
@@ -37,7 +38,7 @@ def hosted(tool: JSON) -> str | None:
 TOOLS = (
     ToolFormat(
         name="openai.responses",
-        dialect="openai",
+        dialect=OPENAI,
         strict=replace(STRICT, said_at="`strict`, always said"),
         names=PLAIN_NAMES,
         function=FUNCTION,
