@@ -1,4 +1,4 @@
-"""Framing, wire and stages in one: bytes or payloads in, events or a whole turn out. No event loop is needed."""
+"""Joins framing, wire and stages: turns bytes or payloads into events or a whole turn. No event loop is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of a response body, cut into payloads; and what a body is that holds none.
+"""Cuts the bytes of a response body into payloads, and explains a body that contains none.
 
 The framing is chosen by the first bytes (`streamtools.framing.choose`). The head of the body is kept until a payload
 has come out of it: only then is it certain that this is a stream, and not an error page or a whole answer.
@@ -21,7 +21,7 @@ __all__ = ["SLICE_BYTES", "Body", "slices", "tolerant_json", "wrapped"]
 SLICE_BYTES = 64 << 10
 
 _BOM = b"\xef\xbb\xbf"
-_HEAD_BYTES = 64 << 10  # of a body without a single payload, kept to tell what it is instead
+_HEAD_BYTES = 64 << 10  # bytes kept of a body without a single payload, to find out what it is instead
 
 
 class Body:
@@ -29,41 +29,41 @@ class Body:
 
     def __init__(self, limits: Limits) -> None:
         self.feed_payloads: Callable[[bytes], Sequence[bytes | Frame]] = self._with_head
-        """Take the next bytes; returns the payloads' data that they complete."""
+        """Take the next bytes; return the data of the payloads that they complete."""
         self._limits = limits
         self._framing: Framing | None = None
         self._head = bytearray()
         self.gave_up = False
-        """Nothing that comes is a payload."""
+        """True if no further bytes are read as payloads."""
 
     @property
     def began(self) -> bool:
-        """Some bytes came."""
+        """True once some bytes came."""
         return self._framing is not None or bool(self._head)
 
     @property
     def is_lines(self) -> bool:
-        """The body is JSON lines, or a JSON object."""
+        """True if the body is JSON lines, or a JSON object."""
         return isinstance(self._framing, NDJSONDecoder)
 
     @property
     def is_array(self) -> bool:
-        """The body is a JSON array."""
+        """True if the body is a JSON array."""
         return isinstance(self._framing, JSONArrayDecoder)
 
     def settle(self) -> None:
-        """A payload came out, so that the head need not be kept."""
+        """Stop keeping the head, since a payload came out."""
         if self._framing is not None:
             self.feed_payloads = self._framing.feed_payloads
         self._head.clear()
 
     def give_up(self) -> None:
-        """This is no stream: only what it is instead is still of interest."""
+        """Stop reading payloads from a body that is no stream, and keep only its head for the error."""
         self.gave_up = True
         self.feed_payloads = self._only_head
 
     def finish(self) -> Sequence[Frame]:
-        """The body has ended; returns what was pending, if it may be whole."""
+        """End the body; return the pending frames, if they may be whole."""
         if self._framing is None or self.gave_up:
             return ()
         return self._framing.finish()
@@ -87,7 +87,7 @@ class Body:
         return ()
 
     def what_it_is(self) -> StreamError:
-        """What a body without a single payload is: an error page, a bare JSON answer, nothing."""
+        """Return the error for a body without a single payload: an error page, a bare JSON answer, nothing."""
         text = bytes(self._head).removeprefix(_BOM).lstrip(b" \t\r\n")
         if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
             return RemoteProtocolError("the body holds no event (was it read before?)", kind="empty_stream")
@@ -109,7 +109,8 @@ class Body:
 
 
 def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> Iterable[bytes | Mapping[str, Any]]:
-    """A chunk in parts of at most `SLICE_BYTES`, so that only so many events are held at once; a payload as it is."""
+    """Split a chunk into parts of at most `SLICE_BYTES`, so that few events are held at once; leave a payload as it
+    is."""
     if isinstance(item, str):
         item = item.encode("utf-8", "surrogatepass")
     if isinstance(item, (bytes, bytearray, memoryview)):
@@ -118,7 +119,7 @@ def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> It
 
 
 def tolerant_json(data: bytes) -> object | None:
-    """JSON with characters that are no UTF-8, or halves of surrogate pairs. None if it is no JSON all the same."""
+    """Parse JSON even if it has invalid UTF-8 or halves of surrogate pairs; return None if it is still no JSON."""
     try:
         value: object = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -127,7 +128,8 @@ def tolerant_json(data: bytes) -> object | None:
 
 
 def wrapped(payload: Mapping[str, Any]) -> bytes | None:
-    """What a model sent, inside an event of InvokeModelWithResponseStream as botocore decodes it."""
+    """Return the model's JSON inside an event of InvokeModelWithResponseStream, as botocore decodes it; None for any
+    other payload."""
     chunk = payload.get("chunk")
     data = chunk.get("bytes") if isinstance(chunk, dict) and len(payload) == 1 else None
     return data if isinstance(data, bytes) and data.lstrip()[:1] == b"{" else None  # agents' answers are plain text

@@ -1,7 +1,7 @@
-"""A response body in, events and a turn out: framing, wire and stages in one sans-IO object.
+"""Decodes a response body into events: framing, wire and stages in one sans-IO object.
 
-`StreamDecoder` takes whatever a source yields and returns events. It needs no event loop, and does not raise on what
-came over the wire: an error ends the stream, and its `StreamEnd` carries it.
+`StreamDecoder` takes the items of a source and returns events. It needs no event loop, and does not raise for anything
+that came over the wire: an error ends the stream, and its `StreamEnd` carries it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .body import Body, tolerant_json, wrapped
 
 __all__ = ["StreamDecoder"]
 
-_MAX_UNTOLD = 32  # payloads that may pass before one tells the wire (keep-alives, prompt filters)
-_KEEPALIVES = ("ping", "keepalive")  # types of payloads that say nothing on any wire
+_MAX_UNTOLD = 32  # payloads that may pass before one shows the wire (keep-alives, prompt filters)
+_KEEPALIVES = ("ping", "keepalive")  # types of payloads that mean nothing on any wire
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -33,11 +33,11 @@ class StreamDecoder:
     """Decodes one stream. Feed it items until `done` or the source ends, then call `finish` once.
 
     Args:
-        wire: the wire that the stream speaks; found from the first payload that tells by default.
+        wire: the wire of the stream; by default found from the first payload that shows it.
         tools: tools, functions or bare names.
         stages: the steps between wire and consumer.
         limits: bounds on what is kept.
-        id_salt: makes call ids that have to be made up differ from other responses', where the response has no id.
+        id_salt: makes generated call ids differ from other responses', where the response has no id.
 
     Raises:
         ValueError: `wire` is not known.
@@ -56,45 +56,45 @@ class StreamDecoder:
         self._limits = limits
         self._body = Body(limits)
         self.record = None if wire is None else find(wire)
-        """The wire itself; None so far."""
+        """The wire; None while it is unknown."""
         self._wire = None if self.record is None else self.record.new_decoder(limits)
         toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
         self._chain = stages.build(toolset, limits, id_salt, defer=defer)
         self.done = False
-        """The terminal marker or an error was seen: nothing that follows changes the turn."""
+        """True once the terminal marker or an error was seen: nothing that follows changes the turn."""
         self._text_delta: Callable[[dict[str, Any]], TextDelta | None] | None = (
-            None  # the wire's, while it may be asked
+            None  # the wire's, while it may be called
         )
         self._is_direct = False  # no stage wants text
         self._size = 0
         self._max_size = limits.max_stream_bytes
         self._seen = False  # some payload came out of the body
-        self._looks_like: str | None = None  # what detection would say, where the wire was given
+        self._looks_like: str | None = None  # the result of detection, where the wire was given
         self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
         self._error: StreamError | None = None
         self._loose = False  # payloads may hold halves of surrogate pairs
-        self._deaf = False  # an error ended the stream; what is fed after it is not looked at
+        self._deaf = False  # an error ended the stream; items fed after it are ignored
         self._warned: frozenset[str] = _NOTHING
         self._finished = False
 
     @property
     def received(self) -> int:
-        """How much has come so far, in bytes; of payloads that somebody else parsed, the size of their JSON."""
+        """Size of the input so far, in bytes; payloads that came parsed count with the size of their JSON."""
         return self._size
 
     @property
     def wire(self) -> str | None:
-        """The wire that was given or found; None so far."""
+        """Name of the wire that was given or found; None while it is unknown."""
         return self.record.name if self.record else None
 
     @property
     def deferred(self) -> Deferred | None:
-        """Work for a large call that has to be done, and given to `resume`, before anything else is fed; None nearly
-        always, and never unless the decoder was made with ``defer=True``."""
+        """Work for a large call that has to be done, and its result given to `resume`, before anything else is fed;
+        nearly always None, and always None unless the decoder was made with ``defer=True``."""
         return self._chain.deferred
 
     def resume(self, made: Iterable[Event]) -> list[Event]:
-        """Go on with what `deferred` has made. Returns events."""
+        """Go on with the events that the `deferred` work returned; return events."""
         out: list[Event] = []
         try:
             self._chain.resume_all(made, out)
@@ -108,7 +108,7 @@ class StreamDecoder:
         return out
 
     def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
-        """Take the next item: bytes or text of the body, cut anywhere, or one parsed payload. Returns events.
+        """Take the next item: bytes or text of the body, cut anywhere, or one parsed payload. Return events.
 
         Raises:
             LocalProtocolError: after `finish`.
@@ -127,7 +127,7 @@ class StreamDecoder:
                 self._size = size
                 for data in self._body.feed_payloads(item):  # the hot loop
                     try:
-                        payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
+                        payload = orjson.loads(data)  # a frame is refused like bad JSON
                     except orjson.JSONDecodeError:
                         self._odd_payload(data, out)
                         continue
@@ -152,11 +152,11 @@ class StreamDecoder:
         return out
 
     def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
-        """The stream is over. Returns the last events, `StreamEnd` among them.
+        """End the stream; return the last events, `StreamEnd` among them.
 
         Args:
-            error: what ended it, if that was not its own end.
-            abandoned: nobody wants the rest, so that its absence is no error.
+            error: the error that ended the stream, if it did not end by itself.
+            abandoned: the rest is not wanted, so that its absence is no error.
         """
         if self._finished:
             return []
@@ -182,7 +182,7 @@ class StreamDecoder:
         for event in last:
             try:
                 out.extend(self._chain.feed(event))
-            except StreamError as found:  # a call whose arguments came last was one too many
+            except StreamError as found:  # the call whose arguments came last exceeds a limit
                 self._end_with(found, out)
                 break
         out.extend(self._chain.finish())
@@ -193,10 +193,10 @@ class StreamDecoder:
         out.extend(self._chain.feed(StreamEnd(finish="error", error=self._error)))
 
     def _last_bytes(self, item: bytes, size: int) -> list[Event]:
-        """The bytes that the limit still allows; unless they end the stream, it is over now."""
+        """Feed the bytes that the limit still allows; unless they end the stream, end it with an error."""
         out = self.feed(item)
         if not self.done:
-            out += self.feed(b"")  # the framing tells only now what else was too large
+            out += self.feed(b"")  # only now does the framing raise for anything else that was too large
         if not self.done:
             self._fail(LimitExceeded("max_stream_bytes", limit=self._max_size, value=size))
         self._deaf = True
@@ -205,8 +205,8 @@ class StreamDecoder:
     # -- payloads to events --
 
     def _odd_payload(self, item: bytes | Frame, out: list[Event]) -> None:
-        """Data that orjson does not take: an end marker, a keep-alive, broken characters, no JSON at all; or an event
-        that is called "error"."""
+        """Take data that orjson refuses: an end marker, a keep-alive, broken characters, no JSON at all; or an event
+        called "error"."""
         named_error = isinstance(item, Frame) and item.event == "error"
         data = (item.data if isinstance(item, Frame) else item).strip()
         if isinstance(item, Frame) and item.event == "unframed" and not self.done:
@@ -214,7 +214,7 @@ class StreamDecoder:
         if self._body.gave_up:
             return
         if not self._seen and self._body.is_lines and tolerant_json(data) is None:
-            self._body.give_up()  # an object over several lines, so no stream of them
+            self._body.give_up()  # an object over several lines, so no JSON lines
         elif data == b"[DONE]":
             self._see()
             if self._wire is not None and not self.done:
@@ -237,7 +237,7 @@ class StreamDecoder:
             self._rare_payload(payload, data, out)
 
     def _rare_payload(self, payload: object, data: bytes | Frame, out: list[Event]) -> None:
-        """Any payload that is not just more text."""
+        """Take any payload that is not just more text."""
         if self._body.gave_up:
             return
         if not isinstance(payload, dict) and not self.done:
@@ -246,7 +246,7 @@ class StreamDecoder:
         self._payload(cast("dict[str, Any]", payload), data if isinstance(data, bytes) else None, out)
 
     def _mapping(self, payload: dict[str, Any], out: list[Event]) -> None:
-        """A payload that somebody else parsed: it counts by the size of its JSON, and may hold anything."""
+        """Take a payload that came parsed: it counts by the size of its JSON, and may contain any value."""
         if (data := wrapped(payload)) is not None:
             self._grow(len(data))
             try:
@@ -269,7 +269,7 @@ class StreamDecoder:
             self._payload(payload, None, out)
 
     def _grow(self, size: int) -> None:
-        """A payload of this size came."""
+        """Count a payload of this size."""
         self._size += size
         if size > self._limits.max_event_bytes:
             raise LimitExceeded("max_event_bytes", limit=self._limits.max_event_bytes, value=size, where="a payload")
@@ -300,13 +300,13 @@ class StreamDecoder:
         wire.forget()
 
     def _see(self) -> None:
-        """A payload came out of the body."""
+        """Note that a payload came out of the body."""
         if not self._seen:
             self._seen = True
             self._body.settle()
 
     def _is_whole(self, payload: dict[str, Any]) -> bool:
-        """Whether an object that begins the body is no payload of a stream: then it is a whole answer, or an error."""
+        """Return whether an object that begins the body is no payload of a stream, but a whole answer or an error."""
         if payload.get("type") in _KEEPALIVES:
             return False
         return self._name_for(payload) is None
@@ -317,7 +317,7 @@ class StreamDecoder:
         return given.name if given is not None and given.recognises(payload) else detect(payload)
 
     def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
-        """The wire, if this payload tells; until one does, payloads wait."""
+        """Return the wire, if this payload shows it; until one does, payloads wait."""
         name = detect(payload)
         if name is None:
             if error := provider_error(payload):
@@ -335,18 +335,19 @@ class StreamDecoder:
         return wire
 
     def _pass_on(self, wire: WireDecoder, events: list[Event], out: list[Event]) -> None:
-        """Send what the wire made of a payload through the stages."""
+        """Send a wire's events through the stages."""
         self._chain.feed_all(events, out)
         if wire.done:
             self.done, self._text_delta = True, None
         elif self._chain.deferred is not None:
-            self._text_delta = None  # text must not overtake what waits in the chain
+            self._text_delta = None  # text must not overtake the events that wait in the chain
         elif self._text_delta is None:
             self._text_delta = wire.text_delta
             self._is_direct = self._chain.passes(TextDelta)
 
     def _flush(self, out: list[Event]) -> None:
-        """At a clean end of the body a last block counts although its blank line is missing, if it is whole."""
+        """Take a last block although its blank line is missing: at a clean end of the body it counts, if it is
+        whole."""
         try:
             for frame in self._body.finish():
                 if frame.event == "error" or frame.data.strip() == b"[DONE]" or tolerant_json(frame.data) is not None:
@@ -354,7 +355,7 @@ class StreamDecoder:
         except StreamError as error:
             self._fail(error)
 
-    # -- what went wrong --
+    # -- errors and warnings --
 
     def _fail(self, error: StreamError) -> None:
         if self.done:

@@ -1,4 +1,4 @@
-"""A whole response in, its turn out: `parse`."""
+"""Reads a whole response into its turn: `parse`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def parse(
     stages: StageList = DEFAULT,
     limits: Limits = Limits(),
 ) -> Turn:
-    """Read a whole response: what did the model say, and which calls did it make?
+    """Read a whole response; return the turn: the model's text and its calls.
 
     Nothing is dispatched, no event loop is needed, and nothing that came over the wire raises: see ``turn.error``.
 
     Args:
         body: the bytes of the response, or its chunks in order, however they were cut; or its parsed payloads.
-        wire: the wire it speaks; found from the first payload by default.
+        wire: the wire of the response; found from the first payload by default.
         tools: tools, functions or bare names: names are normalised to them, arguments validated by them.
         stages: the steps between wire and turn.
         limits: bounds on what is kept.
@@ -47,7 +47,7 @@ def parse(
     turn = TurnBuilder()
     for item in cast("Iterable[Any]", (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body):
         if type(item) is bytes and len(item) <= SLICE_BYTES:
-            for event in stream.feed(item):  # what `add_all` does, without a call for each chunk: saves 7 %
+            for event in stream.feed(item):  # the same as `add_all`, without a call for each chunk: saves 7 %
                 if type(event) is TextDelta:
                     turn.add_text(event.text)
                 else:

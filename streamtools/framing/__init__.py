@@ -1,4 +1,4 @@
-"""Bytes in, frames out: the ways in which providers cut a response body into payloads.
+"""Cuts a response body into payloads, in each of the ways that providers use.
 
     sse               `data: {...}` lines with a blank line after each event      most of them
     ndjson            one JSON object a line                                      Ollama, Cohere v1
@@ -21,26 +21,26 @@ from .sse import Frame, SSEDecoder
 __all__ = ["AWSEventStreamDecoder", "Frame", "Framing", "JSONArrayDecoder", "NDJSONDecoder", "SSEDecoder", "choose"]
 
 _BOM = b"\xef\xbb\xbf"
-_BLANK_BYTES = 1024  # of white space before the first byte that tells; after more it is an event stream
+_BLANK_BYTES = 1024  # of white space before the first telling byte; a body with more is taken for an event stream
 
 
 class Framing(Protocol):
-    """What all of them do."""
+    """The interface of all framings."""
 
     def feed_payloads(self, chunk: bytes, /) -> Sequence[bytes | Frame]:
-        """Take the next bytes of the body; returns the payloads' data that they complete. What is not just data is a
-        frame."""
+        """Take the next bytes of the body; return the data of the payloads that they complete. A payload with more than
+        data comes as a frame."""
         ...
 
     def finish(self) -> Sequence[Frame]:
-        """The body has ended; returns what was pending, if it may be whole."""
+        """End the body; return the pending frames, if they may be whole."""
         ...
 
 
 def choose(head: bytes, max_event_bytes: int) -> Framing | None:
-    """The framing of a body that begins with `head`; None if these bytes do not tell yet.
+    """Return the framing of a body that begins with `head`; None if these bytes do not show it yet.
 
-    Anything that begins like no other is taken for an event stream, which is only known to be none when it has ended
+    A body that begins like no other framing is taken for an event stream: it is known to be none only once it has ended
     without an event.
     """
     if head[:1] == b"\0":  # the length of a message, which has four bytes and is below 16 MiB

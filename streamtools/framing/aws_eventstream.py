@@ -1,23 +1,23 @@
-"""AWS event streams: bytes of an ``application/vnd.amazon.eventstream`` body in, payloads as JSON out.
+"""Decodes AWS event streams: the bytes of an ``application/vnd.amazon.eventstream`` body into payloads as JSON.
 
-Follows https://smithy.io/2.0/aws/amazon-eventstream.html (read 2026-11-21). A message is
+Follows https://smithy.io/2.0/aws/amazon-eventstream.html (read 2026-11-21). A message consists of
 
     total length (4) │ headers' length (4) │ checksum of these (4) │ headers │ payload │ checksum of all before (4)
 
-and its headers say what it is. Each message comes out in the shape that AWS's own SDKs give to decoded events:
+and its headers give its kind. Each message comes out in the shape that AWS's own SDKs give to decoded events:
 
     :message-type event,     :event-type contentBlockDelta         {"contentBlockDelta": payload}
     :message-type exception, :exception-type throttlingException   {"throttlingException": payload}
     :message-type error,     :error-code, :error-message           {"error": {"code": …, "message": …}}
     :event-type chunk (InvokeModelWithResponseStream)              the model's own JSON, which stands in it as base64
 
-Both checksums are always verified. A message that fails one, or contradicts itself, ends the stream: after it nothing
-says where the next one begins. The length of a message is checked before any more of it is kept.
+Both checksums are always verified. A message that fails one, or contradicts itself, ends the stream: after it the
+beginning of the next message is unknown. The length of a message is checked before any more of the message is kept.
 
 Theory of operation: whole messages are read where they lie in the chunk. The beginning of one that is still to come
 waits in a list, which is joined once its length is known and once more when it is whole. The messages of a stream begin
-with the same few byte strings over and over, so what those say, and their part of the checksum, is remembered: that
-halves the price of a message.
+with the same few byte strings over and over, so their meaning and their part of the checksum are cached: that halves
+the cost of a message.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["AWSEventStreamDecoder", "read_headers"]
 
 _PRELUDE = struct.Struct(">III")
 _CHECKSUM = struct.Struct(">I")
-_LENGTHS = 8  # bytes, which the prelude's own checksum is of
+_LENGTHS = 8  # bytes that the prelude's own checksum covers
 _MAX_HEADERS_BYTES = 128 << 10  # of one message: the specification's own bound
 _MEMORABLE_BYTES = 1 << 10  # of headers; Bedrock's have a hundred
 _MEMORY = 1024  # beginnings of messages, for all streams together: a megabyte at most
@@ -65,25 +65,25 @@ class AWSEventStreamDecoder:
         max_event_bytes: bound for one message.
 
     Raises:
-        LimitExceeded: a message says that it is larger.
+        LimitExceeded: a message declares a larger size.
         RemoteProtocolError: a checksum, a length or a header is wrong.
         TruncatedStream: from `finish`: the body ended inside a message.
 
-    The first two come from the call after the one that brought the message: what was whole before it comes out first.
-    The decoder is then of no more use.
+    The first two are raised by the call after the one that brought the message, so that the whole messages before it
+    come out first. The decoder cannot be used after that.
     """
 
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
         self._pending: list[bytes] = []  # pieces of the message that is not whole yet
         self._pending_size = 0
-        self._needed = _PRELUDE.size  # how large they must be before there is more to say
+        self._needed = _PRELUDE.size  # how large they must be before more can be read
         self._offset = 0  # in the body, of the first byte that is pending or being read
         self._error: StreamError | None = None
         self._finished = False
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """Take the next bytes of the body; returns the payloads of the messages that they complete."""
+        """Take the next bytes of the body; return the payloads of the messages that they complete."""
         if self._finished:
             raise LocalProtocolError("AWSEventStreamDecoder.feed_payloads() after finish()")
         if self._error is not None:
@@ -112,7 +112,7 @@ class AWSEventStreamDecoder:
         return payloads
 
     def finish(self) -> list[Frame]:
-        """The body has ended; there is never anything to return."""
+        """End the body; return nothing, since no message can be pending."""
         if self._finished:
             return []
         self._finished = True
@@ -124,7 +124,7 @@ class AWSEventStreamDecoder:
         return []
 
     def _messages(self, chunk: bytes, out: list[bytes | Frame]) -> int:
-        """Read the messages that `chunk` begins with; returns how many bytes they have."""
+        """Read the messages that `chunk` begins with; return their size in bytes."""
         at, end, limit = 0, len(chunk), self._max
         self._needed = _PRELUDE.size
         while end - at >= _PRELUDE.size:
@@ -151,7 +151,7 @@ class AWSEventStreamDecoder:
         return at
 
     def _check_lengths(self, chunk: bytes, at: int) -> None:
-        """Whether the message that begins here may be read, or waited for."""
+        """Raise if the message that begins here may be neither read nor waited for."""
         total, headers_size, checksum = _PRELUDE.unpack_from(chunk, at)
         self._check(at, "the checksum of its lengths", checksum, crc32(chunk[at : at + _LENGTHS]))
         if total > self._max:
@@ -161,7 +161,7 @@ class AWSEventStreamDecoder:
             raise self._malformed(at, f"it has {total} bytes, its headers {headers_size}, which cannot be")
 
     def _refuse(self, chunk: bytes, at: int) -> NoReturn:
-        """Say what is wrong with a message that is whole."""
+        """Raise the error of a whole message that is wrong."""
         self._check_lengths(chunk, at)
         total, headers_size, _ = _PRELUDE.unpack_from(chunk, at)
         end = at + total - _CHECKSUM.size
@@ -191,11 +191,11 @@ class AWSEventStreamDecoder:
 
 @lru_cache(_MEMORY)
 def _beginning(data: bytes) -> tuple[bytes, bytes | None, int] | None:
-    """What a message that begins with this prelude and these headers is; None if something is wrong with them.
+    """Return the meaning of a message's prelude and headers; None if something is wrong with them.
 
     Returns:
-        What stands before its payload, if it is an event; its JSON if it has no payload, None if it is a chunk, whose
-        payload is to be unwrapped; the checksum so far.
+        The JSON before its payload, if it is an event; its whole JSON if it has no payload, None if it is a chunk,
+        whose payload is to be unwrapped; the checksum so far.
     """
     if crc32(data[:_LENGTHS]) != _PRELUDE.unpack_from(data)[2]:
         return None
@@ -220,7 +220,7 @@ def _meaning(headers: dict[str, bool | int | bytes | str]) -> tuple[bytes, bytes
 
 
 def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
-    """The headers of one message by name. Timestamps are milliseconds since 1970, UUIDs their sixteen bytes.
+    """Return the headers of one message by name. Timestamps are milliseconds since 1970, UUIDs their sixteen bytes.
 
     Raises:
         ValueError: these are no headers; the message says why.
@@ -253,7 +253,7 @@ def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
 
 
 def _inner(payload: bytes) -> bytes:
-    """What a model sent, out of the event that it was wrapped in; the event itself if that is no JSON object (the
+    """Return the model's JSON from the event that wraps it; the event itself if the content is no JSON object (the
     answers of Bedrock's agents are plain text)."""
     event = orjson.loads(payload or b"{}")
     if isinstance(event, dict) and isinstance(text := event.get("bytes"), str) and len(event) == 1 + ("p" in event):

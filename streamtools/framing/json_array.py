@@ -1,12 +1,12 @@
-"""One JSON array that grows: `[{...}`, then `,` and the next value, at last `]` (RFC 8259, §5).
+"""Decodes one growing JSON array: `[{...}`, then `,` and the next value, at last `]` (RFC 8259, §5).
 
-Gemini answers so without ``alt=sse``: values over many lines, with any white space between them. A value is an object
-or an array; whether its inside is JSON is for its reader to find out.
+Gemini answers in this form without ``alt=sse``: values over many lines, with any white space between them. A value is
+an object or an array; its reader has to check whether its inside is JSON.
 
 Theory of operation: only brackets and quotes are looked at. `_TO_BRACKET` passes in one go over everything up to the
-next bracket, strings included, so that a value costs one step per bracket; a string that the chunk cuts is passed to
-its end by `_IN_STRING`. Depth is a number, never a stack. The pieces of a value that comes in several chunks wait in
-a list that is joined once.
+next bracket, strings included, so that a value costs one step per bracket; a string that is cut by the end of the chunk
+is passed to its end by `_IN_STRING`. Depth is a number, never a stack. The pieces of a value that comes in several
+chunks wait in a list that is joined once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["JSONArrayDecoder"]
 
 _DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
 _BLANK = re.compile(rb"[ \t\r\n]*")
-# Repeats are bounded because the engine keeps a record of each. Where it finds no bracket it stops at a string that is
-# not whole, or at the bound.
+# Repeats are bounded because the engine keeps a record of each. Where the expression finds no bracket, it stops at a
+# string that is not whole, or at the bound.
 _TO_BRACKET = re.compile(
     rb'[^"{}\[\]]*(?:"[^"\\]*(?:\\.[^"\\]*){0,256}"[^"{}\[\]]*){0,256}(?:([{\[])|([}\]]))?', re.DOTALL
 )
@@ -32,7 +32,7 @@ _IN_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*){0,256}', re.DOTALL)
 
 
 class JSONArrayDecoder:
-    """Decodes a JSON array fed in chunks of any size: each value of it is a payload.
+    """Decodes a JSON array fed in chunks of any size: each of its values is a payload.
 
     Call `feed_payloads` with each chunk and `finish` at the end of the body.
 
@@ -41,16 +41,16 @@ class JSONArrayDecoder:
 
     Raises:
         LimitExceeded, RemoteProtocolError: from the call after the one that brought a value that is too large, or
-            something between two values that belongs to neither: what was whole before comes out first. The decoder is
-            then of no more use.
+            something between two values that belongs to neither: the whole values before come out first. The decoder
+            cannot be used after that.
     """
 
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
         self.ended = False
-        """The closing bracket was seen."""
+        """True once the closing bracket was seen."""
         self._max = max_event_bytes
-        self._next = b"["  # what may come between values
-        self._depth = 0  # brackets of the value that are open; 0 between values
+        self._next = b"["  # the characters that may come between values
+        self._depth = 0  # open brackets of the value; 0 between values
         self._in_string = False
         self._escaped = False  # the last chunk ended in a backslash of a string
         self._value: list[bytes] = []  # pieces of the value that has not ended yet
@@ -59,7 +59,7 @@ class JSONArrayDecoder:
         self._finished = False
 
     def feed_payloads(self, chunk: bytes) -> list[bytes]:
-        """Take the next bytes of the body; returns the values that they complete."""
+        """Take the next bytes of the body; return the values that they complete."""
         if self._finished:
             raise LocalProtocolError("JSONArrayDecoder.feed_payloads() after finish()")
         if self._error is not None:
@@ -86,7 +86,7 @@ class JSONArrayDecoder:
         return payloads
 
     def finish(self) -> list[Frame]:
-        """The body has ended. What is pending is no whole value, so that nothing comes out."""
+        """End the body; return nothing, since a pending value is not whole."""
         if not self._finished:
             self._finished = True
             self._value.clear()
@@ -95,7 +95,7 @@ class JSONArrayDecoder:
         return []
 
     def _between(self, chunk: bytes, at: int) -> int:
-        """Pass over white space and one bracket or comma; returns where to go on, or where a value begins."""
+        """Pass over white space and one bracket or comma; return where to go on, or where a value begins."""
         blank = _BLANK.match(chunk, at)
         assert blank is not None, "it matches the empty text"
         at = blank.end()
@@ -120,7 +120,7 @@ class JSONArrayDecoder:
         return at
 
     def _inside(self, chunk: bytes, at: int) -> int:
-        """Pass over a part of the value; returns where it ends, or the chunk."""
+        """Pass over a part of the value; return the end of the value or of the chunk."""
         end, depth = len(chunk), self._depth
         if self._in_string:
             at = self._string(chunk, at)
@@ -137,7 +137,7 @@ class JSONArrayDecoder:
         return at
 
     def _string(self, chunk: bytes, at: int) -> int:
-        """Pass over what is left of a string; returns where it ends, or the chunk."""
+        """Pass over the rest of a string; return the end of the string or of the chunk."""
         end = len(chunk)
         if self._escaped:
             self._escaped = False
@@ -149,7 +149,7 @@ class JSONArrayDecoder:
             if chunk[at : at + 1] == b'"':
                 self._in_string = False
                 return at + 1
-            if at == end - 1:  # a backslash: what it escapes is in the next chunk
+            if at == end - 1:  # a backslash: the character that it escapes is in the next chunk
                 self._escaped = True
                 return end
         return at

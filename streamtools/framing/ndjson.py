@@ -1,7 +1,7 @@
-"""JSON lines (https://github.com/ndjson/ndjson-spec): one payload a line.
+"""Decodes JSON lines (https://github.com/ndjson/ndjson-spec): one payload a line.
 
-Lines end in LF or CRLF; blank ones are skipped; whether a line is JSON is for its reader to find out. What is pending
-at the end comes out, because many servers leave out the last line's end.
+Lines end in LF or CRLF; blank ones are skipped; their reader has to check whether a line is JSON. A pending line comes
+out at the end, because many servers leave out the last line's end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["NDJSONDecoder"]
 
 _DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
 _BLANK_LINES = re.compile(rb"\n[ \t\r\n]*\n")
-_SAMPLED_FROM = 1 << 10  # bytes of a chunk; the same look at its line ends as `sse` has
+_SAMPLED_FROM = 1 << 10  # bytes of a chunk; the same check of line ends as in `sse`
 _SAMPLE_STEP = 61
 
 
@@ -30,21 +30,21 @@ class NDJSONDecoder:
         max_event_bytes: bound for one line.
 
     Raises:
-        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: what was whole
-            before them comes out first. The decoder is then of no more use.
+        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: the whole lines
+            before them come out first. The decoder cannot be used after that.
     """
 
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
         self._line: list[bytes] = []  # pieces of the line that has not ended yet
         self._size = 0
-        self._between = True  # two lines: nothing is pending
+        self._between = True  # True between two lines: nothing is pending
         self._error: LimitExceeded | None = None
         self._finished = False
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """Take the next bytes of the body; returns the lines that they complete."""
-        # Mostly a chunk is one object on one line: half of the general price.
+        """Take the next bytes of the body; return the lines that they complete."""
+        # Mostly a chunk is one object on one line: this path takes half of the general time.
         if self._between and chunk[:1] == b"{" and 0 < chunk.find(b"\n") == len(chunk) - 1 <= self._max:
             return [chunk]
         if self._finished:
@@ -52,7 +52,7 @@ class NDJSONDecoder:
         if self._error is not None:
             raise self._error
         payloads: list[bytes | Frame] = []
-        if _SAMPLED_FROM <= len(chunk) <= self._max:  # longer, one of the blank lines might be too long
+        if _SAMPLED_FROM <= len(chunk) <= self._max:  # in a longer chunk, one of the blank lines might be too long
             sample = chunk[::_SAMPLE_STEP]
             if 4 * len(sample.translate(None, b"\n")) < 3 * len(sample):
                 chunk = _BLANK_LINES.sub(b"\n", chunk)
@@ -79,7 +79,7 @@ class NDJSONDecoder:
         return payloads
 
     def finish(self) -> list[Frame]:
-        """The body has ended; returns the line whose end is missing."""
+        """End the body; return the last line if its end is missing."""
         if self._finished:
             return []
         self._finished, self._between = True, False

@@ -1,16 +1,16 @@
-"""Server-sent events: bytes of a ``text/event-stream`` body in, frames out.
+"""Decodes server-sent events: the bytes of a ``text/event-stream`` body into frames.
 
 Follows the WHATWG text to the letter (https://html.spec.whatwg.org/multipage/server-sent-events.html, §9.2.6, read
-2026-11-20): lines end in LF, CR or CRLF and in nothing else; one leading byte order mark is dropped; only a blank
-line dispatches; a block without data dispatches nothing; what is pending at the end is discarded. With
-``lenient=True`` it departs from it in the three ways that LLM servers need, see `SSEDecoder`.
+2026-11-20): lines end in LF, CR or CRLF and in nothing else; one leading byte order mark is dropped; only a blank line
+dispatches; a block without data dispatches nothing; a pending block is discarded at the end. With ``lenient=True`` the
+decoder departs from the text in the three ways that LLM servers need, see `SSEDecoder`.
 
 Theory of operation: a chunk is cut at its line ends. The last piece, the beginning of a line that is still to come,
 waits in a list that is joined once, when its line ends, so that a line costs time linear in its length however many
-chunks it comes in; many small pieces are folded into one, for the room's sake. A CR at the end of a chunk ends its
-line at once; a LF that follows in the next chunk is skipped. A second blank line says nothing that the first has not
-said, nor does a comment say anything: a chunk that is mostly line ends, which a look at every 61st byte tells, is
-thinned before it is cut, so that a flood of those costs no step for each.
+chunks it comes in; many small pieces are folded into one, to save room. A CR at the end of a chunk ends its line at
+once; a LF that follows in the next chunk is skipped. A second blank line adds nothing to the first, and a comment means
+nothing: a chunk that is mostly line ends, as a sample of every 61st byte shows, is thinned before it is cut, so that a
+flood of such lines does not cost a step for each.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _DEFAULT_MAX_EVENT_BYTES = Limits().max_event_bytes
 
 _LINE_ENDS = b"\r\n"
 _BLANK_LINES = re.compile(rb"\n{3,}")
-# What begins like no field that we know. Repeats are bounded because the engine keeps a record of each.
+# Lines that begin like no field that we know. Repeats are bounded because the engine keeps a record of each.
 _IDLE_LINES = re.compile(rb"(?<=\n)(?:[^dei{\n][^\n]*\n){1,256}")
-_TELLING = b"dei{"  # how a line begins that may be a field we know, or a bare object
-_SAMPLED_FROM = 1 << 10  # bytes of a chunk: a smaller one is read faster than looked at
-_SAMPLE_STEP = 61  # prime, so that no line's length hides its ends
+_TELLING = b"dei{"  # first bytes of a line that may be a field we know, or a bare object
+_SAMPLED_FROM = 1 << 10  # bytes of a chunk: a smaller one is read faster than sampled
+_SAMPLE_STEP = 61  # prime, so that no line length hides its ends
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class Frame:
 class SSEDecoder:
     """Decodes an event stream fed in chunks of any size.
 
-    Call `feed` with each chunk and `finish` at the end of the body; each returns the frames that it completed.
+    Call `feed` with each chunk and `finish` at the end of the body; each returns the frames that it completes.
 
     Args:
         max_event_bytes: bound for one line and for one event's joined data.
@@ -63,8 +63,8 @@ class SSEDecoder:
             begins with it, for the data of an event called "unframed" (Gemini's errors, vercel/ai#5217).
 
     Raises:
-        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: what was whole
-            before them comes out first. The decoder is then of no more use.
+        LimitExceeded: from the call after the one that brought too many bytes, which are not kept: the whole frames
+            before them come out first. The decoder cannot be used after that.
     """
 
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES, lenient: bool = False) -> None:
@@ -80,20 +80,21 @@ class SSEDecoder:
         self._bare: list[bytes] = []  # lines of a JSON object without fields
         self._bare_size = 0
         self._id = b""
-        self._prefix = b"data: "  # how the last block began that was a chunk by itself
-        self._between = False  # between two blocks: nothing is pending
+        self._prefix = b"data: "  # the beginning of the last block that was a chunk by itself
+        self._between = False  # True between two blocks: nothing is pending
         self._error: LimitExceeded | None = None
         self._finished = False
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        """Take the next bytes of the body; returns the frames that they complete."""
+        """Take the next bytes of the body; return the frames that they complete."""
         frames: list[Any] = []
         self._feed(chunk, frames, named=True)
         return frames
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """`feed` for who only wants the data, and to know which events are called "error": those come as frames."""
-        # Mostly a chunk is one block that begins like the one before: a fifth of the general price.
+        """Take the next bytes like `feed`, but return plain data for all events except those called "error", which come
+        as frames."""
+        # Mostly a chunk is one block that begins like the one before: this path takes a fifth of the general time.
         prefix, size = self._prefix, len(chunk)
         if self._between and chunk.startswith(prefix) and size <= self._max:
             end = chunk.find(b"\n", len(prefix))
@@ -111,7 +112,7 @@ class SSEDecoder:
         return payloads
 
     def finish(self) -> list[Frame]:
-        """The body has ended; returns what was pending, if the decoder is lenient."""
+        """End the body; return the pending frames, if the decoder is lenient."""
         if self._finished:
             return []
         frames: list[Any] = []
@@ -147,7 +148,7 @@ class SSEDecoder:
             sample = chunk[::_SAMPLE_STEP]
             if 4 * len(sample.translate(None, _LINE_ENDS)) < 3 * len(sample):
                 chunk = self._thinned(chunk)
-        lines = chunk.splitlines()  # of bytes, these are exactly the line ends of the standard
+        lines = chunk.splitlines()  # for bytes, `splitlines` knows exactly the line ends of the standard
         rest = b"" if last in (_LF, _CR) else lines.pop()
         self._skip_lf = last == _CR
         if lines:
@@ -167,7 +168,7 @@ class SSEDecoder:
         self._between = not pending and self._start is None
 
     def _without_bom(self, chunk: bytes) -> bytes:
-        """The chunk as it follows the byte order mark; nothing while that is undecided."""
+        """Return the chunk without the byte order mark; nothing while it is undecided whether there is one."""
         assert self._start is not None, "asked only while it is undecided"
         start = self._start + chunk
         if len(start) < len(_BOM) and _BOM.startswith(start):
@@ -177,11 +178,11 @@ class SSEDecoder:
         return start.removeprefix(_BOM)
 
     def _thinned(self, chunk: bytes) -> bytes:
-        """A chunk that says the same in fewer lines: without comments, and with one of several blank lines."""
+        """Return a chunk of the same meaning in fewer lines: without comments, and with one of several blank lines."""
         chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         chunk = _BLANK_LINES.sub(b"\n\n", chunk)
         begun = self._line[0][:1] if self._line else b""
-        if self._bare or begun == b"{" or b"{" in chunk:  # of a bare object every line counts
+        if self._bare or begun == b"{" or b"{" in chunk:  # in a bare object every line counts
             return chunk
         return _BLANK_LINES.sub(b"\n\n", _IDLE_LINES.sub(b"", chunk))
 
@@ -195,8 +196,8 @@ class SSEDecoder:
                 fold(self._line)
 
     def _take(self, lines: list[bytes], out: list[Any], *, named: bool, longest: int) -> None:
-        """Interpret whole lines, none longer than `longest`; to `out` go frames, or, unless `named`, the mere data of
-        all but error events."""
+        """Interpret whole lines, none longer than `longest`; append frames to `out`, or, unless `named`, the mere data
+        of all but error events."""
         data, bare, limit = self._data, self._bare, self._max
         is_long = longest > limit
         for line in lines:
@@ -210,7 +211,7 @@ class SSEDecoder:
                     payload = data[0] if len(data) == 1 else b"\n".join(data)
                     if named or self._event == b"error":
                         out.append(self._frame(payload))
-                    elif payload or not out or out[-1]:  # a second event without data says nothing
+                    elif payload or not out or out[-1]:  # a second event without data means nothing
                         out.append(payload)
                     data.clear()
                     self._data_size = 0
@@ -220,7 +221,7 @@ class SSEDecoder:
                 self._event = line[7:]
                 continue
             elif line[0] not in _TELLING and not bare:
-                continue  # a comment, or a field that nobody knows
+                continue  # a comment, or an unknown field
             elif line[:1] == b"i" and not bare:
                 self._field(line)
                 continue
@@ -248,7 +249,7 @@ class SSEDecoder:
         return Frame(data, name or "message", last_id)
 
     def _bare_line(self, line: bytes, out: list[Any]) -> None:
-        """A line of a JSON object that stands between the events as it is."""
+        """Take a line of a bare JSON object that stands between the events."""
         self._bare_size += len(line) + 1
         if self._bare_size > self._max + 1:
             self._too_large("an object in the event stream", self._bare_size - 1)
@@ -260,9 +261,10 @@ class SSEDecoder:
             self._bare_size = 0
 
     def _field(self, line: bytes) -> None:
-        """Any field but data. Comments, unknown fields and `retry` (there is no connection to retry) are ignored."""
+        """Take any field but data. Comments, unknown fields and `retry` (there is no connection to retry) are
+        ignored."""
         if line[:3] == b"id:" and b"\0" not in line:
-            self._id = line[3:].removeprefix(b" ")  # decoded where a frame is made of it
+            self._id = line[3:].removeprefix(b" ")  # decoded when a frame is made of it
             return
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")

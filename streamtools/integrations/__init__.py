@@ -1,8 +1,8 @@
-"""Ready-made ends for other people's frameworks, none of which is imported.
+"""Connects pipelines to other frameworks, without importing any.
 
     from streamtools.integrations import EventStreamResponse    an ASGI response: server-sent events
 
-It is built of the public API alone.
+The integrations use the public API alone.
 """
 
 from __future__ import annotations

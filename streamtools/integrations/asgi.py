@@ -1,9 +1,10 @@
-"""A pipeline as an ASGI response: server-sent events out, a client that has gone noticed while the tools run.
+"""Sends a pipeline as an ASGI response: writes server-sent events, and notices while tools run that the client has
+gone.
 
 Theory of operation. The response enters the pipeline in its own ``__call__``, so that its scopes live in the frame of
 the task that serves the request; a generator in a framework's streaming response would be left open in the middle of
-them. Inside the block one task waits for ``http.disconnect`` while the other writes. Whatever ends the writing leaves
-the block, which cancels and awaits the calls and closes the source.
+them. Inside the block one task waits for ``http.disconnect`` while the other writes. The block is left when the writing
+ends for any reason; leaving it cancels and awaits the calls and closes the source.
 
 Specification: https://asgi.readthedocs.io/en/latest/specs/www.html
 """
@@ -36,7 +37,7 @@ _HEADERS = {
     "x-accel-buffering": "no",  # https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_buffering
 }
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # https://www.rfc-editor.org/rfc/rfc9110#name-tokens
-_AFTER_S = 30.0  # that `after` may take; it is shielded, so that it needs an end
+_AFTER_S = 30.0  # seconds allowed for `after`, which is shielded and so needs a bound
 
 
 class EventStreamResponse:
@@ -46,20 +47,21 @@ class EventStreamResponse:
             return EventStreamResponse(pipeline(await ask(request), tools=[get_weather]))
 
     Each event is a server-sent event with its ``seq`` as ``id``. When the client goes, the calls are cancelled and the
-    source is closed. A stream that fails ends with an event ``error`` that holds its ``kind``; an error that is no
+    source is closed. A stream that fails ends with an event ``error`` that contains its ``kind``; an error that is no
     `StreamError` (of your source, stage or `encode`) is then raised to the server as well, which logs it. If calls wait
-    for approvals when all else is done, the last event is ``suspended`` with their ``call_ids``, and the response ends:
-    keep the pipeline's `suspended` in `after`, and answer the next request with `resume`.
+    for approvals when everything else is done, the last event is ``suspended`` with their ``call_ids``, and the
+    response ends: keep the pipeline's `suspended` in `after`, and answer the next request with `resume`.
 
     Args:
-        pipeline: made for this request, not entered.
-        encode: what is sent of each event; by default `encode_event`, which tells no arguments and no results.
+        pipeline: a pipeline made for this request, not entered.
+        encode: gives the data to send for each event; by default `encode_event`, which sends no arguments and no
+            results.
         after: is awaited with the turn when nothing runs any more, also when the client has gone: store the history
             here. It is cancelled after 30 seconds.
-        status: of the response.
+        status: the status of the response.
         headers: more headers, or others in place of the three that keep proxies from holding events back.
         heartbeat: seconds of silence after which a comment is sent. None: never.
-        send_timeout: seconds that a client may take to make room; then it counts as gone. None: no limit.
+        send_timeout: seconds that a client may take to make room; after that it counts as gone. None: no limit.
 
     Raises:
         TypeError: `pipeline` is something else; the message says what to pass.
@@ -92,7 +94,7 @@ class EventStreamResponse:
         self._called = False
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer the request."""
+        """Answers the request."""
         if scope["type"] != "http":
             raise LocalProtocolError(f"EventStreamResponse answers requests of type http, not {scope['type']}")
         if self._called:
@@ -113,7 +115,7 @@ class EventStreamResponse:
                     await self._after(self._pipeline.turn)
 
     async def _answer(self, events: Pipeline, send: Send) -> Exception | None:
-        """Send it all; returns what went wrong. That the client has gone is nothing wrong."""
+        """Sends the whole response; returns the error, if any. A client that has gone is no error."""
         failure: Exception | None = None
         try:
             await self._send(send, {"type": "http.response.start", "status": self._status, "headers": self._headers})
@@ -141,7 +143,7 @@ class EventStreamResponse:
                 return
             piece = None if event is None else self._piece(event)
             if piece is None:
-                if anyio.current_time() < due:  # also between events of which nothing is sent
+                if anyio.current_time() < due:  # also between events that are not sent
                     continue
                 piece = HEARTBEAT
             await self._send_body(send, piece)
@@ -155,7 +157,7 @@ class EventStreamResponse:
         await self._send(send, {"type": "http.response.body", "body": body, "more_body": more})
 
     async def _send(self, send: Send, message: Message) -> None:
-        """Send, and wait until the client has made room.
+        """Sends a message, and waits until the client has made room.
 
         Raises:
             _NotSentError: the client has gone, or the server fails.
@@ -168,23 +170,23 @@ class EventStreamResponse:
 
 
 class _NotSentError(Exception):
-    """Nothing more can be sent."""
+    """Raised when nothing more can be sent."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
-        # By the specification an OSError says that the client has gone; a TimeoutError, ours, is one.
+        # By the specification an OSError means that the client has gone; our TimeoutError is one, too.
         self.fault = None if isinstance(error, OSError) else error
 
 
 async def _until_disconnect(receive: Receive, writing: CancelScope) -> None:
-    """Wait until the client has gone; then stop writing. What it still sends of its request is dropped."""
+    """Waits until the client has gone, then stops the writing. The rest of the client's request is dropped."""
     while (await receive())["type"] != "http.disconnect":
         continue
     writing.cancel()
 
 
 def _checked(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Names in lower case, as ASGI wants them; yours in place of ours."""
+    """Returns the headers with names in lower case, as ASGI requires; yours replace ours."""
     merged = dict(_HEADERS)
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name):

@@ -1,4 +1,4 @@
-"""What a browser is told of each event, and how server-sent events are written.
+"""Chooses the data of each event for a browser, and writes server-sent events.
 
 Format: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
@@ -30,10 +30,11 @@ from ..events import (
 __all__ = ["HEARTBEAT", "Encode", "encode_event", "error_frame", "frame", "suspended_frame"]
 
 Encode: TypeAlias = Callable[[Event], "tuple[str, Any] | None"]
-"""Says what is sent of an event: its name and data (text as it is, anything else as JSON), or None for nothing."""
+"""Returns the data to send for an event: its name and data (text as it is, anything else as JSON), or None to send
+nothing."""
 
 HEARTBEAT = b": \n\n"
-"""A comment: no event for the client, and a sign of life for whatever stands between."""
+"""A comment: no event for the client, but a sign of life for proxies in between."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -53,10 +54,11 @@ _TOLD: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
 
 
 def encode_event(event: Event) -> tuple[str, dict[str, Any]] | None:
-    """The default of what is sent: the answer's text, which tools are called, which calls wait for an approval or were
-    decided, and how each call ended.
+    """Returns the data sent by default: the answer's text, which tools are called, which calls wait for an approval or
+    were decided, and how each call ended.
 
-    No arguments, results, reasoning, error texts or provider state. Call it from a function of yours that adds some.
+    It sends no arguments, results, reasoning, error texts or provider state. To add some, call it from a function of
+    yours.
 
     >>> encode_event(TextDelta("Hello"))
     ('text_delta', {'text': 'Hello'})
@@ -69,10 +71,10 @@ def encode_event(event: Event) -> tuple[str, dict[str, Any]] | None:
 
 
 def frame(told: tuple[str, Any], *, id: int | None = None) -> bytes:
-    """One server-sent event of a name and its data.
+    """Returns one server-sent event with a name and its data.
 
     Raises:
-        TypeError: it is no such pair, or the data cannot be written as JSON.
+        TypeError: `told` is no such pair, or the data cannot be written as JSON.
         ValueError: the name is empty or has a line end, which would begin another field.
     """
     if not isinstance(told, tuple) or len(told) != 2:
@@ -87,10 +89,11 @@ def frame(told: tuple[str, Any], *, id: int | None = None) -> bytes:
 
 
 def error_frame(error: Exception) -> bytes:
-    """The last event of a stream that failed: which kind of failure, not its text, which may name hosts or accounts."""
+    """Returns the last event of a stream that failed: the kind of failure, not its text, which may name hosts or
+    accounts."""
     return frame(("error", {"kind": error.kind if isinstance(error, StreamError) else "internal_error"}))
 
 
 def suspended_frame(suspended: Suspended) -> bytes:
-    """The last event of a response that ends because calls wait for approvals: which ones."""
+    """Returns the last event of a response that ends because calls wait for approvals, with the ids of these calls."""
     return frame(("suspended", {"call_ids": [call.call_id for call in suspended.calls]}))

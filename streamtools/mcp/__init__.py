@@ -1,10 +1,10 @@
-"""Tools of MCP servers as tools, and results of ours as MCP's.
+"""Makes tools of MCP servers usable as tools, and writes our results as MCP's.
 
     session ──► tools/list ──► definitions ──► pins ──► Tool      ──► tools/call ──► ToolResult
     (yours)     (cache)        read, bounded   approved  validated     per call       blocks, value
 
-`fetch_tools` is the way in. The session is yours: whoever opened it keeps it open, and closes it. Nothing here imports
-the ``mcp`` package (``pip install llm-streamtools[mcp]``) before an object of its is there.
+Start with `fetch_tools`. The session is yours: the code that opened it keeps it open, and closes it. Nothing here
+imports the ``mcp`` package (``pip install llm-streamtools[mcp]``) before one of its objects is there.
 """
 
 from __future__ import annotations

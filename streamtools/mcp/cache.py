@@ -1,4 +1,4 @@
-"""Lists of tools that need not be asked for again yet."""
+"""Caches lists of tools until they have to be asked for again."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .reading import peek
 __all__ = ["Credentials", "MessageHandler", "SchemaCache"]
 
 Credentials: TypeAlias = str | bytes | Mapping[str, str] | None
-"""What a server tells its callers apart by: a token, or the headers of a request."""
+"""The means by which a server tells its callers apart: a token, or the headers of a request."""
 
 LIST_CHANGED = "notifications/tools/list_changed"
 
 
 class MessageHandler(Protocol):
-    """What the SDK's ``ClientSession(message_handler=...)`` takes."""
+    """The type of a handler for the SDK's ``ClientSession(message_handler=...)``."""
 
     async def __call__(self, message: Any) -> None:
         """Take a message of the server."""
@@ -47,16 +47,16 @@ class _Entry:
 class SchemaCache:
     """Keeps the lists of tools of MCP servers, each for its server and its caller.
 
-    A list holds for as long as the server says (``ttlMs``, MCP 2026-07-28; 0 means that it is never kept), else for
-    `default_ttl_s`. It is given up earlier when the server announces a change (`message_handler`), on `invalidate`, and
+    A list is valid for as long as the server says (``ttlMs``, MCP 2026-07-28; 0 means that it is never kept), else for
+    `default_ttl_s`. It is dropped earlier when the server announces a change (`message_handler`), on `invalidate`, and
     for a session whose server has another version. Lists are kept apart by a keyed hash of the credentials, unless the
     server says that all see the same (``cacheScope: public``). Credentials themselves are not kept.
 
-    Resolves that run at the same time wait for one ``tools/list``. Use one cache in one event loop at a time.
+    Calls of `resolve` that run at the same time wait for one ``tools/list``. Use one cache in one event loop at a time.
 
     Args:
-        default_ttl_s: seconds for which a list holds when the server does not say; 0 keeps none.
-        max_ttl_s: the most that a server's word counts (the MCP SDK has the same day).
+        default_ttl_s: seconds for which a list is valid when the server does not say; 0 keeps none.
+        max_ttl_s: the longest time that a server may ask for (the MCP SDK also has a day).
         max_entries: lists kept; the oldest goes first.
         clock: seconds from any start, for tests.
     """
@@ -75,7 +75,7 @@ class SchemaCache:
         self._max_ttl_s = max_ttl_s
         self._max_entries = max_entries
         self._clock = clock
-        self._salt = secrets.token_bytes(32)  # so that what is kept cannot be compared with hashes of guessed tokens
+        self._salt = secrets.token_bytes(32)  # so that the kept hashes cannot be compared with those of guessed tokens
         self._entries: dict[_Key, _Entry] = {}
         self._flights: dict[_Key, anyio.Event] = {}
         self._changes = 0
@@ -95,12 +95,12 @@ class SchemaCache:
         version: str | None = None,
         limits: Limits = Limits(),
     ) -> Listing:
-        """The list of a server: the one that is kept if it still holds, else what `ask` brings.
+        """Return the list of a server: the cached one if it is still valid, else the one that `ask` gets.
 
         Args:
             server: its name here; two servers never share one.
             ask: gets the list from the server.
-            credentials: by what the server tells callers apart.
+            credentials: the means by which the server tells callers apart.
             version: of the server; another one has another list.
             limits: those that `ask` reads the list by.
         """
@@ -111,18 +111,18 @@ class SchemaCache:
                     return listing
             if (flight := self._flights.get(key)) is None:
                 return await self._fly(key, ask)
-            await flight.wait()  # what it brings may already be stale, or it failed: look again
+            await flight.wait()  # its list may already be stale, or it failed: look again
 
     def invalidate(self, server: str | None = None) -> None:
-        """Give up what is kept of a server, or of all; what is being asked for right now is not kept either."""
+        """Drop the lists of a server, or of all; lists being asked for right now are not kept either."""
         self._changes += 1
         gone = [key for key in self._entries if server is None or key.server == server]
         for key in gone:
             del self._entries[key]
 
     def message_handler(self, server: str, then: MessageHandler | None = None) -> MessageHandler:
-        """What to pass as ``ClientSession(..., message_handler=...)``: gives up the server's list when the server
-        announces that it has changed. Servers of MCP 2026-07-28 announce it to those who listen for it only
+        """Return a handler for ``ClientSession(..., message_handler=...)`` that drops the server's list when the server
+        announces a change. Servers of MCP 2026-07-28 announce it only to clients that listen for it
         (``subscriptions/listen``).
 
         Args:

@@ -1,4 +1,4 @@
-"""The function behind an MCP tool: one call, from checked arguments to a result."""
+"""Calls an MCP tool: one call, from checked arguments to a result."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from .results import tool_result
 __all__ = ["caller"]
 
 CONNECTION_CLOSED = -32000
-"""The SDK's own code for an answer that can never come. Servers use it, too, so that its words count as well."""
+"""The SDK's own code for an answer that can never come. Servers use it, too, so that the message has to fit as well."""
 _LOST_WORDS = ("Connection closed", "SSE stream ")
 _LOST = (BrokenResourceError, ClosedResourceError, EndOfStream, ConnectionError)
 
 
 class CheckOutput(Protocol):
-    """Judges the structured content of an answer by the tool's output schema."""
+    """Checks the structured content of an answer against the tool's output schema."""
 
     def __call__(self, value: Any, /, *, quick: bool = False) -> list[str]:
-        """The problems, one line each, without values; `TakesLong` if it was to be quick, and is not."""
+        """Return the problems, one line each, without values; raise `TakesLong` if it was to be quick, and is not."""
         ...
 
 
 def caller(
     peer: Peer, server: str, name: str, *, effect: Effect, check: CheckOutput | None, limits: Limits
 ) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]:
-    """A function that calls the server's tool `name`.
+    """Return a function that calls the server's tool `name`.
 
-    The current span goes along as ``_meta.traceparent``; the server's progress becomes ``ctx.progress``; a cancelled
-    call is cancelled on the server. Where the connection is lost the call fails if the tool is ``pure``; any other may
-    have had its effect, so that its outcome is unknown.
+    The current span is sent as ``_meta.traceparent``; the server's progress becomes ``ctx.progress``; a cancelled call
+    is cancelled on the server. If the connection is lost, the call fails if the tool is ``pure``; any other call may
+    have had its effect, so its outcome is unknown.
     """
 
     async def call(arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
@@ -73,7 +73,7 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         nonlocal left
         left -= 1
-        if left < 0 or not math.isfinite(progress):  # JSON, as which consumers pass it on, has neither NaN nor infinity
+        if left < 0 or not math.isfinite(progress):  # consumers pass it on as JSON, which has neither NaN nor infinity
             return
         told: dict[str, Any] = {"progress": progress}
         if total is not None and math.isfinite(total):
@@ -86,7 +86,8 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
 
 
 def _is_lost(error: BaseException) -> bool:
-    """Whether the connection went before there was an answer; task groups of a transport tell so in a group."""
+    """Return whether the connection was lost before there was an answer; a transport's task groups raise that in a
+    group."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_lost, error.exceptions))
     code, words = peek(peek(error, "error"), "code"), peek(peek(error, "error"), "message")
@@ -102,7 +103,7 @@ def _lost(server: str, effect: Effect) -> ToolError:
 
 
 def _told(error: Exception, server: str, limits: Limits) -> ToolError | None:
-    """What the model is told of a failure on the way to the MCP server or in its answer; None for any other.
+    """Return the error for the model after a failure on the way to the MCP server or in its answer; None for any other.
 
     A JSON-RPC error is told apart by its shape: the SDK's class for it has another name in each generation.
     """

@@ -1,4 +1,4 @@
-"""One tool as its server describes it: read, checked and bounded, before anything is made of it."""
+"""Reads a tool as its server describes it: checked and bounded, before a tool is made of it."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ __all__ = ["RefusedTool", "ServerTool", "Unacceptable", "Weight", "read_definiti
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 _TITLE_CHARS = 256
 _NAME_CHARS = 128
-_REASON_CHARS = 2048  # of which a place in a schema takes up to half
+_REASON_CHARS = 2048  # a place in a schema takes up to half of them
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTool:
-    """A tool of an MCP server, as the server describes it. All of it is the server's word."""
+    """A tool of an MCP server, as the server describes it. None of it is to be trusted more than the server."""
 
     name: str
-    """The server's own name for it."""
+    """The server's own name for the tool."""
     title: str | None = None
     description: str = field(default="", repr=False)
     input_schema: Mapping[str, Any] = field(repr=False)
     """JSON Schema of the arguments, as written; ``type: object`` is added where it was left out. Do not change it."""
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
-    """JSON Schema of the structured result, if it declares one. Do not change it."""
+    """JSON Schema of the structured result, if the tool declares one. Do not change it."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Its hints, as far as they are booleans: ``readOnlyHint``, ``destructiveHint``, ``idempotentHint``,
+    """The tool's hints, as far as they are booleans: ``readOnlyHint``, ``destructiveHint``, ``idempotentHint``,
     ``openWorldHint``."""
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of all of the above, in hexadecimal digits: what `Pins` compare. Unlike `Tool.fingerprint` it does
-        not depend on the prefix, and changes with the hints, too, since an effect may be taken from them."""
+        """SHA-256 of all of the above, in hexadecimal digits, which `Pins` compare. Unlike `Tool.fingerprint`, it does
+        not depend on the prefix, and it changes with the hints, too, since an effect may be taken from them."""
         text = json.dumps(said(self), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedTool:
-    """A tool that was not taken."""
+    """A tool that was not taken, with the reason."""
 
     name: str | None
-    """The server's name for it, in visible characters and bounded; None if the trouble is the list and not one tool."""
+    """The server's name for it, in visible characters and bounded; None if the problem is the list and not one tool."""
     reason: str
-    """Why, for a person to read: in visible characters and bounded, too."""
+    """The reason, for a person to read: in visible characters and bounded, too."""
 
 
 class Unacceptable(Exception):
-    """Why one tool is not taken."""
+    """Raised for a tool that is not taken; its text is the reason."""
 
 
 @dataclass(slots=True)
 class Weight:
-    """How much has been read of a list."""
+    """How much of a list has been read."""
 
     size: int = 0
     """Bytes of descriptions and schemas as JSON."""
@@ -72,20 +72,20 @@ class Weight:
 
 
 def said(definition: ServerTool) -> dict[str, Any]:
-    """All that a definition says, by name, in plain JSON. Nothing is copied, so do not change what it holds."""
+    """Returns all fields of a definition, by name, in plain JSON. Nothing is copied, so do not change the values."""
     return {each.name: getattr(definition, each.name) for each in fields(definition)}
 
 
 def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
-    """Read an entry of ``tools/list``.
+    """Reads an entry of ``tools/list``.
 
     Args:
-        raw: the entry; nothing of it is kept.
-        limits: what it may be.
-        weight: to which is added what was read, of an entry that is not taken, too.
+        raw: the entry; no part of it is kept.
+        limits: bounds on the entry.
+        weight: counts what was read, also of an entry that is not taken.
 
     Raises:
-        Unacceptable: it is not what it should be, or more than it may be.
+        Unacceptable: the entry is malformed, or exceeds a limit.
     """
     name = peek(raw, "name")
     if problem := name_problem(name, limits.max_name_bytes):
@@ -95,7 +95,7 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
     schema = _schema(peek(raw, "inputSchema", "input_schema"), "inputSchema", limits, weight)
     if schema is None:
         raise Unacceptable("it has no inputSchema")
-    if schema.setdefault("type", "object") != "object":  # MCP wants it there, providers refuse requests without it
+    if schema.setdefault("type", "object") != "object":  # MCP requires it, providers refuse requests without it
         raise Unacceptable("inputSchema: its type must be 'object'")
     return ServerTool(
         name=name,
@@ -108,7 +108,7 @@ def read_definition(raw: Any, limits: Limits, weight: Weight) -> ServerTool:
 
 
 def refused(raw: Any, reason: str) -> RefusedTool:
-    """The note about an entry, or a definition, that is not taken."""
+    """Returns the note about an entry, or a definition, that is not taken."""
     name = peek(raw, "name")
     shown = excerpt(name, _NAME_CHARS) if isinstance(name, str) else "(no name)"
     return RefusedTool(name=shown, reason=excerpt(reason, _REASON_CHARS))
@@ -139,7 +139,7 @@ def _hints(annotations: Any) -> dict[str, bool]:
 
 
 def _schema(schema: Any, where: str, limits: Limits, weight: Weight) -> dict[str, Any] | None:
-    """A copy of a schema in plain JSON values, bounded before anything is made of it."""
+    """Returns a copy of a schema in plain JSON values, bounded before anything is made of it."""
     if schema is None:
         return None
     if not isinstance(schema, Mapping):
@@ -155,7 +155,7 @@ def _schema(schema: Any, where: str, limits: Limits, weight: Weight) -> dict[str
         if len(written) > limits.max_schema_bytes:
             raise _too_large(where, limits)
         copy: dict[str, Any] = from_json(written, allow_inf_nan=False)
-    except (ValueError, TypeError, RecursionError):  # depth, values that JSON does not have
+    except (ValueError, TypeError, RecursionError):  # depth, or values that JSON does not have
         raise Unacceptable(f"{where} cannot be written as JSON") from None
     weight.size += len(written)
     return copy

@@ -1,4 +1,4 @@
-"""The tools of an MCP server as tools: `fetch_tools`."""
+"""Fetches the tools of an MCP server as tools: `fetch_tools`."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .pins import Pins
 __all__ = ["ApprovalOf", "EffectOf", "FetchedTools", "fetch_tools"]
 
 EffectOf: TypeAlias = Effect | Callable[[ServerTool], Effect]
-"""One effect for all tools of a server, or what tells it of each."""
+"""One effect for all tools of a server, or a function that returns it for each."""
 
 ApprovalOf: TypeAlias = bool | Callable[[ServerTool], NeedsApproval]
-"""Which tools of a server wait for an approval: all, none, or what tells it of each."""
+"""The tools of a server that wait for an approval: all, none, or a function that decides for each."""
 
 
 class FetchedTools(Sequence[Tool[..., Any]]):
@@ -54,13 +54,13 @@ class FetchedTools(Sequence[Tool[..., Any]]):
         self.server = server
         """The name that `fetch_tools` was given."""
         self.definitions = definitions
-        """Where each tool comes from: what the server says of it, by the name under which the model calls it."""
+        """The definition of each tool by its server, by the name under which the model calls the tool."""
         self.refused = refused
-        """What was not taken, and why."""
+        """The tools that were not taken, with the reasons."""
         self.unenforced = unenforced
-        """Parts of a tool's schemas that are not checked, by its name: patterns that no linear engine takes."""
+        """Parts of a tool's schemas that are not checked, by the tool's name: patterns that no linear engine takes."""
         self.complete = complete
-        """The server's list was read to its end."""
+        """True if the server's list was read to its end."""
 
     @overload
     def __getitem__(self, index: int) -> Tool[..., Any]: ...
@@ -93,45 +93,45 @@ async def fetch_tools(
     list_timeout: float = 30.0,
     limits: Limits = Limits(),
 ) -> FetchedTools:
-    """The tools of an MCP server, ready for ``pipeline(..., tools=...)``.
+    """Returns the tools of an MCP server, ready for ``pipeline(..., tools=...)``.
 
         async with ClientSession(read, write) as session:
             await session.initialize()
             tools = await fetch_tools(session, server="github", prefix="github")
 
-    A call's arguments are checked against the server's own schema before anything is sent; what comes back is checked
-    against its output schema. What the server says is not trusted: a tool that cannot be taken is refused alone, and
-    stands in `FetchedTools.refused` with the reason. The tools come sorted by the server's names, so that the same
-    tools make the same request. Keep the session open while they are in use.
+    A call's arguments are checked against the server's own schema before anything is sent; the result is checked
+    against its output schema. The server is not trusted: a tool that cannot be taken is refused alone, and is listed in
+    `FetchedTools.refused` with the reason. The tools come sorted by the server's names, so that the same tools make the
+    same request. Keep the session open while the tools are in use.
 
     A list is read and its tools are made in a thread, so that the event loop goes on.
 
     Args:
         session: an initialised session: the SDK's ``ClientSession`` (1.x or 2.x) or ``Client``, or any object with its
             ``list_tools`` and ``call_tool``. ``Client`` also answers a server that asks for input in the middle of a
-            call; yet it checks results itself, with a regular expression engine that a hostile server can hold up.
-        server: what you call this server, the same each time and for no other one; ``Tool.owner`` of its tools.
+            call; but it checks results itself, with a regular expression engine that a hostile server can hold up.
+        server: your name for this server, the same each time and for no other one; ``Tool.owner`` of its tools.
         prefix: put before each name, so that two servers' tools stay apart: ``github__create_issue``.
-        credentials: by what the server tells its callers apart, if the cache is shared among several. It is hashed.
-        version: the server's; another one is listed anew. By default what the session knows of it.
+        credentials: the means by which the server tells its callers apart, if several share the cache. They are hashed.
+        version: the server's version; another one is listed anew. By default the version that the session knows.
         cache: asked first; without one, the server is asked each time.
-        pins: what has been approved of the server before; what differs is refused.
-        effect: what a second run of the same call does, for all tools or by tool.
-        needs_approval: which of the tools are not called before somebody has approved it: all, none, or what a function
-            of the tool's definition says.
-        trust_hints: you trust this server: ``readOnlyHint`` makes a tool ``pure``, ``idempotentHint`` ``idempotent``,
+        pins: the tools approved before; a tool that differs is refused.
+        effect: the effect of a second run of the same call, for all tools or by tool.
+        needs_approval: which of the tools are called only after an approval: all, none, or those that a function of the
+            tool's definition chooses.
+        trust_hints: trust this server: ``readOnlyHint`` makes a tool ``pure``, ``idempotentHint`` ``idempotent``,
             whatever `effect` says.
         call_timeout: seconds that one call may take; None leaves it to ``Limits(tool_timeout=...)``.
-        list_timeout: seconds that listing may take, all pages together, and making the tools; not the time of somebody
-            who is asked about a change (``Pins(on_change=...)``).
+        list_timeout: seconds that listing may take, all pages together, and making the tools; the time for an answer of
+            ``Pins(on_change=...)`` does not count.
         limits: bounds on what the server may send.
 
     Raises:
-        TypeError: `session` is no session, or does not take a request as it is made here.
+        TypeError: `session` is no session, or does not take a request in the form made here.
         ValueError: `prefix` cannot stand before a name.
         ToolDefinitionError: `effect` is no effect, or `call_timeout` no time.
         TimeoutError: the server did not list its tools in time.
-        Exception: what the session raises if it cannot list them.
+        Exception: any error that the session raises if it cannot list them.
     """
     maker = _Maker(
         peer=Peer(session),
@@ -162,7 +162,7 @@ async def fetch_tools(
 
 
 class _Plan(NamedTuple):
-    """A tool that is to be made, and what the caller says about it."""
+    """A tool that is to be made, with the caller's decisions about it."""
 
     name: str
     definition: ServerTool
@@ -171,7 +171,7 @@ class _Plan(NamedTuple):
 
 
 class _Made(NamedTuple):
-    """A tool that was made, and what of its schemas cannot be enforced."""
+    """A tool that was made, with the parts of its schemas that cannot be enforced."""
 
     name: str
     definition: ServerTool
@@ -181,7 +181,7 @@ class _Made(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _Maker:
-    """Makes tools of one server's definitions, and keeps what became of each."""
+    """Makes tools of one server's definitions, and keeps the tools and the refusals."""
 
     peer: Peer
     server: str
@@ -204,8 +204,8 @@ class _Maker:
         return await cache.resolve(self.server, ask, credentials=credentials, version=version, limits=self.limits)
 
     async def make(self, definitions: Iterable[ServerTool], pins: Pins | None) -> list[_Made]:
-        """The tools of these definitions; what cannot be made is noted. Code of the user's is asked here, in the event
-        loop; the rest is done aside."""
+        """Makes the tools of these definitions; notes those that cannot be made. The user's functions are called here,
+        in the event loop; the rest is done in a thread."""
         plans = list[_Plan]()
         names = set[str]()
         for definition in definitions:
@@ -233,7 +233,8 @@ class _Maker:
         return made
 
     async def take(self, made: _Made, pins: Pins | None) -> None:
-        """Take a tool, or note why not. Pins come last: nobody is asked about what cannot be taken anyway."""
+        """Takes a tool, or notes why not. Pins come last, so that nobody is asked about a tool that cannot be taken
+        anyway."""
         name, definition, tool, unenforced = made
         if pins is not None and (why := await pins.check(self.server, definition)):
             self._refuse(definition, why)
@@ -280,7 +281,7 @@ class _Maker:
 
 
 def _problems(validator: Validator, steps: int, value: Any, *, quick: bool = False) -> list[str]:
-    """What is wrong with a result.
+    """Returns the problems of a result.
 
     Raises:
         TakesLong: it was to be quick, and is not.

@@ -1,4 +1,4 @@
-"""``tools/list``, all pages of it: what a server offers, read and bounded."""
+"""Lists the tools of a server: reads all pages of ``tools/list``, bounded."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from .reading import peek
 __all__ = ["Listing", "list_all"]
 
 MAX_CURSOR_CHARS = 16_384
-"""Of the name of a page, which is sent back as it came; those of real servers have some hundred."""
+"""Characters of a page's cursor, which is sent back as it came; those of real servers have some hundred."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A server's tools, as they were listed. It belongs to no session."""
+    """A server's tools, as they were listed, independent of any session."""
 
     definitions: tuple[ServerTool, ...]
-    """Those that can be taken, sorted by the server's names."""
+    """The tools that can be taken, sorted by the server's names."""
     refused: tuple[RefusedTool, ...]
     complete: bool
-    """The list was read to its end."""
+    """True if the list was read to its end."""
     ttl_s: float | None
-    """Seconds for which the server says that it holds (``ttlMs``); None if it does not say."""
+    """Seconds for which the list is valid according to the server (``ttlMs``); None if the server does not say."""
     public: bool
-    """The server says that it is the same for everybody (``cacheScope``)."""
+    """True if the server says that the list is the same for everybody (``cacheScope``)."""
 
 
 @dataclass(slots=True)
 class _Found:
-    """What the pages so far have brought."""
+    """The content of the pages read so far."""
 
     by_name: dict[str, ServerTool] = field(default_factory=dict)
     refused: list[RefusedTool] = field(default_factory=list)
@@ -52,11 +52,11 @@ class _Found:
 
 
 async def list_all(peer: Peer, limits: Limits) -> Listing:
-    """Ask for every page. Whatever the server answers, this ends, and what is wrong is in `Listing.refused`. Pages are
-    read aside from the event loop.
+    """Asks for every page. This ends whatever the server answers; problems are listed in `Listing.refused`. Pages are
+    read in a thread, not in the event loop.
 
     Raises:
-        Exception: what the session raises when it cannot ask, or is answered with an error.
+        Exception: any error that the session raises when it cannot ask, or is answered with an error.
     """
     found = _Found()
     complete = await _read_pages(peer, limits, found)
@@ -102,7 +102,7 @@ async def _read_pages(peer: Peer, limits: Limits, found: _Found) -> bool:
 
 
 def _read_page(page: Any, limits: Limits, found: _Found, aside: Aside) -> bool:
-    """Take a page's tools; False if there is nothing more to take."""
+    """Takes a page's tools; returns False if there is nothing more to take."""
     tools = page if isinstance(page, list) else peek(page, "tools")
     if not isinstance(tools, (list, tuple)):
         found.stop("a page of the list holds no list of tools")
@@ -143,8 +143,7 @@ def _read(raw: Any, limits: Limits, found: _Found) -> ServerTool | None:
 def _take(definition: ServerTool, raw: Any, found: _Found) -> None:
     known = found.by_name.get(definition.name)
     if definition.name in found.ambiguous or (known is not None and known.fingerprint != definition.fingerprint):
-        # Which of the two would run is anybody's guess. The same one again is what a list that moved between two pages
-        # looks like.
+        # It is unknown which of the two would run. The same tool again is normal where a list moved between two pages.
         found.by_name.pop(definition.name, None)
         found.ambiguous.add(definition.name)
         found.refused.append(refused(raw, "the server has several tools of this name"))
@@ -153,7 +152,8 @@ def _take(definition: ServerTool, raw: Any, found: _Found) -> None:
 
 
 def _note_caching(page: Any, found: _Found) -> None:
-    """``ttlMs`` and ``cacheScope``. The SDK fills them in where the server was silent, which its objects tell."""
+    """Notes ``ttlMs`` and ``cacheScope``. The SDK fills them in where the server omitted them, which its objects
+    show."""
     said = getattr(page, "model_fields_set", None)
     if said is None or "ttl_ms" in said or "ttlMs" in said:
         ttl = peek(page, "ttlMs", "ttl_ms")
@@ -164,4 +164,4 @@ def _note_caching(page: Any, found: _Found) -> None:
 
 def _next_cursor(page: Any) -> str | None:
     cursor = peek(page, "nextCursor", "next_cursor")
-    return cursor if isinstance(cursor, str) and cursor else None  # servers that know no pages may send ""
+    return cursor if isinstance(cursor, str) and cursor else None  # servers without pages may send ""

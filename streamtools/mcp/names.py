@@ -1,8 +1,8 @@
-"""A server's names as the model calls them: within the rule that every provider takes, and never two alike.
+"""Forms the names under which the model calls a server's tools: valid at every provider, and never two alike.
 
 With a prefix, ``create_issue`` of the server ``github`` becomes ``github__create_issue``. The first ``__`` is the
-border: the prefix is written so that it neither holds one nor ends in ``_`` (each ``_`` that would is followed by
-``-``), so that ``a_`` with ``b`` and ``a`` with ``_b`` stay apart.
+border: the prefix is written so that it neither contains one nor ends in ``_`` (each ``_`` that would do so is followed
+by ``-``), so that ``a_`` with ``b`` and ``a`` with ``_b`` stay apart.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ BORDER = "__"
 
 
 def checked_prefix(prefix: str | None) -> str:
-    """What stands before each name; "" for none.
+    """Returns the text before each name; "" for none.
 
     Raises:
-        ValueError: it is no name, or too long to leave room for one.
+        ValueError: `prefix` is no name, or too long to leave room for one.
     """
     if prefix is None:
         return ""
@@ -39,9 +39,9 @@ def checked_prefix(prefix: str | None) -> str:
 
 
 def name_problem(name: object, max_chars: int) -> str | None:
-    """Why a server's name for a tool is refused; None if it is not.
+    """Returns why a server's name for a tool is refused; None if it is not.
 
-    Characters beyond ASCII are refused, not replaced: they are what one name disguises as another with.
+    Characters beyond ASCII are refused, not replaced, since one name can disguise as another with them.
     """
     if not isinstance(name, str) or not name:
         return "its name is no text"
@@ -55,14 +55,14 @@ def name_problem(name: object, max_chars: int) -> str | None:
 
 
 def namespaced(prefix: str, name: str) -> str:
-    """The name under which the model calls the tool.
+    """Returns the name under which the model calls the tool.
 
     Args:
-        prefix: what `checked_prefix` gave.
+        prefix: the result of `checked_prefix`.
         name: the server's own name, without a `name_problem`.
 
-    A name that fits is kept as it is. Any other (``files/read``, or one of 100 characters) keeps what it can and ends
-    in a hash of the whole, so that two names do not become one.
+    A name that fits is kept as it is. Any other (``files/read``, or one of 100 characters) keeps its valid part and
+    ends in a hash of the whole, so that two names do not become one.
     """
     whole = prefix + name
     if TOOL_NAMES.takes(whole):

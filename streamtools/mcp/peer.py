@@ -1,10 +1,10 @@
-"""The other end: any object with the methods of an MCP session, spoken to in one way.
+"""Talks to any object with the methods of an MCP session in one way.
 
 Two kinds are told apart. A ``ClientSession`` of the Python SDK is asked through its public ``send_request``, since its
 ``call_tool`` would check results with a regular expression engine that a hostile ``pattern`` of the server can hold up
 for hours, and list the tools again to do so. Anything else (the SDK's ``Client``, FastMCP's, a fake) is asked through
 ``list_tools`` and ``call_tool``, with those of their arguments that it takes. The ``mcp`` package is never imported
-for it: an object of the SDK has brought it along.
+first: an object of the SDK has already imported it.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from .unjudged import answered, unjudged_page
 __all__ = ["OnProgress", "Peer", "Unasked"]
 
 WANTED = "mcp>=1.10"
-"""As the extra ``mcp`` says."""
+"""The requirement of the extra ``mcp``."""
 
 OnProgress: TypeAlias = Callable[[float, "float | None", "str | None"], Awaitable[None]]
-"""Takes the server's progress about one call: how far, of how much, in what words."""
+"""Takes the server's progress about one call: the progress, the total, and a message."""
 
 HEADER_MISMATCH = -32020
-"""The server wants arguments repeated in HTTP headers (``x-mcp-header``), and the session, which writes them, has not
-seen the tool's current schema. Nothing was run."""
+"""The server wants arguments repeated in HTTP headers (``x-mcp-header``), and the session, which writes these headers,
+has not seen the tool's current schema. Nothing was run."""
 HEADERS_SINCE = "2026-07-28"
 
 MAX_RELIST_PAGES = 100
-"""Pages that are looked through for one tool after a `HEADER_MISMATCH`."""
+"""Pages that are searched for one tool after a `HEADER_MISMATCH`."""
 
 CANCEL_PATIENCE_S = 2.0
-"""Seconds that telling the server about a cancelled call may take."""
+"""Seconds allowed for telling the server about a cancelled call."""
 
 
 class Unasked(TypeError):
-    """A request that could not be made of what was to be asked: this package and the session do not fit together, and
-    the server has had no part in it."""
+    """Raised for a request that could not be made: this package and the session do not fit together, and the server was
+    not involved."""
 
     def __init__(self, session: Any) -> None:
         try:
@@ -55,13 +55,13 @@ class Unasked(TypeError):
 
 
 class Peer:
-    """A session, whichever it is.
+    """A session of either kind.
 
     Args:
         session: an initialised session: ``list_tools`` and ``call_tool`` as the SDK's ``ClientSession`` has them.
 
     Raises:
-        TypeError: it lacks one of the two.
+        TypeError: `session` lacks one of the two.
     """
 
     def __init__(self, session: Any) -> None:
@@ -76,18 +76,18 @@ class Peer:
 
     @property
     def server_version(self) -> str | None:
-        """The version that the server gives of itself, where the session keeps it (SDK 2)."""
+        """The version that the server reports of itself, where the session keeps it (SDK 2)."""
         version = peek(peek(self._session, "server_info"), "version")
         return version if isinstance(version, str) else None
 
     async def page(self, cursor: str | None) -> Any:
-        """One page of ``tools/list``: the first, or the one at `cursor`. Where the SDK does not take it, perhaps for
-        one bad tool, it is asked for again, as the JSON that it is.
+        """Returns one page of ``tools/list``: the first, or the one at `cursor`. Where the SDK does not take the page,
+        perhaps for one bad tool, it is requested again, as plain JSON.
 
         Raises:
             Unasked: the request could not be made.
-            ValidationError: the session does not take it, and has no other way to ask.
-            Exception: what the session raises.
+            ValidationError: the session does not take the page, and has no other way to ask.
+            Exception: any error that the session raises.
         """
         try:
             ask = partial(self._listed, cursor)
@@ -102,7 +102,7 @@ class Peer:
 
     def _list(self, cursor: str | None) -> Awaitable[Any]:
         given: dict[str, Any] = {}
-        if "cache_mode" in self._list_takes:  # the SDK's Client keeps lists of its own, which ours would repeat
+        if "cache_mode" in self._list_takes:  # the SDK's Client keeps lists of its own, which ours would duplicate
             given["cache_mode"] = "refresh"
         if cursor is not None:
             given |= self._at(cursor)
@@ -112,21 +112,21 @@ class Peer:
     def _at(self, cursor: str) -> dict[str, Any]:
         if "params" not in self._list_takes:
             return {"cursor": cursor}
-        from mcp.types import PaginatedRequestParams  # whoever takes `params` wants this class
+        from mcp.types import PaginatedRequestParams  # a session that takes `params` wants this class
 
         return {"params": PaginatedRequestParams(cursor=cursor)}
 
     @property
     def has_pages(self) -> bool:
-        """The session can ask for more than the first page."""
+        """True if the session can ask for more than the first page."""
         return not self._list_takes.isdisjoint({"params", "cursor"})
 
     async def call(self, name: str, arguments: dict[str, Any], *, meta: dict[str, str], on_progress: OnProgress) -> Any:
-        """``tools/call``. A call that is cancelled here is cancelled there.
+        """Sends ``tools/call``. A call that is cancelled here is cancelled on the server, too.
 
         Raises:
             Unasked: the request could not be made.
-            Exception: what the session raises.
+            Exception: any error that the session raises.
         """
         if self._types is None:
             offered = {"progress_callback": on_progress, "meta": meta or None}
@@ -142,8 +142,8 @@ class Peer:
         return await self._ask(request)
 
     async def _ask(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """What the server answers. A session is asked by an async function: being called it only takes its arguments,
-        and nothing is sent before it is awaited."""
+        """Returns the server's answer. `ask` is an async function: calling it only checks its arguments, and nothing is
+        sent before it is awaited."""
         try:
             asked = ask()
         except (TypeError, ValidationError) as error:
@@ -151,18 +151,19 @@ class Peer:
         try:
             return await asked
         except ValidationError as error:
-            if not error.title.endswith(("Request", "Params")):  # the model that refuses: that of the answer, or ours
+            if not error.title.endswith(("Request", "Params")):  # the model that refuses: the answer's, or ours
                 raise
             raise Unasked(self._session) from error
 
     def _wants_headers(self, error: Exception) -> bool:
-        """Before MCP 2026-07-28 the same number may be an error of the tool's own, after it ran."""
+        """Returns whether the server wants headers. Before MCP 2026-07-28 the same number may be an error of the tool's
+        own, after it ran."""
         version = peek(self._session, "protocol_version")
         modern = isinstance(version, str) and version >= HEADERS_SINCE
         return modern and peek(peek(error, "error"), "code") == HEADER_MISMATCH
 
     async def _list_until(self, name: str) -> None:
-        """Let the session see the tool's current schema; that of a cached list it has not seen."""
+        """Lets the session see the tool's current schema, which it has not seen if the list was cached."""
         cursor, seen = None, set[str]()
         while True:
             page = await self._listed(cursor)
@@ -187,7 +188,7 @@ class Peer:
 
 
 def _sdk_types(session: Any) -> Any:
-    """The SDK's types if `session` is its ``ClientSession``, else None."""
+    """Returns the SDK's types if `session` is its ``ClientSession``, else None."""
     module: Any = sys.modules.get("mcp.client.session")
     if module is None or not isinstance(session, module.ClientSession):
         return None
@@ -198,15 +199,16 @@ def _sdk_types(session: Any) -> Any:
 
 @cache
 def _answer_type(types: Any) -> Any:
-    """What a server may answer to a call since MCP 2026-07-28: a result, or a request for input. None for mcp 1."""
+    """Returns the type of a server's answer to a call since MCP 2026-07-28: a result, or a request for input. None for
+    mcp 1."""
     if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1
         return None
     return TypeAdapter(types.CallToolResult | types.InputRequiredResult)
 
 
 async def _cancelling(session: Any, types: Any, asked: Awaitable[Any]) -> Any:  # pragma: no cover - mcp 1
-    """A call by mcp 1, which leaves ``notifications/cancelled`` to its user; mcp 2 sends it."""
-    request_id = getattr(session, "_request_id", None)  # the next one; it is told nowhere else
+    """Awaits a call of mcp 1, which leaves ``notifications/cancelled`` to its user; mcp 2 sends it."""
+    request_id = getattr(session, "_request_id", None)  # the id of the next request; no public name gives it
     try:
         return await asked
     except anyio.get_cancelled_exc_class():
@@ -223,9 +225,9 @@ async def _cancelling(session: Any, types: Any, asked: Awaitable[Any]) -> Any:  
 
 
 def _arguments_of(method: Callable[..., Any]) -> frozenset[str]:
-    """The names of the arguments that a method takes."""
+    """Returns the names of the arguments that a method takes."""
     try:
         signature = inspect.signature(method)
-    except (TypeError, ValueError):  # written in C, or a proxy that hides it
+    except (TypeError, ValueError):  # written in C, or a proxy that hides its signature
         return frozenset()
     return frozenset(signature.parameters)

@@ -1,7 +1,7 @@
-"""Tools as they were approved: a server that changes one afterwards is found out.
+"""Keeps tools as they were approved, so that a server that changes one afterwards is detected.
 
-A server may describe a harmless tool when it is looked at and another one a week later, under the same name. Against
-that, what was approved is kept, and what differs is not offered to the model until somebody has agreed.
+A server may describe a harmless tool at first and another one a week later, under the same name. Therefore the approved
+tools are kept, and a tool that differs is not offered to the model until it was approved again.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from .reading import excerpt
 __all__ = ["Approve", "Pins", "ToolChange"]
 
 MAX_LINES = 100
-"""Differences that a `ToolChange` lists."""
+"""Most differences that a `ToolChange` lists."""
 MAX_LINE_CHARS = 1024
-"""Of one of them: a place in a schema, and what stood and stands there."""
+"""Characters of one difference: a place in a schema, and its old and new value."""
 MAX_PLACE_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChange:
-    """A tool that is not what it was, or that is seen for the first time."""
+    """A tool that has changed, or that is seen for the first time."""
 
     server: str
     name: str
-    """The server's own name for it."""
+    """The server's own name for the tool."""
     old: ServerTool | None = field(repr=False)
-    """What was approved; None if nothing was."""
+    """The approved definition; None if there is none."""
     new: ServerTool = field(repr=False)
-    """What the server says now."""
+    """The server's present definition."""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What differs, one line each, for a person to read: what is long is cut, invisible characters are codes."""
+        """The differences, one line each, for a person to read: long values are cut, invisible characters are codes."""
         before = {} if self.old is None else said(self.old)
         changes = diff(before, said(self.new))
         lines = [excerpt(str(change), MAX_LINE_CHARS) for change in changes[:MAX_LINES]]
@@ -50,7 +50,7 @@ class ToolChange:
 
 
 Approve: TypeAlias = Callable[[ToolChange], "bool | Awaitable[bool]"]
-"""Asked about a change; only ``True`` approves it."""
+"""Decides about a change; only ``True`` approves it."""
 
 
 class Pins:
@@ -60,11 +60,11 @@ class Pins:
         tools = await fetch_tools(session, server="github", pins=pins)
         path.write_text(pins.dumps())
 
-    A tool that changed is left out of what `fetch_tools` gives, and stands among its refused ones; a call to it is a
+    A tool that changed is left out of the result of `fetch_tools`, and listed among its refused ones; a call to it is a
     call to an unknown tool. A server that describes a tool differently to each caller needs pins for each caller.
 
     Args:
-        approved: what `approved` of another one gave.
+        approved: the value of another one's `approved`.
         trust_on_first_use: a tool that was never seen is approved as it is. False asks `on_change` about it, too.
         on_change: asked about each tool that differs from what was approved; sync or async. Without it, a changed tool
             is refused.
@@ -83,10 +83,10 @@ class Pins:
 
     @classmethod
     def loads(cls, text: str, *, trust_on_first_use: bool = True, on_change: Approve | None = None) -> Pins:
-        """Pins as `dumps` wrote them.
+        """Reads pins as `dumps` wrote them.
 
         Raises:
-            ValueError: the text is none of its.
+            ValueError: the text was not written by `dumps`.
         """
         try:
             servers: dict[str, dict[str, Any]] = json.loads(text)["pins"]
@@ -99,8 +99,8 @@ class Pins:
         return cls(approved, trust_on_first_use=trust_on_first_use, on_change=on_change)
 
     def dumps(self) -> str:
-        """All that is approved, as JSON text: the same for the same pins, with a line for each value, to keep under
-        version control."""
+        """Returns all approved tools as JSON text: the same for the same pins, with a line for each value, to keep
+        under version control."""
         servers = {
             server: {name: said(definition) for name, definition in tools.items()}
             for server, tools in self._approved.items()
@@ -109,21 +109,22 @@ class Pins:
 
     @property
     def approved(self) -> dict[str, dict[str, ServerTool]]:
-        """What is approved, by server and by the server's names; a copy."""
+        """The approved tools, by server and by the server's names; a copy."""
         return {server: dict(tools) for server, tools in self._approved.items()}
 
     def approve(self, server: str, definition: ServerTool) -> None:
-        """Approve a tool as it is defined now."""
+        """Approves a tool as it is defined now."""
         self._approved.setdefault(server, {})[definition.name] = definition
 
     def prepare(self, server: str, definition: ServerTool) -> None:
-        """Take what `check` compares, which takes its time with large schemas. It may run in any thread."""
+        """Computes the fingerprints that `check` compares, which takes some time for large schemas. It may run in any
+        thread."""
         old = self._approved.get(server, {}).get(definition.name)
         for each in (definition, old):
             _ = each and each.fingerprint
 
     async def check(self, server: str, definition: ServerTool) -> str | None:
-        """Why a tool must not be offered; None if it may, which is remembered."""
+        """Returns why a tool must not be offered; None if it may, which is remembered."""
         old = self._approved.get(server, {}).get(definition.name)
         if old is not None and old.fingerprint == definition.fingerprint:
             return None

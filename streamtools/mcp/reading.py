@@ -1,7 +1,7 @@
-"""How values of an MCP server are read: from the SDK's objects of either generation, or from plain dicts.
+"""Reads values of an MCP server, from the SDK's objects of either generation or from plain dicts.
 
-The Python SDK wrote ``inputSchema`` until 1.x and writes ``input_schema`` since 2.0; JSON always has the former.
-Whatever comes may be of any type, and is untrusted text.
+The Python SDK wrote ``inputSchema`` until 1.x and writes ``input_schema`` since 2.0; JSON always has the former. The
+values may be of any type, and are untrusted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["excerpt", "peek", "plain", "visible", "weighed"]
 
 
 def peek(value: Any, *names: str) -> Any:
-    """The first of the named keys or attributes that is there and not None."""
+    """Returns the first of the named keys or attributes that is there and not None."""
     for name in names:
         found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
         if found is not None:
@@ -24,7 +24,7 @@ def peek(value: Any, *names: str) -> Any:
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """An SDK object as the JSON object that it stands for; a mapping as it is; anything else as an empty one."""
+    """Returns an SDK object as its JSON object; a mapping as it is; anything else as an empty object."""
     if isinstance(value, Mapping):
         return dict(value)
     dump = getattr(value, "model_dump", None)
@@ -33,31 +33,31 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 def excerpt(text: str, max_chars: int) -> str:
-    """A peer's text for a message: on one line, bounded, and nothing in it that cannot be seen."""
+    """Returns a peer's text for a message: on one line, bounded, and without invisible characters."""
     shown = visible(well_formed(text[: max_chars + 1]))
     return shown if len(shown) <= max_chars else shown[:max_chars] + "..."
 
 
 def visible(text: str) -> str:
-    """`text` with everything that cannot be seen, or that moves what is seen, as its code (``\\u202e``)."""
+    """Returns `text` with all characters that are invisible, or that move visible ones, as codes (``\\u202e``)."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
 
 
 class Weighed(NamedTuple):
-    """How large a JSON value is, as far as it was looked at."""
+    """The size of a JSON value, as far as it was measured."""
 
     values: int
     chars: int
-    """Of its texts and keys."""
+    """Characters of its texts and keys."""
     is_whole: bool
-    """It holds no more values than it may, and all were counted unless the characters are too many."""
+    """True if it has no more values than allowed; all were counted unless there are too many characters."""
 
 
 def weighed(value: Any, max_values: int, max_chars: int) -> Weighed:
-    """Look how large a JSON value is, until it is larger than it may be. Writing it is one step that holds up every
-    thread, so it is weighed first."""
+    """Measures a JSON value until it exceeds a bound. Writing it is one step that holds up every thread, so it is
+    measured first."""
     waiting = [value]
     count = chars = 0
     while waiting and chars <= max_chars:

@@ -1,4 +1,4 @@
-"""What an MCP server answers to a call, as a tool's result. All of it is the server's word, and bounded.
+"""Turns an MCP server's answer to a call into a tool's result. All of it is untrusted, and bounded.
 
 | content block | becomes |
 |---|---|
@@ -27,13 +27,13 @@ from .reading import excerpt, peek, plain, weighed
 __all__ = ["CheckOutput", "tool_result"]
 
 CheckOutput = Callable[[Any], "list[str]"]
-"""The problems of a structured result, one line each, without its values."""
+"""Returns the problems of a structured result, one line each, without its values."""
 
 MAX_PROBLEMS = 3
 MAX_ADDRESS_CHARS = 1024
 
 CHECKED_AT_ONCE = 1 << 20
-"""Characters of base64 between which other threads get their turn; a multiple of 4."""
+"""Characters of base64 that are checked before other threads get their turn; a multiple of 4."""
 
 _MIME = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}(;[ -~]{0,128})?", re.ASCII)
 _Kind = Literal["image", "audio", "video", "file"]
@@ -41,16 +41,16 @@ _KINDS: dict[str, _Kind] = {"image": "image", "audio": "audio", "video": "video"
 
 
 def tool_result(answer: Any, *, check: CheckOutput | None = None, limits: Limits = Limits()) -> ToolResult:
-    """The answer to ``tools/call`` as what the model reads (`ToolResult.blocks`) and the program gets
+    """Returns the answer to ``tools/call`` as a result for the model (`ToolResult.blocks`) and for the program
     (`ToolResult.value`: the structured content if there is some, else the text).
 
     Args:
         answer: the SDK's ``CallToolResult`` of either generation, or the JSON object itself.
-        check: of the tool's output schema, if it declares one.
+        check: checks against the tool's output schema, if it declares one.
         limits: `max_open_blocks` for the blocks, `max_result_media_bytes` for the structured content as JSON.
 
     Raises:
-        ToolError: it is no result, a request for input, or not what the tool's output schema says.
+        ToolError: the answer is no result, is a request for input, or does not fit the tool's output schema.
     """
     _refuse_other_than_complete(answer)
     content = peek(answer, "content")
@@ -83,15 +83,15 @@ def _refuse_other_than_complete(answer: Any) -> None:
 
 
 def _checked(structured: Any, check: CheckOutput | None, limits: Limits) -> str | None:
-    """The structured content as JSON; None if there is none. Whatever is wrong with it, the tool has run: the model
-    must not take the error for a call that may be made again."""
+    """Returns the structured content as JSON; None if there is none. Its errors say that the tool has run: the model
+    must not take them for a call that may be made again."""
     if structured is None:
         if check is not None and check(None):  # a schema may allow null
             raise _unfit("is missing, though the tool declares an output schema")
         return None
     most = limits.max_result_media_bytes
     count, chars, is_whole = weighed(structured, most, most)
-    if not is_whole or count + chars > most:  # as JSON each value takes a character at least
+    if not is_whole or count + chars > most:  # as JSON, each value takes at least a character
         raise _unfit(f"is larger than max_result_media_bytes={most}")
     try:
         written = to_json(structured)
@@ -156,7 +156,8 @@ _READERS: Mapping[str, Callable[[dict[str, Any]], Block]] = {
 
 
 def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
-    """None if the data is not base64: a provider would refuse the request that holds it, and each one after it."""
+    """Returns the data as media; None if it is not base64: a provider would refuse the request that holds it, and each
+    one after it."""
     if not isinstance(data, str):
         return None
     data = _without_breaks(data)
@@ -167,7 +168,7 @@ def _media_of(mime: str, data: Any, filename: str | None) -> Media | None:
 
 
 def _without_breaks(data: str) -> str:
-    """MIME breaks the lines."""
+    """Returns base64 without line breaks, which MIME adds."""
     return "".join("".join(data[at : at + CHECKED_AT_ONCE].split()) for at in range(0, len(data), CHECKED_AT_ONCE))
 
 

@@ -1,4 +1,4 @@
-"""An observation as the answer of an MCP server, for whoever serves tools of ours over MCP."""
+"""Writes an observation as the answer of an MCP server, for serving tools of ours over MCP."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SHOWN = {"image", "audio"}
 
 
 def result_for_mcp(observation: Observation, *, protocol_version: str = ANY_STRUCTURE) -> dict[str, Any]:
-    """An observation as ``CallToolResult``, as JSON.
+    """Returns an observation as ``CallToolResult``, as JSON.
 
-    What the model would read becomes the content; a value that is not just text is the structured content as well. All
-    that did not go well is an error that the model can read (``isError``), as the protocol wants it.
+    The text for the model becomes the content; a value that is not just text also becomes the structured content. Any
+    outcome but success is an error that the model can read (``isError``), as the protocol requires.
 
     Args:
-        observation: of a call that an MCP client has made.
+        observation: the observation of a call that an MCP client has made.
         protocol_version: the one spoken with that client; before 2026-07-28 only an object is structured content.
     """
     result = observation.result
@@ -42,7 +42,7 @@ def result_for_mcp(observation: Observation, *, protocol_version: str = ANY_STRU
 
 
 def _structured(value: Any) -> Any:
-    """The value in plain JSON; None for text, nothing, and what JSON cannot say."""
+    """Returns the value in plain JSON; None for text, nothing, and values that JSON cannot express."""
     if isinstance(value, (str, ToolResult)):
         return None
     try:
@@ -67,4 +67,4 @@ def _media(media: Media) -> dict[str, Any]:
         return {"type": "resource", "resource": {"uri": f"attachment:{name}", "blob": media.data, **mime}}
     if media.url is not None:
         return {"type": "resource_link", "uri": media.url, "name": name, **mime}
-    return {"type": "text", "text": media.placeholder()}  # known to another provider only, by its id
+    return {"type": "text", "text": media.placeholder()}  # known only to another provider, by its id

@@ -1,8 +1,9 @@
-"""A page of ``tools/list`` as the JSON that the server sent, where the SDK would refuse all of it for one bad tool.
+"""Reads a page of ``tools/list`` as the JSON that the server sent, where the SDK would refuse all of it for one bad
+tool.
 
 Both generations of the SDK have a public ``send_request``, to which the type of the answer is given. SDK 1 checks an
-answer by that type alone. SDK 2 checks it by its own tables before, in which it looks up the request's method; answers
-to methods that are in no table, as those of extensions are, it lets pass.
+answer by that type alone. SDK 2 first checks it by its own tables, in which it looks up the request's method; it does
+not check answers to methods that are in no table, such as those of extensions.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pydantic import RootModel, TypeAdapter, ValidationError
 __all__ = ["answered", "unjudged_page"]
 
 MAX_LINE_CHARS = 8 << 20
-"""Of a message that is read once more: as large as a whole list may be."""
+"""Characters of a message that is read once more: as many as a whole list may have."""
 
 
 class _Unlisted(str):
@@ -40,15 +41,15 @@ _ANY_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 async def unjudged_page(session: Any, types: Any, cursor: str | None) -> dict[str, Any]:
-    """Ask an SDK's session for a page; nothing of the answer is checked but that it is an object.
+    """Asks an SDK's session for a page; checks only that the answer is an object.
 
     Args:
         session: a ``ClientSession``.
         types: the ``mcp.types`` of its generation.
-        cursor: of the page; None for the first.
+        cursor: the cursor of the page; None for the first.
 
     Raises:
-        ValidationError: the SDK refuses it even so.
+        ValidationError: the SDK refuses the page even so.
     """
     params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
     if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1: the tests of sessions run with it, too
@@ -65,12 +66,12 @@ async def unjudged_page(session: Any, types: Any, cursor: str | None) -> dict[st
 
 
 async def answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
-    """What `ask` brings; or the page itself, if the transport of `session` cannot read the message that holds it.
+    """Returns the result of `ask`; or the page itself, if the transport of `session` cannot read the message with it.
 
-    A transport passes such a message to the session's message handler as an exception, which holds the line, and the
+    A transport passes such a message to the session's message handler as an exception, which contains the line, and the
     request is never answered: half a surrogate pair in the description of one tool would take all the time of listing.
     """
-    handler = getattr(session, "_message_handler", None)  # both generations have it; no public name leads to it
+    handler = getattr(session, "_message_handler", None)  # both generations have it, under no public name
     if handler is None:
         return await ask()
     read: list[dict[str, Any]] = []
@@ -94,7 +95,8 @@ async def answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _page_in(error: ValidationError) -> dict[str, Any] | None:
-    """The page in a line that could not be read; an empty one if nobody can read it; None if the line is no page."""
+    """Returns the page in a line that could not be read; an empty one if it cannot be read at all; None if the line is
+    no page."""
     found = error.errors(include_url=False, include_context=False)
     line = found[0]["input"] if found else None
     if not isinstance(line, str) or '"result"' not in line or '"tools"' not in line:

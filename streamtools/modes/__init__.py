@@ -1,6 +1,6 @@
-"""One interface to models that call tools in different ways: natively, by a schema for the answer, or in their text.
+"""Gives one interface to models that call tools in different ways: natively, by a schema for the answer, or in text.
 
-    adapter = get_adapter("gpt-4o-mini")                              by the name; nothing is requested
+    adapter = get_adapter("gpt-4o-mini")                              by the name; sends no request
     request = adapter.format_request(tools, messages)
     async with pipeline(stream, tools=tools, stages=adapter.stages()) as events: ...
     messages += adapter.messages(events.turn)
@@ -8,14 +8,14 @@
 Whatever the mode, a call gives the same events and the same record. Without a stream: `extract_tool_call`, then
 `validate_tool_call`.
 
-    mode, rules, factory     which mode fits which model
-    adapter                  what an adapter is
+    mode, rules, factory     the choice of a mode for a model
+    adapter                  the adapter's interface
     native                   the API's own calls
     text_modes, validated    payloads in the text
-    reading, stage           their grammar, and the events that come of it
+    reading, stage           their grammar, and the events for it
     payloads, responses      whole texts and whole responses
-    schema, prompt           how a model is told what to write
-    checking, retry          what may run, and what is said where it may not
+    schema, prompt           the format for the model, as a schema and in words
+    checking, retry          the check of calls, and the message for refused ones
     history                  turns as text
 """
 

@@ -1,4 +1,4 @@
-"""What an adapter is: the one interface to the ways in which models call tools."""
+"""Defines adapters: the one interface to the ways in which models call tools."""
 
 from __future__ import annotations
 
@@ -16,56 +16,56 @@ __all__ = ["StreamingAdapter", "ToolCallingAdapter"]
 
 @runtime_checkable
 class ToolCallingAdapter(Protocol):
-    """Request, response, arguments: what has to be done differently for different models. Any object with these three
-    methods is one."""
+    """Handles the parts that differ between models: request, response and arguments. Any object with these three
+    methods is an adapter."""
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """What to add to the request of a chat completion.
+        """Return the fields to add to the request of a chat completion.
 
-        It may hold ``messages``, which then take the place of yours:
-        ``create(**{"model": model, "messages": messages, **adapter.format_request(tools, messages)})``.
+        They may include ``messages``, which then take the place of yours: ``create(**{"model": model, "messages":
+        messages, **adapter.format_request(tools, messages)})``.
 
         Raises:
-            ExportError: a tool cannot be told in this mode.
+            ExportError: a tool cannot be expressed in this mode.
         """
         ...
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """What the model decided: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``, or that
-        alone. None if it said nothing of the form.
+        """Return the model's decision: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``, or a
+        scratchpad alone. None if it wrote nothing of this form.
 
         Args:
             response: a whole response (an object of the SDK, or its dict), its text, or a `Turn` that was read with
                 the adapter's stages.
 
         Raises:
-            TypeError: it is none of these.
+            TypeError: `response` is none of these.
         """
         ...
 
     def validate_tool_call(self, payload: Payload, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Whether the call may run, with its arguments as the tool wants them, or with what is wrong for the model."""
+        """Check whether the call may run; return its arguments in the tool's types, or the problems for the model."""
         ...
 
 
 @runtime_checkable
 class StreamingAdapter(ToolCallingAdapter, Protocol):
-    """An adapter for streams, too: ``pipeline(stream, tools=tools, stages=adapter.stages())``."""
+    """An adapter that also reads streams: ``pipeline(stream, tools=tools, stages=adapter.stages())``."""
 
     def stages(self) -> StageList:
-        """The stages for a stream in this mode: calls that stand in its text become calls as native ones are."""
+        """Return the stages for a stream in this mode: calls in its text become calls like native ones."""
         ...
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """The messages to append after a turn: what the model said, and what came of its calls."""
+        """Return the messages to append after a turn: the model's answer, and the results of its calls."""
         ...
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """What the model said, as the history wants it."""
+        """Return the model's answer as a message for the history."""
         ...
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """A call's result, as the history wants it.
+        """Return a call's result as a message for the history.
 
         Args:
             result: an `Observation`, or the value that the tool returned.

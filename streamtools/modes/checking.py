@@ -1,4 +1,4 @@
-"""Arguments in, a verdict out: whether a payload's call may run, in words for the model where it may not."""
+"""Checks whether a payload's call may run, and says why not in words for the model."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ _REQUIRED = "is required but missing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallValidation:
-    """Whether a call's arguments fit its tool."""
+    """The result of checking whether a call's arguments fit its tool."""
 
     is_valid: bool
     error_message: str | None = None
-    """What is wrong, for the model to read; it holds no values. None if nothing is."""
+    """The problems, for the model to read, without argument values; None if there are none."""
     arguments: dict[str, Any] | None = field(default=None, repr=False)
-    """The arguments as the function wants them, typed and with its defaults; None unless they are valid."""
+    """The arguments in the function's types and with its defaults; None unless they are valid."""
     validated: bool = True
-    """A schema was asked. False where the mode does not ask one: then `is_valid` says only that there are arguments."""
+    """True if a schema was checked. False where the mode checks none: then `is_valid` says only that there are
+    arguments."""
 
 
 def check(
@@ -39,9 +40,9 @@ def check(
     """Validate a payload's call by the tool itself.
 
     Args:
-        payload: what `extract_tool_call` gave.
-        tools_by_name: what may be called.
-        told: a tool as the model was told it, if that is not what it is.
+        payload: the result of `extract_tool_call`.
+        tools_by_name: the tools that may be called.
+        told: gives a tool as it was shown to the model, if that differs from the tool.
     """
     found = _call_of(payload, tools_by_name)
     if isinstance(found, ToolCallValidation):
@@ -70,7 +71,7 @@ def pass_unchecked(payload: Mapping[str, Any] | None, tools_by_name: Mapping[str
 def _call_of(
     payload: Mapping[str, Any] | None, tools_by_name: Mapping[str, AnyTool]
 ) -> tuple[str, AnyTool, dict[str, Any]] | ToolCallValidation:
-    """Name, tool and arguments of the call, or why there is none."""
+    """Return name, tool and arguments of the call, or the reason why there is none."""
     name = payload.get("tool") if payload else None
     if payload is None or not isinstance(name, str):
         return _invalid("the response holds no tool call")
@@ -90,7 +91,7 @@ def _invalid(message: str) -> ToolCallValidation:
 
 
 def _refused(error: InvalidArguments) -> ToolCallValidation:
-    """In the words that models know from pydantic: the place, and below it the rule."""
+    """Return an error in the form that models know from pydantic: the place, and below it the rule."""
     problems = error.problems or (f"arguments: {error}",)
     return _invalid("ArgValidationError: " + "\n".join(map(_in_two_lines, problems)))
 
@@ -106,16 +107,16 @@ def _in_two_lines(problem: str) -> str:
     return f"{where}\n  {rule[:1].upper()}{rule[1:]}"
 
 
-# -- tools that take what comes ----------------------------------------------------------------------------------
+# -- tools that take any arguments ----------------------------------------------------------------------------------
 
 
 def unchecked(tool: Tool) -> Tool:
-    """The same tool, which takes any arguments as they are; the record of its calls says ``validated=False``."""
+    """Return the same tool, taking any arguments as they are; the record of its calls says ``validated=False``."""
     return replace(tool, boundary="advisory", _binder=_Unchecked(tool))
 
 
 class _Unchecked:
-    """A binder that checks nothing but that the model does not set what only the program sets."""
+    """A binder that checks only that the model sets no parameter that only the program sets."""
 
     validator_name: str | None = None
 

@@ -1,4 +1,4 @@
-"""A model's name in, the adapter that fits out."""
+"""Chooses the adapter for a model by the model's name."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _ADAPTERS: dict[ToolCallingMode, Callable[[], StreamingAdapter]] = {
 def get_adapter(
     model: str, mode: ToolCallingMode | str = ToolCallingMode.AUTO, *, rules: Iterable[ModelRule] | None = None
 ) -> StreamingAdapter:
-    """The adapter for a model. Nothing is requested: the name decides.
+    """Return the adapter for a model. No request is sent: the name decides.
 
     >>> type(get_adapter("gpt-4o-mini")).__name__, type(get_adapter("gpt-4o", "native")).__name__
     ('OpenAIStructuredAdapter', 'NativeToolAdapter')
 
     Args:
         model: the model's name as the request has it.
-        mode: how its tools are called; ``AUTO`` finds it by the name. A model that no rule knows gets JSON mode, with
-            the tools in the system prompt, and validation.
+        mode: the way its tools are called; ``AUTO`` finds it by the name. A model that no rule knows gets JSON mode,
+            with the tools in the system prompt, and validation.
         rules: instead of `DEFAULT_RULES`; ``[ModelRule(...), *DEFAULT_RULES]`` puts yours before them.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The adapter for models whose API has tool calling."""
+"""Adapts models whose API has tool calling."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _DEFAULT_LIMITS = Limits()
 
 
 class NativeToolAdapter:
-    """The API's own tool calling: ``tools`` in the request, ``tool_calls`` in the response.
+    """An adapter for the API's own tool calling: ``tools`` in the request, ``tool_calls`` in the response.
 
     A whole response is read for its first call, as one payload has one. A stream (or a `Turn`) has them all: there
     `messages` writes every call and every result.
 
     Args:
-        wire: whose form the tools take.
+        wire: the wire whose form the tools take.
 
     Raises:
         ValueError: the wire does not say where a whole response has its message (`Wire.message_in`); use
@@ -53,7 +53,7 @@ class NativeToolAdapter:
         return f"{type(self).__name__}({self._wire!r})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Returns the request's fields for its tools; none if there are no tools, since an empty list is refused.
+        """Return the request's fields for its tools; none if there are no tools, since an empty list is refused.
 
         Raises:
             ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
@@ -63,7 +63,7 @@ class NativeToolAdapter:
         return find(self._wire, False)[0].request(told, False) if told else {}
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """The first call, or the text as the answer; None if there is neither."""
+        """Return the first call, or the text as the answer; None if there is neither."""
         if isinstance(response, Turn):
             calls = [_of_turn(call) for call in response.calls if call.kind != "server"]
             text = response.text
@@ -79,22 +79,22 @@ class NativeToolAdapter:
         return check(payload, tools_by_name)
 
     def stages(self) -> StageList:
-        """The default stages: native calls need no others."""
+        """Return the default stages: native calls need no others."""
         return DEFAULT
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """The messages to append after a turn, in the wire's form."""
+        """Return the messages to append after a turn, in the wire's form."""
         return turn.messages(self._wire)
 
     def tool_call_id(self, response: Any) -> str | None:
-        """The id of the call that `extract_tool_call` gives; None if there is none."""
+        """Return the id of the call that `extract_tool_call` gives; None if there is none."""
         if isinstance(response, Turn):
             return next((call.call_id for call in response.calls if call.kind != "server"), None)
         return next((call.call_id for call in said_in(response).calls), None)
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """What the model said, in the form of chat completions, with the one call that `extract_tool_call` gives: a
-        call without a result is refused. Of a turn, all of it."""
+        """Return the model's message in the form of chat completions, with only the call that `extract_tool_call`
+        gives: a call without a result is refused. For a turn, the message has all calls."""
         if isinstance(response, Turn):
             return next(iter(response.messages(_CHAT)), {"role": "assistant", "content": ""})
         said = said_in(response)
@@ -104,10 +104,10 @@ class NativeToolAdapter:
         return message
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """A call's result, in the form of chat completions.
+        """Return a call's result, in the form of chat completions.
 
         Raises:
-            ValueError: there is no id; `tool_call_id` tells a response's.
+            ValueError: there is no id; `tool_call_id` returns a response's.
         """
         if tool_call_id is None and isinstance(result, Observation):
             tool_call_id = result.call_id
@@ -117,7 +117,7 @@ class NativeToolAdapter:
 
 
 def _made(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
-    """Tools, where functions were given, too."""
+    """Return the given tools as tools, also those that are functions."""
     made = Toolset(tools)
     exported = {given.name: given for given in tools if isinstance(given, Exported)}
     return [exported.get(name) or tool for name, tool in made.items() if tool is not None]

@@ -1,4 +1,4 @@
-"""A whole text in, its payload out: by the same grammar as the stream's, so that both always agree."""
+"""Finds the payload in a whole text, by the same grammar as in a stream, so that both always agree."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ __all__ = ["NO_PAYLOAD", "Payload", "arguments_of_call", "find_payload", "parse_
 __all__ += ["payload_of_call", "payload_of_turn", "scratchpad_of"]
 
 Payload: TypeAlias = dict[str, Any]
-"""What a model decided: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with ``"scratchpad"``; or that alone."""
+"""A model's decision: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``; or a scratchpad
+alone."""
 
 NO_PAYLOAD = "no_payload"
-"""Code of the warning that a text held no whole payload."""
+"""Code of the warning that a text has no whole payload."""
 
 _DEFAULT_LIMITS = Limits()
-_MAX_TRIES = 64  # braces that begin no object; each may cost a look at the rest of the text
+_MAX_TRIES = 64  # braces that begin no object; for each, the rest of the text may be read once
 
 
 def find_payload(text: str, *, limits: Limits = _DEFAULT_LIMITS) -> Payload | None:
-    """The payload in a text: alone, in a code fence, or with prose around it; None if there is none, or no whole one.
+    """Return the payload in a text: alone, in a code fence, or with prose around it; None if there is none, or no whole
+    one.
 
     >>> find_payload('Let me see. {"tool": "add", "arguments": {"a": 1}} Wait for it.')
     {'tool': 'add', 'arguments': {'a': 1}}
 
     Args:
-        text: what the model wrote.
+        text: the model's text.
         limits: bounds on the tool's name and arguments.
     """
     collected = _Collected(limits)
@@ -46,7 +48,7 @@ def find_payload(text: str, *, limits: Limits = _DEFAULT_LIMITS) -> Payload | No
 
 
 class _Collected:
-    """A sink that keeps what is told."""
+    """A sink that keeps the payload."""
 
     def __init__(self, limits: Limits) -> None:
         self.payload: Payload = {}
@@ -58,7 +60,7 @@ class _Collected:
         self._is_string = True
 
     def text(self, text: str) -> None:
-        """Of no interest."""
+        """Ignore text outside the payload."""
 
     def call(self, name: str) -> None:
         self.payload |= {"tool": name, "arguments": {}}
@@ -69,7 +71,7 @@ class _Collected:
     def call_over(self, *, whole: bool) -> None:
         if "tool" not in self.payload:
             return
-        self.payload.pop("answer", None)  # what is said beside a call is no answer
+        self.payload.pop("answer", None)  # text beside a call is no answer
         found = arguments_of("".join(self._arguments), self._limits)
         if isinstance(found, str):
             self.broken = True
@@ -89,9 +91,9 @@ class _Collected:
 
 
 def payload_of_turn(turn: Turn) -> Payload | None:
-    """The payload of a turn that was read with the stages of an adapter; None if it has no whole one.
+    """Return the payload of a turn that was read with the stages of an adapter; None if it has no whole one.
 
-    Its text is an answer by now, and is never searched for calls again.
+    The turn's text is an answer by now, and is never searched for calls again.
     """
     if any(warning.code == NO_PAYLOAD for warning in turn.warnings) or not turn.parts:
         return None
@@ -114,12 +116,12 @@ def payload_of_turn(turn: Turn) -> Payload | None:
 
 
 def scratchpad_of(turn: Turn) -> str:
-    """What a turn says in its scratchpad; reasoning that a provider has signed is none."""
+    """Return the text of a turn's scratchpad; reasoning that a provider has signed does not count."""
     return "".join(part.text for part in turn.parts if part.kind == "reasoning" and not part.provider_state)
 
 
 def arguments_of_call(call: ToolCall) -> dict[str, Any] | None:
-    """A call's arguments, refused ones too; None if they are no whole object."""
+    """Return a call's arguments, refused ones too; None if they are no whole object."""
     if call.arguments is not None:
         return call.arguments
     if call.problem != "invalid_arguments":
@@ -129,7 +131,7 @@ def arguments_of_call(call: ToolCall) -> dict[str, Any] | None:
 
 
 def payload_of_call(call: ResponseCall) -> Payload:
-    """A native call as a payload. Arguments that are no JSON object stay the text that they are: validation says so."""
+    """Return a native call as a payload. Arguments that are no JSON object stay text: validation reports them."""
     if call.is_custom:
         return {"tool": call.name, "arguments": {"input": call.text}}
     found = arguments_of(call.text, _DEFAULT_LIMITS)
@@ -137,12 +139,13 @@ def payload_of_call(call: ResponseCall) -> Payload:
 
 
 def payload_json(payload: Mapping[str, Any]) -> str:
-    """A payload as the model would have written it."""
+    """Return a payload as the model would have written it."""
     return to_json(payload, inf_nan_mode="null").decode()
 
 
 def parse_json_response(text: str) -> dict[str, Any] | None:
-    """The first whole JSON object in a text, whatever it says: alone, in a code fence, or with prose around it.
+    """Return the first whole JSON object in a text, whatever it contains: alone, in a code fence, or with prose around
+    it.
 
     >>> parse_json_response('Sure! ```json {"city": "Paris"} ``` Anything else?')
     {'city': 'Paris'}

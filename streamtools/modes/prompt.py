@@ -1,4 +1,4 @@
-"""What a model has to be told that gets no list of tools from its API."""
+"""Describes the tools and the form of the answer to a model that gets no list of tools from its API."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ To think first, begin any of these with a key "scratchpad"."""
 
 
 def tool_prompt(tools: Iterable[AnyTool]) -> str:
-    """The tools and the form of the answer, for the system prompt of a model that gets them in no other way.
+    """Return the tools and the form of the answer as text, for the system prompt of a model that gets them in no other
+    way.
 
     The same tools give the same text, to the byte.
 
     Args:
-        tools: what the model may call.
+        tools: the tools that the model may call.
     """
     lines = [_line(name, tool) for name, tool in named_tools(tools)]
     if not lines:
@@ -41,7 +42,7 @@ def _line(name: str, tool: Tool) -> str:
 
 
 def named_tools(tools: Iterable[AnyTool]) -> list[tuple[str, Tool]]:
-    """Each tool with the name under which the model calls it.
+    """Return each tool with the name under which the model calls it.
 
     Raises:
         ToolDefinitionError: a function cannot be a tool, or two have one name.
@@ -50,7 +51,8 @@ def named_tools(tools: Iterable[AnyTool]) -> list[tuple[str, Tool]]:
 
 
 def with_system_prompt(messages: Sequence[Mapping[str, Any]], prompt: str) -> list[dict[str, Any]]:
-    """The messages with more system prompt: in the first message if it is one, since many templates take only one."""
+    """Return the messages with `prompt` as system prompt: added to the first message if that is one, since many
+    templates take only one."""
     copies = [dict(message) for message in messages]
     first = copies[0] if copies else {}
     content = first.get("content")

@@ -1,17 +1,17 @@
-"""The grammar of payloads: a text that is cut anywhere goes in; what in it is a payload, and what is not, comes out.
+"""Reads payloads by their grammar: splits a text that is cut anywhere into the payload and the text around it.
 
     {"tool": "get_weather", "arguments": {"city": "Paris"}, "scratchpad": "Look it up."}
     {"answer": "Sunny.", "scratchpad": "That was easy."}
     {"scratchpad": "Where to begin?"}
 
-A payload may stand anywhere in the text, in a code fence, and inside ``{"response": ...}``. Keys come in any order; one
-that is ``null`` is not there. Keys of other names are passed over, unless the first is one: then the object is no
-payload, and nothing inside it is looked at, since it is data that the model shows.
+A payload may stand anywhere in the text, in a code fence, and inside ``{"response": ...}``. Keys come in any order; a
+key with the value ``null`` counts as absent. Keys of other names are skipped, unless the first key is one: then the
+object is no payload, and nothing inside it is read, since it is data that the model shows.
 
 Theory of operation. Between payloads an opener is looked for; from there a generator reads (`Reader`), and all that it
-reads is held, since it may be text. The payload is *found* when something of it was told: its call, its answer or its
-scratchpad. Nothing can be taken back from then on. A text has one payload: what follows it is text and is not looked at
-again, because a model that goes on by itself invents the tool's result, and the next call from it.
+reads is held, since it may be text. The payload is *found* once a part of it was emitted: its call, its answer or its
+scratchpad. Nothing can be taken back from then on. A text has one payload: the rest is text and is not searched again,
+because a model that goes on by itself invents the tool's result, and the next call from that.
 """
 
 from __future__ import annotations
@@ -28,49 +28,49 @@ from ..text import SurrogateJoiner
 __all__ = ["WRAPPER", "PayloadReader", "Sink"]
 
 WRAPPER = "response"
-"""The key of an object that holds nothing but the payload: a strict schema must not be a union at its root."""
+"""The key of an object that contains nothing but the payload: a strict schema must not be a union at its root."""
 
 _OPENERS = Markers(["{", "```"])
 _FENCE = Markers(["```"])
 _FIRST_CHARACTERS = frozenset("{`")
 _LABELS = frozenset({"", "json", "tool_call", "tool_code"})
 _MAX_LABEL = 16  # characters of a fence's label
-_MAX_KEY = 4096  # characters of a key; ours have ten, but what is no payload has to be read as the object that it is
+_MAX_KEY = 4096  # characters of a key; ours have ten, but an object that is no payload has to be read to its end, too
 _MAX_BLANK = 4096  # characters of white space around a payload that are dropped; JSON mode may run into endless ones
 _STRING_STOPS = Markers('"\\')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_VALUE_BEGINS = frozenset('"{[-0123456789tf')  # of any JSON value but null
+_VALUE_BEGINS = frozenset('"{[-0123456789tf')  # the first characters of any JSON value but null
 
 
 class Sink(Protocol):
-    """Takes what was read, as it is read."""
+    """Takes the parts of a text as they are read."""
 
     def text(self, text: str) -> None:
-        """Text that is no part of the payload."""
+        """Take text that is no part of the payload."""
         ...
 
     def call(self, name: str) -> None:
-        """The payload calls this tool."""
+        """Take the name of the tool that the payload calls."""
         ...
 
     def arguments(self, text: str) -> None:
-        """More of the call's arguments, as JSON."""
+        """Take more of the call's arguments, as JSON."""
         ...
 
     def call_over(self, *, whole: bool) -> None:
-        """The payload with the call has ended; or it will not end, and the call must not run."""
+        """End the payload with the call; if not `whole`, it will never end, and the call must not run."""
         ...
 
     def begin(self, key: str, *, is_string: bool) -> None:
-        """An answer or a scratchpad begins. Other JSON than a string comes as it is written."""
+        """Begin an answer or a scratchpad. Other JSON than a string comes as it is written."""
         ...
 
     def add(self, text: str) -> None:
-        """More of it."""
+        """Take more of the answer or scratchpad."""
         ...
 
     def end(self) -> None:
-        """It has ended."""
+        """End the answer or scratchpad."""
         ...
 
 
@@ -79,23 +79,23 @@ class PayloadReader:
 
     Args:
         limits: bounds on names and arguments.
-        sink: takes what is found.
+        sink: takes the parts of the text.
     """
 
     def __init__(self, limits: Limits, sink: Sink) -> None:
         self.found = False
-        """Something of a payload was told."""
+        """True once a part of the payload was emitted."""
         self.whole = False
-        """The payload came to its end."""
+        """True once the payload came to its end."""
         self._limits = limits
         self._sink = sink
         self._reader = Reader(limits, lines=False)
         self._parsing: Parsing[None] | None = None
-        self._at_edge = True  # only white space has come so far, or since the payload
+        self._at_edge = True  # True if only white space has come so far, or since the payload
         self._blank = ""
 
     def is_plain(self, text: str) -> bool:
-        """Whether this text need not be fed, since it is text and nothing is held."""
+        """Return whether this text need not be fed, since it is plain text and nothing is held."""
         if self._at_edge or self._parsing is not None or self._reader.text:
             return False
         return self.found or _FIRST_CHARACTERS.isdisjoint(text)
@@ -106,7 +106,7 @@ class PayloadReader:
         self._read()
 
     def over(self) -> None:
-        """The text is over: tell what is held. Another one may follow."""
+        """End the text: emit all that is held. Another text may follow."""
         self._reader.over = True
         self._read()
         self._reader.begin_again()
@@ -115,7 +115,7 @@ class PayloadReader:
             self._sink.text(blank)
 
     def _read(self) -> None:
-        """Read all that has come."""
+        """Read all text that has come."""
         while self._parsing is not None or self._seek():
             assert self._parsing is not None, "one was begun"
             try:
@@ -128,12 +128,12 @@ class PayloadReader:
                 self._give_up(self._reader.take_back())
             except TextOver:
                 rest = self._reader.take_back()
-                if self.found:  # punctuation of a payload that was cut
+                if self.found:  # punctuation of a cut payload
                     self._reader.at, rest = len(self._reader.text), ""
                 self._give_up(rest)
 
     def _seek(self) -> bool:
-        """Look for what may begin the payload; tell the text before it."""
+        """Look for an opener of the payload; emit the text before it."""
         reader = self._reader
         text, start = reader.text, reader.at
         opener = None if self.found else _OPENERS.search(text, start)
@@ -149,14 +149,14 @@ class PayloadReader:
         return False
 
     def _give_up(self, rest: str) -> None:
-        """What is being read is no payload, or a broken one."""
+        """Stop reading an object that is no payload, or a broken one."""
         self._parsing = None
         if self.found and not self.whole:
             self._sink.call_over(whole=False)
         self.tell(rest)
 
     def tell(self, text: str) -> None:
-        """Tell text that is no part of the payload, but no white space at its edges."""
+        """Emit text that is no part of the payload, without white space at its edges."""
         if not text:
             return
         if self._at_edge:
@@ -169,7 +169,7 @@ class PayloadReader:
         self._sink.text(text)
 
     def commit(self) -> None:
-        """Something of a payload is going to be told."""
+        """Mark the payload as found, before a part of it is emitted."""
         self._reader.let_go()
         if not self.found:
             self.found = self._at_edge = True
@@ -205,10 +205,10 @@ class _Object:
         self.limits = limits
         self.sink = sink
         self.known = False  # a key of ours was seen
-        self.foreign = False  # it is no payload
+        self.foreign = False  # the object is no payload
         self.tool = ""
-        self.arguments: list[str] | None = None  # those that came before the tool, or [] when they have gone out
-        self.begun = False  # the call was told
+        self.arguments: list[str] | None = None  # those that came before the tool, or [] once they were emitted
+        self.begun = False  # the call was emitted
         self.told: set[str] = set()
         self.members: dict[str, Callable[[str, str], Parsing[None]]] = {
             "tool": self._tool,
@@ -218,14 +218,14 @@ class _Object:
         }
 
     def read(self) -> Parsing[None]:
-        """Read the object, and tell what it is."""
+        """Read the object, and emit it as a payload or as text."""
         yield from self._read(nested=False)
         if not self.foreign and self.tool and not self.begun:
             self._begin()
         if self.begun or self.told:
             self.owner.whole = True
             self.sink.call_over(whole=True)
-            self.reader.hold()  # what comes next is text
+            self.reader.hold()  # any text after the payload is plain text
         else:
             self.owner.tell(self.reader.take_back())
 
@@ -264,7 +264,7 @@ class _Object:
             yield from read(key, first)
 
     def _pass(self) -> Parsing[None]:
-        """Pass over a value: it is text if this is no payload, and otherwise nothing to us."""
+        """Skip a value: it is text if the object is no payload, and otherwise ignored."""
         reader = self.reader
         if self.foreign:
             self.owner.tell(reader.take_back())
@@ -278,7 +278,7 @@ class _Object:
             yield from reader.value(_drop, self.limits.max_argument_bytes)  # held by the reader
 
     def _refuse(self) -> Parsing[None]:
-        """A value that no payload has here."""
+        """Skip a value that no payload has here."""
         if self.owner.found:
             raise NotACall
         self.foreign = True
@@ -313,7 +313,7 @@ class _Object:
             self.sink.arguments(text)
 
     def _words(self, key: str, first: str) -> Parsing[None]:
-        """An answer or a scratchpad, which is told as it comes."""
+        """Read an answer or a scratchpad, which is emitted as it comes."""
         if key in self.told:
             raise NotACall
         self.told.add(key)
@@ -327,7 +327,7 @@ class _Object:
         self.reader.hold()
 
     def _other_words(self) -> Parsing[None]:
-        """Words that are no string: they go out as they are written, and have to be JSON."""
+        """Read a value that is no string: it is emitted as it is written, and has to be JSON."""
         json = PartialJSON(max_depth=self.limits.max_json_depth)
 
         def take(piece: str) -> None:
@@ -340,12 +340,12 @@ class _Object:
 
 
 def _drop(text: str) -> None:
-    """Take text that is nothing to us."""
+    """Ignore the text."""
 
 
 def _string(reader: Reader, take: Callable[[str], object]) -> Parsing[None]:
-    """Take a JSON string, in pieces of what it says. A raw line break in it is taken for what was meant: it is for
-    eyes, and local models write them."""
+    """Take a JSON string, in pieces of its decoded text. A raw line break in it counts as a line break: the text is
+    meant for people, and local models write raw ones."""
     yield from reader.expect('"')
     joiner = SurrogateJoiner()
 
@@ -366,7 +366,7 @@ def _string(reader: Reader, take: Callable[[str], object]) -> Parsing[None]:
 
 
 def _escaped(reader: Reader) -> Parsing[str]:
-    """Take what follows a backslash; returns the character."""
+    """Take the rest of an escape, after its backslash; return the character."""
     character = yield from reader.peek()
     reader.at += 1
     if character != "u":

@@ -1,4 +1,4 @@
-"""What a response says, whoever's object it is: an SDK's, its dict, one message of it, a text, or a `Turn`."""
+"""Reads the content of a response in any form: an SDK's object, its dict, one message of it, a text, or a `Turn`."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _THINK, _THINK_END = "<think>", "</think>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseCall:
-    """A native call as it stands in a response."""
+    """A native call of a response."""
 
     call_id: str
     name: str
     text: str
-    """Its arguments as JSON; a custom call's input."""
+    """The call's arguments as JSON; a custom call's input."""
     is_custom: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseContent:
-    """What one response says."""
+    """The content of one response."""
 
     text: str
-    """All of its text, without a block of ``<think>`` that opens it, as the stream has it."""
+    """All of its text, without a block of ``<think>`` that opens it, which the stream also splits off."""
     verbatim: str
     """All of its text."""
     calls: tuple[ResponseCall, ...] = ()
@@ -41,7 +41,7 @@ def said_in(response: Any) -> ResponseContent:
     """Read a whole response: a chat completion, an Anthropic message, a message of either, or a text.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: `response` is none of these.
     """
     if isinstance(response, str):
         return ResponseContent(text=_thought_out(response), verbatim=response)
@@ -91,7 +91,7 @@ def _text(block: Any) -> str:
 
 
 def _thought_out(text: str) -> str:
-    """Without the reasoning that opens it; one that is never closed goes to the end."""
+    """Return a text without the reasoning that opens it; reasoning that is never closed goes to the end."""
     bare = text.lstrip()
     return bare.partition(_THINK_END)[2] if bare.startswith(_THINK) else text
 
@@ -115,7 +115,7 @@ def _block_call(block: Any) -> ResponseCall:
 
 
 def _as_text(given: Any) -> str:
-    """Arguments as the text that they are; Ollama and Anthropic have them parsed."""
+    """Return arguments as the text that they are; Ollama and Anthropic have them parsed."""
     if given is None:
         return ""
     return given if isinstance(given, str) else to_json(given, inf_nan_mode="null").decode()

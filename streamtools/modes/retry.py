@@ -1,4 +1,4 @@
-"""What is said to a model whose call was not valid, and how often."""
+"""Answers a model whose call was not valid, and bounds how often."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ __all__ = ["RetriesSpent", "Retry", "RetryBudget", "RetryOutcome"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Ask again: append `message` to the history."""
+    """The decision to ask again: append `message` to the history."""
 
     message: dict[str, str]
     """The user's message that says what was wrong."""
     attempt: int
-    """Which retry this is, from 1."""
+    """Number of this retry, from 1."""
     left: int
-    """How many more there are."""
+    """Number of retries that are left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetriesSpent:
-    """Do not ask again: the model was told often enough."""
+    """The decision not to ask again: the model had all its retries."""
 
     attempts: int
-    """How many retries there were."""
+    """Number of retries that were made."""
     error_message: str
-    """What was wrong at last."""
+    """The last problem."""
 
 
 RetryOutcome: TypeAlias = Retry | RetriesSpent
 
 
 class RetryBudget:
-    """How often a model may correct one call.
+    """Counts how often a model may still correct one call.
 
     >>> budget = RetryBudget(1)
     >>> budget.failed("no such tool")
@@ -57,10 +57,10 @@ class RetryBudget:
         """Retries since the last success."""
 
     def failed(self, error_message: str | None) -> RetryOutcome:
-        """A response was not usable: what is to be done?
+        """Count a response that was not usable; return whether to ask again.
 
         Args:
-            error_message: what was wrong (`ToolCallValidation.error_message`); None where the response had no payload.
+            error_message: the problem (`ToolCallValidation.error_message`); None where the response had no payload.
         """
         text = error_message or "the response holds no JSON object of the form that was asked for"
         if self.used >= self.limit:
@@ -70,5 +70,5 @@ class RetryBudget:
         return Retry(message=message, attempt=self.used, left=self.limit - self.used)
 
     def succeeded(self) -> None:
-        """A response was usable: the budget is whole again."""
+        """Count a response that was usable, which restores the whole budget."""
         self.used = 0

@@ -1,9 +1,8 @@
-"""The ways in which a model may call tools, and which one fits which model: an ordered table of names.
+"""Lists the ways in which a model may call tools, and chooses one for a model by an ordered table of names.
 
-A name is compared in small letters and without what stands before the model: the vendor (``openai/gpt-4o``,
-``anthropic.claude-...``), a region (``us.``), a path (``accounts/fireworks/models/``); a fine-tune is the model that
-stands behind ``ft:``.
-Ollama's ``mistral:7b`` is ``mistral-7b``. The first rule that fits decides. No request is made.
+A name is compared in lower case and without the parts before the model: the vendor (``openai/gpt-4o``,
+``anthropic.claude-...``), a region (``us.``), a path (``accounts/fireworks/models/``); for a fine-tune, the model
+behind ``ft:`` counts. Ollama's ``mistral:7b`` is ``mistral-7b``. The first rule that fits decides. No request is made.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ __all__ = ["DEFAULT_RULES", "ModelRule", "ToolCallingMode", "mode_for"]
 
 
 class ToolCallingMode(Enum):
-    """How a model is made to call tools."""
+    """The way in which a model calls tools."""
 
     AUTO = "auto"
-    """By the model's name: see `streamtools.modes.DEFAULT_RULES`."""
+    """Chosen by the model's name: see `streamtools.modes.DEFAULT_RULES`."""
     NATIVE = "native"
     """The API's own tool calling."""
     STRUCTURED = "structured"
-    """A JSON Schema that the provider holds the whole answer to."""
+    """A JSON Schema that the provider enforces for the whole answer."""
     VALIDATED = "validated"
     """JSON in the text, validated by the tool before it may run."""
     PARSED = "parsed"
@@ -36,7 +35,7 @@ NATIVE, STRUCTURED, VALIDATED = ToolCallingMode.NATIVE, ToolCallingMode.STRUCTUR
 
 @dataclass(frozen=True, slots=True)
 class ModelRule:
-    """Models of these names are used in this mode.
+    """A rule that models of certain names are used in a certain mode.
 
     >>> ModelRule("my-model", ToolCallingMode.STRUCTURED).fits("acme/my-model-v2")
     True
@@ -50,7 +49,7 @@ class ModelRule:
     is compared with the whole name, vendor included."""
     mode: ToolCallingMode
     why: str = field(default="", compare=False)
-    """For who reads the table."""
+    """The reason, for readers of the table."""
     _match: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -63,7 +62,7 @@ class ModelRule:
         object.__setattr__(self, "_match", compiled)
 
     def fits(self, model: str) -> bool:
-        """Whether the rule is for this model."""
+        """Return whether the rule applies to this model."""
         name = model.strip().lower()
         return self._match.match(name if "/" in self.pattern else _bare(name)) is not None
 
@@ -72,12 +71,12 @@ _FINE_TUNE = re.compile(r"(?:^|/)ft:([^:/]+)")
 _DOTTED_VENDOR = re.compile(
     r"(?:(?:us|eu|apac|global|jp|au|ca|us-gov)\.)?"
     r"(?:(?:ai21|amazon|anthropic|cohere|google|meta|minimax|mistral|moonshot|moonshotai|nvidia|openai|qwen|writer|zai)\."
-    r"|(?=deepseek\.))"  # Bedrock's `deepseek.r1` says no more than that
+    r"|(?=deepseek\.))"  # Bedrock's `deepseek.r1` has no more than that
 )
 
 
 def _bare(name: str) -> str:
-    """The model's name without vendor, path and region; of a fine-tune that of the model below it."""
+    """Return the model's name without vendor, path and region; for a fine-tune, the name of its base model."""
     tuned = _FINE_TUNE.search(name)
     name = tuned[1] if tuned else name.rpartition("/")[2]
     dotted = _DOTTED_VENDOR.match(name)
@@ -85,7 +84,7 @@ def _bare(name: str) -> str:
 
 
 def mode_for(model: str, rules: Iterable[ModelRule] | None = None) -> ToolCallingMode | None:
-    """The mode of the first rule that fits; None if none does.
+    """Return the mode of the first rule that fits; None if none does.
 
     >>> mode_for("openai/gpt-4o-mini"), mode_for("mistral-7b"), mode_for("my-own")
     (<ToolCallingMode.STRUCTURED: 'structured'>, <ToolCallingMode.VALIDATED: 'validated'>, None)
@@ -138,7 +137,7 @@ DEFAULT_RULES: tuple[ModelRule, ...] = (
     ModelRule("phi-?4-mini", NATIVE),
     ModelRule("lfm-?2(?![0-9b])", NATIVE),
     ModelRule("(?:nvidia-)?nemotron", NATIVE),
-    # -- anything else that is called by its size runs on somebody's own machine, with a template that nobody knows
+    # -- anything else with a size in its name runs on somebody's own machine, with an unknown template
     ModelRule(_SIZE, VALIDATED, "mistral-7b, codellama-7b, deepseek-coder-6.7b"),
     ModelRule("gemma", VALIDATED, "up to 3: no tokens for calls"),
     ModelRule("phi", VALIDATED),
@@ -161,7 +160,7 @@ DEFAULT_RULES: tuple[ModelRule, ...] = (
 )
 """The rules as of 2026-11-21, in order. Put yours before them: ``[ModelRule(...), *DEFAULT_RULES]``.
 
-What was decided, where the names leave a choice:
+These choices were made where the names leave one:
 
 * OpenAI's models since gpt-4o take a schema for the whole answer, so they are STRUCTURED, as are open ``gpt-oss``
   models; those before it, and the snapshots without ``json_schema``, have NATIVE calls.
@@ -170,5 +169,5 @@ What was decided, where the names leave a choice:
 * Any other name with a size in it (``mistral-7b``, ``codellama-7b``) is VALIDATED, although the same vendor's hosted
   models are NATIVE: it is a local model, and its server may have no template for calls.
 * A name under ``openai/``, ``anthropic/`` and the like that no other rule knows is NATIVE, as OpenRouter offers it.
-* What no rule knows gets what works everywhere: the tools in the prompt, JSON in the text, validation.
+* A model that no rule knows gets the mode that works everywhere: the tools in the prompt, JSON in the text, validation.
 """

@@ -1,4 +1,5 @@
-"""The schema of a payload, to which a provider holds the whole answer: a variant per tool, an answer, a scratchpad.
+"""Builds the schema of a payload, which a provider enforces for the whole answer: a variant per tool, an answer, a
+scratchpad.
 
     {"type": "object", "properties": {"response": {"anyOf": [
         {"type": "object", "properties": {"tool": {"enum": ["add"]}, "arguments": {...}}, ...},
@@ -6,9 +7,9 @@
         {"type": "object", "properties": {"scratchpad": {"type": "string"}}, ...}]}}, ...}
 
 OpenAI takes no union at the root ("The root level object of a schema must be an object and not use anyOf",
-https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof-and-must-be-an-object), so
-the union stands in the one property of an object. Every object is closed, and requires all of its properties. What a
-tool's schema keeps under ``$defs`` moves to the root's, where references find it.
+https://platform.openai.com/docs/guides/structured-outputs#root-objects-must-not-be-anyof-and-must-be-an-object), so the
+union stands in the one property of an object. Every object is closed, and requires all of its properties. Definitions
+under a tool's ``$defs`` move to the root's, where references find them.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _DEFS = "#/$defs/"
 def payload_schema(
     tools: Iterable[tuple[str, str, Mapping[str, Any]]], *, wrapped: bool, scratchpad: bool
 ) -> dict[str, Any]:
-    """The schema of an answer.
+    """Return the schema of an answer.
 
     Args:
-        tools: name, description and parameters of each.
-        wrapped: the union stands in a property; otherwise at the root.
-        scratchpad: calls and answers have one, too.
+        tools: name, description and parameters of each tool.
+        wrapped: put the union in a property; otherwise at the root.
+        scratchpad: give calls and answers a scratchpad, too.
     """
     defs: dict[str, Any] = {}
     variants = []
@@ -50,22 +51,23 @@ def payload_schema(
 
 
 def _closed(members: dict[str, Any], *, scratchpad: bool) -> dict[str, Any]:
-    """An object with exactly these members. It thinks first: what comes first is written first."""
+    """Return an object with exactly these members. The scratchpad is first, since models write members in this
+    order."""
     if scratchpad:
         members = {"scratchpad": {"type": "string"}, **members}
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
 def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """The parameters, to stand in a larger schema; what they refer to goes into `defs`."""
+    """Return the parameters for use in a larger schema; move their definitions into `defs`."""
     own: Mapping[str, Any] = parameters.get("$defs", {})
     bare = {key: value for key, value in parameters.items() if key not in ("$defs", "$schema")}
     names = {name: _free(f"{tool}_{name}", defs, own) for name in own}
-    root: list[str] = []  # the name of the parameters themselves, if something refers to them
+    root: list[str] = []  # the name of the parameters themselves, if a reference needs it
 
     def place(reference: str) -> str:
         if reference[:2] not in ("#", "#/"):
-            return reference  # an anchor or an $id, which means the same wherever it stands
+            return reference  # an anchor or an $id, which means the same everywhere
         head, slash, tail = reference.removeprefix(_DEFS).partition("/")
         if reference.startswith(_DEFS) and head in names:
             return f"{_DEFS}{names[head]}{slash}{tail}"
@@ -83,7 +85,7 @@ def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> di
 
 
 def _free(wanted: str, *taken: Mapping[str, Any]) -> str:
-    """A key that is not taken, of characters that every provider takes and no pointer has to escape."""
+    """Return a key that is not taken, of characters that every provider takes and no pointer has to escape."""
     wanted = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted)
     name, number = wanted, 1
     while any(name in names for names in taken):
@@ -93,7 +95,8 @@ def _free(wanted: str, *taken: Mapping[str, Any]) -> str:
 
 
 def _with_references(schema: Any, place: Callable[[str], str]) -> Any:
-    """A copy of a schema with each reference put through `place`. Values that are no schemas stay as they are."""
+    """Return a copy of a schema with each reference put through `place`. Values that are no schemas stay as they
+    are."""
     if not isinstance(schema, Mapping):
         return schema
     copy: dict[str, Any] = {}

@@ -1,9 +1,9 @@
-"""Payloads in a streamed text → calls, text and reasoning, as they come.
+"""Turns payloads in a streamed text into calls, text and reasoning, as they come.
 
     {"scratchpad": "Look it up.", "tool": "get_weather", "arguments": {"city": "Pa...
      → reasoning, delta by delta   → a call, whose arguments grow
 
-A call found here goes the way of a native one: accumulated, validated, dispatched, observed. It ends with the response,
+A call found here is treated like a native one: accumulated, validated, dispatched, observed. It ends with the response,
 as a call of the chat wire does, so that one that was cut can never run.
 """
 
@@ -32,7 +32,7 @@ from .reading import PayloadReader
 
 __all__ = ["PAYLOADS", "PayloadStage", "with_payloads"]
 
-_LABEL = "payload"  # of the one call; wires label theirs with numbers, or with names of their own
+_LABEL = "payload"  # of the one call; wires use numbers, or names of their own
 
 
 class PayloadStage(TextStage):
@@ -59,29 +59,29 @@ class PayloadStage(TextStage):
             self._out.append(StreamWarning("no_payload", "the text holds no whole payload"))
         return replace(end, finish="tool_calls") if end.finish == "stop" and self._told.calls else end
 
-    # -- for what is told --
+    # -- for the sink --
 
     def say(self, text: str) -> None:
-        """Text."""
+        """Emit text."""
         self._tell_text(text)
 
     def say_between(self, event: Event) -> None:
-        """An event between two parts of text."""
+        """Emit an event between two parts of text."""
         self._tell_between(event)
 
     def begin_part(self) -> None:
-        """A part of text, which may stay empty."""
+        """Begin a part of text, which may stay empty."""
         self._close_part()
         self._out.append(self._start or TextStart())
         self._start, self._open = None, True
 
     def end_part(self) -> None:
-        """It has ended."""
+        """End the part of text."""
         self._close_part()
 
 
 class _Told:
-    """What the grammar finds, as events."""
+    """A sink that turns the parts of a text into events."""
 
     def __init__(self, stage: PayloadStage) -> None:
         self.calls = 0
@@ -123,27 +123,27 @@ class _Told:
 
 
 PAYLOADS = TextRecipe("payloads", lambda tools, limits: PayloadStage(limits), before="accumulate")
-"""The stage for one stream, to be put before ``accumulate``."""
+"""A recipe of the stage, to be put before ``accumulate``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ValidateAs:
-    """The stage ``validate``, with each tool as an adapter told it to the model."""
+    """A recipe of the stage ``validate``, with each tool as an adapter showed it to the model."""
 
     told: Callable[[str, Tool], Exported]
     name: str = "validate"
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str) -> Validate:
-        """The stage for one stream."""
+        """Make the stage for one stream."""
         told = Toolset(name if tool is None else self.told(name, tool) for name, tool in tools.items())
         return Validate(told, limits)
 
 
 def with_payloads(told: Callable[[str, Tool], Exported] | None = None) -> StageList:
-    """The default stages with the one for payloads.
+    """Return the default stages with the one for payloads.
 
     Args:
-        told: a tool as the model was told it under that name, if arguments have to be read in another way for it.
+        told: gives a tool as it was shown to the model under that name, if its arguments have to be read differently.
     """
     stages = DEFAULT.insert_before("accumulate", PAYLOADS)
     return stages if told is None else stages.without("validate").insert_after("finalize", _ValidateAs(told))

@@ -1,4 +1,4 @@
-"""The adapters for payloads in the text: asked for by a schema, by JSON mode, or by the prompt alone."""
+"""Adapts models that write payloads in the text: asked for by a schema, by JSON mode, or by the prompt alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["JSONObjectAdapter", "OpenAIStructuredAdapter", "ParsedAdapter"]
 
 
 class _TextAdapter(ABC):
-    """What they share: how a response is read, and how a history is written."""
+    """Base of these adapters: reads responses, and writes histories."""
 
     _wrapper: str | None = None
     """The key under which the model was asked to write its payload."""
@@ -37,10 +37,11 @@ class _TextAdapter(ABC):
 
     @abstractmethod
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """What to add to the request; see `ToolCallingAdapter`."""
+        """Return the fields to add to the request; see `ToolCallingAdapter`."""
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """The payload of a response, None if it has no whole one. A native call that came all the same is one."""
+        """Return the payload of a response; None if it has no whole one. A native call, which may still come, counts as
+        one."""
         if isinstance(response, Turn):
             return payload_of_turn(response)
         said = said_in(response)
@@ -55,28 +56,29 @@ class _TextAdapter(ABC):
         return check(payload, tools_by_name)
 
     def stages(self) -> StageList:
-        """The stages for a stream in this mode."""
+        """Return the stages for a stream in this mode."""
         return with_payloads()
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """The messages to append after a turn, as text."""
+        """Return the messages to append after a turn, as text."""
         return text_messages(turn, self._wrapper)
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """What the model said."""
+        """Return the model's message."""
         return {"role": "assistant", "content": assistant_text(response, self._wrapper)}
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """A call's result, as ``Observation: ...``; a call has no id here."""
+        """Return a call's result, as ``Observation: ...``; a call has no id here."""
         return {"role": "user", "content": f"Observation: {result_text(result)}"}
 
 
 class OpenAIStructuredAdapter(_TextAdapter):
-    """The provider holds the whole answer to a schema: a variant per tool, an answer, a scratchpad.
+    """An adapter for a provider that enforces a schema for the whole answer: a variant per tool, an answer, a
+    scratchpad.
 
     Args:
-        strict: False for tools that no strict schema can say, or servers without it: the model may then deviate, and
-            only validation finds it.
+        strict: False for tools that no strict schema can express, or servers without it: the model may then deviate,
+            and only validation finds it.
         wrapped: False puts the union at the root, which vLLM and llama.cpp take and OpenAI does not.
         scratchpad: calls and answers begin with a scratchpad, so that the model thinks before it decides.
     """
@@ -91,10 +93,10 @@ class OpenAIStructuredAdapter(_TextAdapter):
         return f"{type(self).__name__}({said})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """``response_format`` with the schema.
+        """Return ``response_format`` with the schema.
 
         Raises:
-            ExportError: a tool cannot be told strictly; the message says why.
+            ExportError: a tool cannot be expressed strictly; the message says why.
         """
         told = [(name, tool.description, self._parameters(name, tool)) for name, tool in named_tools(tools)]
         schema = payload_schema(told, wrapped=self._wrapper is not None, scratchpad=self._scratchpad)
@@ -105,15 +107,15 @@ class OpenAIStructuredAdapter(_TextAdapter):
         return form.request("agent_response", schema, self._strict)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Read the arguments as the schema had them written, and validate them by the tool itself."""
+        """Read the arguments as the schema made the model write them, and validate them by the tool itself."""
         return check(payload, tools_by_name, self._told)
 
     def stages(self) -> StageList:
-        """The stages for a stream in this mode. They read arguments as the schema had them written."""
+        """Return the stages for a stream in this mode. They read arguments as the schema made the model write them."""
         return with_payloads(self._told)
 
     def _told(self, name: str, tool: Tool) -> Exported:
-        """The tool as the schema says it. Its name is a value there, which may be anything."""
+        """Return the tool as the schema shows it. Its name is only a value there, so any name will do."""
         return replace(_exported(tool, self._strict), name=name)
 
     def _parameters(self, name: str, tool: Tool) -> dict[str, Any]:
@@ -126,7 +128,7 @@ _WIRE = "openai.chat_completions"
 
 
 def _exported(tool: Tool, strict: bool) -> Exported:
-    if tool.kind == "custom":  # as a function with the one text
+    if tool.kind == "custom":  # as a function with one text
         function = {"parameters": {**tool.schema, "additionalProperties": False}}
         return Exported(tool=tool, wire=_WIRE, name=tool.name, payload={"function": function}, decode=dict)
     try:
@@ -138,13 +140,13 @@ def _exported(tool: Tool, strict: bool) -> Exported:
 
 
 class JSONObjectAdapter(_TextAdapter):
-    """JSON mode: the provider sees to it that the answer is a JSON object, the system prompt says which.
+    """An adapter for JSON mode: the provider ensures that the answer is a JSON object, the system prompt describes it.
 
-    `format_request` gives ``messages``, too, which take the place of yours.
+    `format_request` also returns ``messages``, which take the place of yours.
     """
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """``response_format``, and the messages with the tools in the system prompt."""
+        """Return ``response_format``, and the messages with the tools in the system prompt."""
         return {
             "response_format": {"type": "json_object"},
             "messages": with_system_prompt(messages, tool_prompt(tools)),
@@ -152,12 +154,12 @@ class JSONObjectAdapter(_TextAdapter):
 
 
 class ParsedAdapter(_TextAdapter):
-    """JSON in the text as it comes: nothing is asked of the provider, nothing is validated, and the record of each
-    call says so. Tell the model its tools with `tool_prompt`.
+    """An adapter for JSON in the text as it comes: the provider gets no instructions, nothing is validated, and the
+    record of each call says so. Tell the model its tools with `tool_prompt`.
     """
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Nothing."""
+        """Return no fields."""
         return {}
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
@@ -165,7 +167,7 @@ class ParsedAdapter(_TextAdapter):
         return pass_unchecked(payload, tools_by_name)
 
     def stages(self) -> StageList:
-        """The stages for a stream in this mode: calls run with the arguments that came."""
+        """Return the stages for a stream in this mode: calls run with the arguments that came."""
         return with_payloads(_taken_as_it_comes)
 
 

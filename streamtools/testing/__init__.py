@@ -1,9 +1,9 @@
-"""For tests of your own: every way of cutting bytes, and sources and tools that do what their script says.
+"""Helps to test your own code: cuts bytes in every way, and gives sources and tools that follow a script.
 
     feed_every_way(StreamDecoder, body)                      the same events however the body is cut, or it fails
     ScriptedSource([b"data: ...", gate, ConnectionError()])  chunks, waits, failures; knows where it was closed
-    FakeTool(get_weather, results=["rain", TimeoutError()])  a tool's schema, results of yours; knows what was called
-    await check_executor(MyExecutor)                         an executor of yours does what executors promise
+    FakeTool(get_weather, results=["rain", TimeoutError()])  a tool's schema, results of yours; records its calls
+    await check_executor(MyExecutor)                         an executor of yours keeps the promises of executors
 
 Nothing here is needed to use the library.
 """

@@ -1,4 +1,4 @@
-"""What the checks of executors work with."""
+"""Gives the checks of executors their tools."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Bench", "background", "expect", "nothing_ran", "stops"]
 
 
 class Bench:
-    """What a check works with.
+    """The equipment of a check.
 
     Args:
-        executor: entered, and fresh.
-        path: a file of the check's own, which is not there yet.
+        executor: a fresh executor, already entered.
+        path: a file for this check alone, which does not exist yet.
     """
 
     def __init__(self, executor: Executor, path: Path) -> None:
@@ -37,7 +37,7 @@ class Bench:
         return Invocation(tool=tool, arguments=arguments, key=key)
 
     async def run(self, call: Invocation, begin: Begin | None = None, *, seconds: float = math.inf) -> Any:
-        """Run it, and keep its reports. By default `begin` lets it run for `seconds`, and is counted."""
+        """Runs a call, and keeps its reports. By default `begin` lets the call run for `seconds`, and is counted."""
         return await self.executor.run(call, begin or self.begin_with(seconds), self.report)
 
     def begin_with(self, seconds: float) -> Begin:
@@ -58,20 +58,20 @@ class Bench:
         raise AssertionError(f"{call.tool} should have raised, and returned a {type(value).__name__}")
 
     def report(self, value: Any) -> None:
-        """Take a tool's report."""
+        """Takes a tool's report."""
         self.progress.append(value)
         self.reported.set()
 
 
 def expect(holds: bool, promise: str, found: object) -> None:
-    """Raise unless it holds."""
+    """Raises unless `holds` is true."""
     if not holds:
         raise AssertionError(f"{promise}; found {found!r}")
 
 
 @asynccontextmanager
 async def background(work: Callable[[], Awaitable[Any]]) -> AsyncIterator[anyio.CancelScope]:
-    """Do something else meanwhile; the scope cancels it, and leaving the block waits for it."""
+    """Runs `work` in the background; the scope cancels it, and leaving the block waits for it."""
     scope = anyio.CancelScope()
 
     async def run() -> None:
@@ -84,13 +84,14 @@ async def background(work: Callable[[], Awaitable[Any]]) -> AsyncIterator[anyio.
 
 
 async def stops(path: Path) -> None:
-    """Wait until the work leaves no more marks. It left one every 10 ms, so 200 ms without one tell that it is over."""
+    """Waits until the work leaves no more marks. It left one every 10 ms, so 200 ms without one mean that it is
+    over."""
     before = -1
     while before != (before := marks(path)):  # noqa: ASYNC110 - it is another process that may go on
         await anyio.sleep(0.2)
 
 
 async def nothing_ran(path: Path) -> None:
-    """Raise if there is a mark, or comes within 200 ms: what was started by mistake may be in another process."""
+    """Raises if there is a mark, or one comes within 200 ms: a tool started by mistake may be in another process."""
     await anyio.sleep(0.2)
     expect(not path.exists(), "no tool should have run", path)  # noqa: ASYNC240 - one look

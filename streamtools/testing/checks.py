@@ -1,4 +1,5 @@
-"""What an executor must do, one check each. A check is given an executor that nobody has used, and raises."""
+"""Checks an executor's promises, one by one. Each check takes an unused executor, and raises if the promise is
+broken."""
 
 from __future__ import annotations
 
@@ -24,20 +25,20 @@ TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 async def a_value_comes_back_as_it_is(bench: Bench) -> None:
-    """JSON values go there and back."""
+    """Checks that JSON values come back unchanged."""
     value = {"text": "\u00e4\n\U0001f600", "list": [1, 2.5, None, True], "deep": {"er": {}}}
     seen = await bench.run(bench.call("echo", value=value))
     expect(seen["value"] == value, "the value should come back as it was", seen["value"])
 
 
 async def the_tool_is_told_its_key_and_attempt(bench: Bench) -> None:
-    """Whatever the executor."""
+    """Checks that the tool knows its call's key and attempt, whatever the executor."""
     seen = await bench.run(replace(bench.call("echo", value=1, key="order:7"), attempt=3))
     expect((seen["key"], seen["attempt"]) == ("order:7", 3), "ctx should tell the call's key and attempt", seen)
 
 
 async def the_tools_span_belongs_to_the_callers(bench: Bench) -> None:
-    """The W3C carrier is the tool's context. It is filled by `begin`, with which the call's span begins."""
+    """Checks that the W3C carrier is the tool's context. `begin` fills it, with which the call's span begins."""
     call = bench.call("echo", value=1)
 
     async def begin() -> float:
@@ -49,7 +50,7 @@ async def the_tools_span_belongs_to_the_callers(bench: Bench) -> None:
 
 
 async def an_exception_tells_its_type_and_nothing_more(bench: Bench) -> None:
-    """Messages and tracebacks hold hosts, paths, credentials."""
+    """Checks that only the type is named, since messages and tracebacks contain hosts, paths, credentials."""
     error = await bench.error_of(bench.call("fail", kind="ValueError"))
     expect(type(error) is ToolFailed, "an exception should become ToolFailed", type(error))
     expect("ValueError" in str(error), "it should name the type", str(error))
@@ -58,13 +59,13 @@ async def an_exception_tells_its_type_and_nothing_more(bench: Bench) -> None:
 
 
 async def a_tool_error_keeps_its_words(bench: Bench) -> None:
-    """They are for the model."""
+    """Checks that the text of a `ToolError` arrives, since it is for the model."""
     error = await bench.error_of(bench.call("fail", kind="ToolError"))
     expect(str(error) == SECRET, "a ToolError's text should arrive as it is", str(error))
 
 
 async def whatever_a_tool_raises_is_its_failure(bench: Bench) -> None:
-    """`sys.exit`, in a group too, and an error that has no words."""
+    """Checks `sys.exit`, in a group too, and an error whose text cannot be had."""
     for kind in ("SystemExit", "BaseExceptionGroup", "Wordless"):
         error = await bench.error_of(bench.call("fail", kind=kind))
         expect(type(error) is ToolFailed, f"{kind} should become ToolFailed", type(error))
@@ -72,20 +73,20 @@ async def whatever_a_tool_raises_is_its_failure(bench: Bench) -> None:
 
 
 async def after_a_failure_it_runs_calls_as_before(bench: Bench) -> None:
-    """A tool that fails harms no other."""
+    """Checks that a failing tool harms no other call."""
     await bench.error_of(bench.call("fail", kind="ValueError"))
     await a_value_comes_back_as_it_is(bench)
 
 
 async def an_unknown_tool_is_not_started(bench: Bench) -> None:
-    """And says so, before it has begun."""
+    """Checks that an unknown tool is reported as such, before the call has begun."""
     error = await bench.error_of(bench.call("no_such_tool"))
     expect(isinstance(error, ToolNotStarted), "an unknown tool should be ToolNotStarted", type(error))
     expect(bench.begun == 0, "begin should not have been awaited", bench.begun)
 
 
 async def arguments_that_do_not_fit_are_not_started(bench: Bench) -> None:
-    """The tool validates where it is, before the call has begun."""
+    """Checks that the tool validates in its own process, before the call has begun."""
     error = await bench.error_of(bench.call("mark", wrong=str(bench.path)))
     expect(isinstance(error, ToolNotStarted), "bad arguments should be ToolNotStarted", type(error))
     expect(bench.begun == 0, "begin should not have been awaited", bench.begun)
@@ -93,7 +94,7 @@ async def arguments_that_do_not_fit_are_not_started(bench: Bench) -> None:
 
 
 async def it_begins_once_and_before_the_tool(bench: Bench) -> None:
-    """And the tool runs once."""
+    """Checks that `begin` is awaited once, before the tool, and that the tool runs once."""
 
     async def begin() -> float:
         bench.begun += 1
@@ -106,7 +107,8 @@ async def it_begins_once_and_before_the_tool(bench: Bench) -> None:
 
 
 async def a_refused_begin_runs_nothing_and_comes_out_as_it_is(bench: Bench) -> None:
-    """The very object, be it an error of the library or of anybody else; and the next call runs."""
+    """Checks that the very object comes out, whether an error of the library or any other; and that the next call
+    runs."""
     for refusal in (BeginRefused("its end is on record"), LookupError("no row")):
         found = await _refused(bench, refusal)
         expect(found is refusal, "what begin raises should come out as it is", found)
@@ -125,7 +127,7 @@ async def _refused(bench: Bench, refusal: Exception) -> object:
 
 
 async def a_call_that_is_cancelled_as_it_begins_runs_nothing(bench: Bench) -> None:
-    """While `begin` waits, it has not begun; and the next call runs."""
+    """Checks that a call has not begun while `begin` waits; and that the next call runs."""
     begins, begin = _waiting()
     call = bench.call("mark", path=str(bench.path))
     async with background(functools.partial(bench.run, call, begin)) as scope:
@@ -136,7 +138,7 @@ async def a_call_that_is_cancelled_as_it_begins_runs_nothing(bench: Bench) -> No
 
 
 def _waiting() -> tuple[anyio.Event, Callable[[], Awaitable[float]]]:
-    """Returns a `begin` that never ends, and what it sets when it is awaited."""
+    """Returns a `begin` that never ends, and the event that it sets when it is awaited."""
     begins = anyio.Event()
 
     async def begin() -> float:
@@ -148,7 +150,7 @@ def _waiting() -> tuple[anyio.Event, Callable[[], Awaitable[float]]]:
 
 
 async def its_time_begins_when_the_call_has_begun(bench: Bench) -> None:
-    """The wait for a place, a worker or `begin` is not the tool's."""
+    """Checks that waiting for a place, a worker or `begin` is not part of the tool's time."""
     third = anyio.Event()
 
     async def begin() -> float:
@@ -167,7 +169,7 @@ async def its_time_begins_when_the_call_has_begun(bench: Bench) -> None:
 
 
 async def a_deadline_ends_the_work(bench: Bench) -> None:
-    """It is a `ToolTimeout`, and the tool stops."""
+    """Checks that a deadline is a `ToolTimeout`, and that the tool stops."""
     error = await bench.error_of(bench.call("work", path=str(bench.path)), seconds=1)
     expect(isinstance(error, ToolTimeout), "a deadline should be ToolTimeout", type(error))
     expect(bool(bench.progress), "the tool should have had its time", bench.progress)
@@ -175,7 +177,7 @@ async def a_deadline_ends_the_work(bench: Bench) -> None:
 
 
 async def cancellation_reaches_the_work(bench: Bench) -> None:
-    """A caller that stops waiting stops the work."""
+    """Checks that a caller that stops waiting stops the work."""
     async with background(functools.partial(bench.run, bench.call("work", path=str(bench.path)))) as scope:
         await bench.reported.wait()
         scope.cancel()
@@ -183,7 +185,8 @@ async def cancellation_reaches_the_work(bench: Bench) -> None:
 
 
 async def progress_comes_while_the_tool_runs(bench: Bench) -> None:
-    """Not with the result; this tool has none. Nothing is reported before the call has begun, or after its end."""
+    """Checks that progress does not wait for the result; this tool has none. Nothing is reported before the call has
+    begun, or after its end."""
 
     async def begin() -> float:
         await nothing_ran(bench.path)
@@ -200,7 +203,7 @@ async def progress_comes_while_the_tool_runs(bench: Bench) -> None:
 
 
 async def calls_run_side_by_side(bench: Bench) -> None:
-    """Two that wait for each other."""
+    """Checks two calls that wait for each other."""
     call = bench.call("meet", path=str(bench.path))
     async with background(functools.partial(bench.run, call)):
         seen = await bench.run(call)
@@ -208,7 +211,7 @@ async def calls_run_side_by_side(bench: Bench) -> None:
 
 
 async def once_means_once(bench: Bench) -> None:
-    """The second call with a key gets the first one's result."""
+    """Checks that the second call with a key gets the first one's result."""
     store, call = MemoryStore(), bench.call("mark", path=str(bench.path))
     answers = [await run_once(store, bench.executor, call) for _ in range(3)]
     expect([answer.value for answer in answers] == ["done"] * 3, "each should get the result", answers)
@@ -217,7 +220,7 @@ async def once_means_once(bench: Bench) -> None:
 
 
 async def closing_ends_what_runs(bench: Bench) -> None:
-    """Its end is unknown to who waits for it; then nothing runs any more."""
+    """Checks that a running call ends with an unknown outcome for its caller, and that nothing runs afterwards."""
     ended = await _closed(bench, bench.call("work", path=str(bench.path)), bench.begin_with(math.inf), bench.reported)
     expect(isinstance(ended, ToolOutcomeUnknown), "a call cut by closing should be unknown", type(ended))
     await stops(bench.path)
@@ -226,7 +229,7 @@ async def closing_ends_what_runs(bench: Bench) -> None:
 
 
 async def closing_starts_nothing_that_waits(bench: Bench) -> None:
-    """A call that has not begun has not run, and says so."""
+    """Checks that a call that has not begun has not run, and is reported so."""
     begins, begin = _waiting()
     ended = await _closed(bench, bench.call("mark", path=str(bench.path)), begin, begins)
     expect(isinstance(ended, ToolNotStarted), "a call that waits at closing should be ToolNotStarted", type(ended))
@@ -246,7 +249,7 @@ async def _closed(bench: Bench, call: Invocation, begin: Begin, when: anyio.Even
 
 
 async def a_lost_worker_leaves_one_effect_and_no_outcome(bench: Bench) -> None:
-    """For executors with worker processes on this machine: SIGKILL in the middle of a call."""
+    """Checks executors with worker processes on this machine: SIGKILL in the middle of a call."""
     store, call = MemoryStore(), bench.call("work", path=str(bench.path))
     ended: list[ToolError] = []
 
@@ -293,10 +296,10 @@ CHECKS: tuple[Check, ...] = (
     closing_ends_what_runs,
     closing_starts_nothing_that_waits,
 )
-"""What any executor must do."""
+"""The checks of any executor."""
 
 CLOSING: tuple[Check, ...] = (closing_ends_what_runs, closing_starts_nothing_that_waits)
-"""Those of them that close it."""
+"""The checks that close the executor."""
 
 LOST_WORKER: tuple[Check, ...] = (a_lost_worker_leaves_one_effect_and_no_outcome,)
-"""And one whose tools run in processes of their own on this machine."""
+"""The check of an executor whose tools run in processes of their own on this machine."""

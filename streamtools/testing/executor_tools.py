@@ -1,6 +1,8 @@
-"""The tools that the checks call, each in an async and a sync form; in a module, so that workers can import them.
+"""Defines the tools that the checks call, each in an async and a sync form; in a module, so that workers can import
+them.
 
-They count their effects as lines of a file, and wait by short pauses, since whoever waits may be in another process.
+The tools count their effects as lines of a file, and wait by short pauses, since the waiting code may be in another
+process.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ SECRET = "a value that nobody is to read"
 
 
 def marks(path: str | Path) -> int:
-    """Returns how many effects there were."""
+    """Returns the number of effects."""
     return Path(path).read_text().count("\n")
 
 
@@ -32,7 +34,7 @@ def _echo(value: Any, ctx: ToolContext) -> Any:
 
 
 class Wordless(ToolError):
-    """An error that cannot tell what it is."""
+    """An error whose text cannot be had."""
 
     def __str__(self) -> str:
         raise ValueError(SECRET)
@@ -52,20 +54,20 @@ def _raise(kind: str) -> None:
 
 
 def _mark(path: str) -> None:
-    """One more line, which is how effects are counted."""
+    """Adds a line, by which effects are counted."""
     with Path(path).open("a") as file:
         file.write(f"{os.getpid()}\n")
 
 
 @tool(name="echo")
 async def echo_async(value: Any, ctx: ToolContext) -> Any:
-    """Give back what it is told."""
+    """Return the value, and what the call knows."""
     return _echo(value, ctx)
 
 
 @tool(name="echo")
 def echo_sync(value: Any, ctx: ToolContext) -> Any:
-    """Give back what it is told."""
+    """Return the value, and what the call knows."""
     return _echo(value, ctx)
 
 
@@ -104,7 +106,7 @@ def work_sync(path: str, ctx: ToolContext) -> None:
 async def meet_async(path: str, ctx: ToolContext) -> int:
     """Return when two calls are here."""
     _mark(path)
-    while marks(path) < 2:  # noqa: ASYNC110 - the other one may be in another process
+    while marks(path) < 2:  # noqa: ASYNC110 - the other call may be in another process
         await anyio.sleep(0.01)
     return marks(path)
 

@@ -1,4 +1,4 @@
-"""What any `Executor` must do, as checks that raise `AssertionError`; see `check_executor`."""
+"""Checks that an `Executor` keeps its promises, and raises `AssertionError` if not; see `check_executor`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["CHECKS", "MakeExecutor", "check_executor"]
 MakeExecutor: TypeAlias = Callable[[list[Tool[..., Any]]], Executor]
 """Makes a fresh executor for these tools."""
 
-WAIT_S = 20.0  # for anything; a worker may have to start
+WAIT_S = 20.0  # for each check; a worker may have to start
 
 
 async def check_executor(
     make_executor: MakeExecutor, *, tools: Literal["async", "sync"] = "async", own_processes: bool = False
 ) -> list[str]:
-    """Hold an executor to what `Executor` promises. Run it on every event loop that you support.
+    """Checks that an executor keeps the promises of `Executor`. Run it on every event loop that you support.
 
         @pytest.mark.anyio
         async def test_my_executor_does_what_executors_do() -> None:
@@ -34,17 +34,17 @@ async def check_executor(
 
     Args:
         make_executor: makes a fresh executor for the given tools, which are functions of
-            ``streamtools.testing.executor_tools``; at least two calls must run at once. One serves all checks but
-            those that close it. The tools count their effects in a file of this machine. Leaving the executor twice
+            ``streamtools.testing.executor_tools``; at least two calls must run at once. One executor serves all checks
+            but those that close it. The tools count their effects in a file of this machine. Leaving the executor twice
             must do no harm.
-        tools: which form of tool it runs.
+        tools: the form of tool that the executor runs.
         own_processes: tools run in other processes of this machine; one of them is then killed, too.
 
     Returns:
         The names of the checks, in order.
 
     Raises:
-        AssertionError: it breaks a promise; the text names which. Others are not tried any more.
+        AssertionError: the executor breaks a promise, which the text names. The remaining checks are not run.
     """
     together = [check for check in CHECKS if check not in CLOSING] + list(LOST_WORKER if own_processes else ())
     rounds = [together, *([check] for check in CLOSING)]
@@ -54,7 +54,8 @@ async def check_executor(
 
 
 async def _checked(checks: Sequence[Check], executor: Executor) -> None:
-    """Holds one executor to all of these; raises behind its end, since its own task group may wrap what goes by."""
+    """Runs checks on one executor; raises only after its end, since its own task group may wrap an error that passes
+    through."""
     failed: AssertionError | None = None
     try:
         with anyio.fail_after(WAIT_S * (len(checks) + 1)):
@@ -63,7 +64,7 @@ async def _checked(checks: Sequence[Check], executor: Executor) -> None:
                     failed = await _failed(check, executor)
                     if failed is not None:
                         break
-    except Exception as error:  # as it was entered or left
+    except Exception as error:  # raised while it was entered or left
         failed = failed or AssertionError(f"{_name(checks[-1])}: {error!r}")
         failed.__cause__ = failed.__cause__ or error
     if failed is not None:

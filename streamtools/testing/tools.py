@@ -1,4 +1,5 @@
-"""Fakes for tests: a stream that follows its script, a tool with results of yours; and every way of cutting bytes."""
+"""Fakes streams and tools for tests: a stream that follows a script, a tool with results of yours; and cuts bytes in
+every way."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ T = TypeVar("T")
 
 
 class Decoder(Protocol[Out]):
-    """What is fed bytes and then finished: `StreamDecoder`, `SSEDecoder`, or one of yours."""
+    """Any object that is fed bytes and then finished: `StreamDecoder`, `SSEDecoder`, or one of yours."""
 
     def feed(self, chunk: bytes, /) -> Iterable[Out]:
         """Take the next bytes."""
         ...
 
     def finish(self) -> Iterable[Out]:
-        """There are no more."""
+        """End the input."""
         ...
 
 
@@ -36,16 +37,16 @@ def feed_every_way(
 
     Args:
         make_decoder: makes a fresh decoder for each way.
-        data: what to feed.
+        data: the bytes to feed.
         trailing: bytes that follow `data` and that must change nothing of what `data` alone gave before it was
             finished. They are fed apart from it, and in one piece with it.
         max_splits: how many places to cut at; in longer data they are spread evenly. Each costs a whole decoding.
 
     Returns:
-        What the decoder gave for `data` fed whole, `finish` included.
+        The output of the decoder for `data` fed whole, `finish` included.
 
     Raises:
-        AssertionError: some way gave something else. Values are compared by their type and fields, errors by their
+        AssertionError: some way gave another output. Values are compared by their type and fields, errors by their
             type and text.
     """
     fed, finished = _feed(make_decoder(), [data])
@@ -79,7 +80,7 @@ def _feed(decoder: Decoder[T], chunks: Iterable[bytes]) -> tuple[list[T], list[T
 
 
 def _comparable(value: Any) -> Any:
-    """`value` as something that is equal when it says the same: exceptions are equal to themselves only."""
+    """Return `value` in a form that is equal for equal content: an exception itself equals no other."""
     if isinstance(value, BaseException):
         return type(value).__name__, str(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -93,10 +94,10 @@ def _comparable(value: Any) -> Any:
 
 
 class Gate(Protocol):
-    """Something to wait for: an `anyio.Event`, or an asyncio or trio one."""
+    """An object to wait for: an `anyio.Event`, or an asyncio or trio one."""
 
     def wait(self) -> Awaitable[object]:
-        """Return when it is open."""
+        """Return when the gate is open."""
         ...
 
 
@@ -104,7 +105,7 @@ Step: TypeAlias = "bytes | str | Mapping[str, Any] | Gate | BaseException"
 
 
 class ScriptedSource:
-    """A stream for `pipeline` that follows a script, and remembers how it was treated.
+    """A stream for `pipeline` that follows a script, and records how it was read and closed.
 
     Args:
         script: what to do, in order: bytes, text and mappings are yielded; a gate (an event) is waited for; an
@@ -118,18 +119,19 @@ class ScriptedSource:
     def __init__(self, script: Iterable[Step]) -> None:
         self.script = tuple(script)
         self.position = 0
-        """Steps that are done: where the reader is, or was when it closed the stream."""
+        """Steps that are done: the reader's position, also after it closed the stream."""
         self.closed = False
-        """Somebody called `aclose`."""
+        """True once `aclose` was called."""
         self.exhausted = False
-        """The script came to its end, or to an exception."""
+        """True once the script came to its end, or to an exception."""
 
     def __aiter__(self) -> ScriptedSource:
-        """Itself: it can be read once."""
+        """Return itself: the stream can be read once."""
         return self
 
     async def __anext__(self) -> Any:
-        """The next item of the script. A checkpoint, so that the reader can be cancelled between any two."""
+        """Return the next item of the script. This is a checkpoint, so that the reader can be cancelled between any
+        two."""
         await anyio.lowlevel.checkpoint()
         while not self.closed and self.position < len(self.script):
             step: Any = self.script[self.position]
@@ -145,7 +147,7 @@ class ScriptedSource:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Close the stream, as its reader must when it wants no more."""
+        """Close the stream, as its reader must when it is done."""
         self.closed = True
         await anyio.lowlevel.checkpoint()
 
@@ -158,12 +160,13 @@ class FakeTool:
         assert fake.calls == [{"city": "Rome", "days": 1}]
 
     Args:
-        source: the tool or function that it stands for, whose body never runs; or the name of one that is nowhere else.
+        source: the tool or function to stand in for, whose body never runs; or the name of a tool that exists nowhere
+            else.
         schema: JSON Schema of the arguments, where `source` is a name; by default any object.
         results: what the calls return, in the order in which they start (trio starts calls of one turn in any order);
             an exception is raised, a gate (an event) is waited for before the next of them. A call beyond the last
             fails. Or a function of the arguments, which returns or raises. Not given, every call returns None.
-        effect: what a second run of a call does, where `source` is a name.
+        effect: the effect of a second run of a call, where `source` is a name.
     """
 
     def __init__(
@@ -181,9 +184,9 @@ class FakeTool:
             raise TypeError("FakeTool(schema=...) goes with a name; a tool or function has a schema of its own")
         original = tool(source)
         self.tool: Tool = replace(original, fn=self._run, is_async=True, _binder=_ByName(original._binder))
-        """What to put into ``tools=[...]``."""
+        """The tool to put into ``tools=[...]``."""
         self.calls: list[dict[str, Any]] = []
-        """The validated arguments of each call that ran, by name, in order. A call that was refused is not here."""
+        """The validated arguments of each call that ran, by name, in order. Refused calls are not listed."""
         self._answer = results if callable(results) else None
         self._results = None if results is None or callable(results) else iter(results)
 
@@ -206,7 +209,7 @@ def _stand_in(arguments: dict[str, Any]) -> None:
 
 
 class _ByName:
-    """A tool's binder, but for a function that takes the values by name in one dict."""
+    """A tool's binder for a function that takes the values by name in one dict."""
 
     injected = ()
 

@@ -1,5 +1,5 @@
-"""A tool's schema in a provider's dialect, and the plan by which the model's arguments find their way back.
+"""Translates a tool's schema into a provider's dialect, with the plan that turns the model's arguments back.
 
-`translate.make` is the entry. `state` holds one run over a schema; `objects`, `arrays`, `unions`, `scalars` and
+Start with `translate.make`. `state` keeps one run over a schema; `objects`, `arrays`, `unions`, `scalars` and
 `references` translate one kind of subschema each into `said`; `verbatim` is for dialects that take a schema as it is.
 """

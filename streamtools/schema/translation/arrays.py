@@ -1,4 +1,4 @@
-"""Arrays, tuples among them."""
+"""Translates arrays, including tuples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["say"]
 
 
 def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """A schema of type array."""
+    """Translates a schema of type array."""
     if scalars.values_of(node) is not None:
         return scalars.data(build, node, "array", place)
     first, rest = _shape(node)
@@ -28,7 +28,7 @@ def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def _shape(node: Mapping[str, Any]) -> tuple[list[Any], Any]:
-    """The schemas of the first items, and that of the rest (None if nothing is said of it)."""
+    """Returns the schemas of the first items, and that of the rest (None if there is none)."""
     items = node.get("items")
     if isinstance(items, list):  # draft-07
         return items, node.get("additionalItems")
@@ -36,7 +36,7 @@ def _shape(node: Mapping[str, Any]) -> tuple[list[Any], Any]:
 
 
 def _alike(build: Build, node: Mapping[str, Any], items: Any, place: str) -> Translation:
-    """A list of items of one kind."""
+    """Translates a list of items of one kind."""
     if items is False:
         node = {**node, "maxItems": 0}
         items = None
@@ -49,7 +49,7 @@ def _alike(build: Build, node: Mapping[str, Any], items: Any, place: str) -> Tra
 
 
 def _positions(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Translation:
-    """A tuple as it is."""
+    """Translates a tuple as it is."""
     said = [build.say(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
     schema: dict[str, Any] = {"type": "array", "prefixItems": [one.schema for one in said]}
     plans = tuple(one.plan for one in said)
@@ -64,7 +64,7 @@ def _positions(build: Build, node: Mapping[str, Any], first: list[Any], rest: An
 
 
 def _any_of_them(build: Build, node: Mapping[str, Any], first: list[Any], rest: Any, place: str) -> Translation:
-    """A tuple as a list of what any of its items may be; that each is in its place, validation tells."""
+    """Translates a tuple as a list of anything that its items may be; validation checks that each is in its place."""
     said = [build.say(item, pointer(place, "prefixItems", number)) for number, item in enumerate(first)]
     build.lose(pointer(place, "prefixItems"), "only the items are said, not their places")
     if rest is False:
@@ -79,7 +79,7 @@ def _any_of_them(build: Build, node: Mapping[str, Any], first: list[Any], rest: 
 
 
 def _word(item: Any) -> str:
-    """An item in a word or two: its title, its type, or the name of what it refers to."""
+    """Describes an item in a word or two: its title, its type, or the name that it refers to."""
     if not isinstance(item, Mapping):
         return "any"
     for keyword in ("title", "type"):

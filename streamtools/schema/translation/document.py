@@ -1,4 +1,5 @@
-"""A JSON Schema as a document: what its references mean, where its subschemas stand, how much of it may be written."""
+"""Reads a JSON Schema as a document: resolves its references, finds its subschemas, and bounds how much may be
+written."""
 
 from __future__ import annotations
 
@@ -35,25 +36,25 @@ MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "de
 """Keywords whose value has schemas by name."""
 
 MAX_COST = 50_000
-"""Subschemas that one export may write, its references followed; lists and long texts count for more. A schema that
-stays below it makes some megabytes."""
+"""Most subschemas that one export may write, its references followed; lists and long texts count for more. A schema
+that stays below it makes some megabytes."""
 
 
 def pointer(place: str, *steps: str | int) -> str:
-    """A JSON pointer with further steps: ``#/properties`` and ``a/b`` make ``#/properties/a~1b``."""
+    """Returns a JSON pointer with further steps: ``#/properties`` and ``a/b`` make ``#/properties/a~1b``."""
     escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
     return "/".join([place, *escaped])
 
 
 def reference_of(node: Mapping[str, Any]) -> str | None:
-    """What a schema refers to, if it does. A dynamic reference means its static target here: it only tells a model
-    what to write, and validation resolves it rightly."""
+    """Returns a schema's reference, if it has one. A dynamic reference stands for its static target here: it only tells
+    a model what to write, and validation resolves it correctly."""
     reference = node.get("$ref", node.get("$dynamicRef"))
     return reference if isinstance(reference, str) else None
 
 
 def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
-    """The schemas directly inside one, each with its place. What is data (``default``, ``enum``, ``examples``) is
+    """Yields the schemas directly inside one, each with its place. Data (``default``, ``enum``, ``examples``) has
     none."""
     for keyword, value in node.items():
         if keyword in MAPS and isinstance(value, dict):
@@ -68,7 +69,7 @@ def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]
 
 
 class SchemaDocument:
-    """A tool's schema with its references resolved by name, and a budget for what is made of it.
+    """A tool's schema with its references resolved by name, and a budget for its translation.
 
     Args:
         root: the schema; it is neither changed nor copied.
@@ -83,10 +84,10 @@ class SchemaDocument:
         self._taken: set[str] = set()
 
     def spend(self, node: Any, place: str) -> None:
-        """Count a subschema that is about to be written.
+        """Counts a subschema that is about to be written.
 
         Raises:
-            ExportError: it was the one too many.
+            ExportError: there are too many.
         """
         self.spent += 1
         if isinstance(node, Mapping):
@@ -99,10 +100,10 @@ class SchemaDocument:
             raise self.refused(place, "with its references followed, the schema is too large; make it smaller")
 
     def target(self, reference: str, place: str) -> tuple[str, Any]:
-        """The pointer of what `reference` refers to, without escapes of URLs, and that schema.
+        """Returns the pointer of a reference's target, without escapes of URLs, and the target's schema.
 
         Raises:
-            ExportError: it refers to nothing in this document, or in the end to itself.
+            ExportError: the reference leads to nothing in this document, or in the end to itself.
         """
         passed: set[str] = set()
         at, node = self._found(reference, place)
@@ -115,7 +116,7 @@ class SchemaDocument:
         return result
 
     def name(self, at: str) -> str:
-        """The name of the definition that stands at a pointer; one name for one pointer, in every process the same."""
+        """Returns the name of the definition at a pointer; one name for one pointer, the same in every process."""
         if at not in self._names:
             last = at.rpartition("/")[2].replace("~1", "/").replace("~0", "~") if at != "#" else "arguments"
             plain = re.sub(r"[^a-zA-Z0-9_.-]", "_", last) or "definition"
@@ -143,7 +144,7 @@ class SchemaDocument:
         return frozenset(_peeled(edges, backwards) & _peeled(backwards, edges))
 
     def references(self, node: Any, place: str) -> set[str]:
-        """Pointers of what a schema refers to itself, at any depth."""
+        """Returns the pointers of all that a schema itself refers to, at any depth."""
         found: set[str] = set()
         waiting = [(place, node)]
         while waiting:
@@ -159,7 +160,7 @@ class SchemaDocument:
         return found
 
     def refused(self, place: str, why: str) -> ExportError:
-        """The error to raise for a place in this schema."""
+        """Returns the error to raise for a place in this schema."""
         return ExportError(f"tool {self.tool!r}: {place[:200]}: {why}")
 
     def _found(self, reference: str, place: str) -> tuple[str, Any]:
@@ -205,7 +206,7 @@ def _step(node: Any, step: str) -> Any:
 
 
 def _peeled(edges: Mapping[str, set[str]], backwards: Mapping[str, set[str]]) -> set[str]:
-    """What is left when all that leads nowhere is taken away, again and again: whatever leads into a circle."""
+    """Returns the nodes that lead into a circle: those left after removing, again and again, all that lead nowhere."""
     leading = {at: len(targets) for at, targets in edges.items()}
     waiting = [at for at, count in leading.items() if count == 0]
     left = set(edges)

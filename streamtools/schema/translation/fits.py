@@ -1,6 +1,7 @@
-"""Whether a value has the form of an exported schema: its types, keys and constants, not its bounds.
+"""Checks whether a value has the form of an exported schema: its types, keys and constants, not its bounds.
 
-Bounds are for validation, whose errors say what is wrong; a number that is out of bounds is still of its alternative.
+Bounds are left to validation, whose errors give the reason; a number that is out of bounds still belongs to its
+alternative.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ class Fits:
     """A test for values, made of a schema in a provider's dialect.
 
     Args:
-        schema: one of those that a build makes.
-        definitions: what its references mean; read when a value comes, since they are not all known before.
+        schema: a schema that a build made.
+        definitions: the targets of its references; read when a value comes, since not all are known before.
     """
 
     __slots__ = ("definitions", "schema")
@@ -28,29 +29,29 @@ class Fits:
         self.definitions = definitions
 
     def __call__(self, value: Any, found: dict[tuple[int, int], bool]) -> bool:
-        """At most one look at each part of the value for each part of the schema.
+        """Returns whether the value fits, after at most one look at each part of the value for each part of the schema.
 
         Args:
-            value: one that lives on as long as `found`, which knows values by their identity.
-            found: what is known of other parts of the same arguments; more is added.
+            value: the value; it must live as long as `found`, which knows values by their identity.
+            found: the known results for parts of the same arguments; more are added.
         """
         return _Fitting(self.definitions, found).fits(self.schema, value)
 
 
 class _Fitting:
-    """One value: what was found of its parts is remembered, or nested unions would multiply the work."""
+    """The check of one value. The results for its parts are remembered, or nested unions would multiply the work."""
 
     def __init__(self, definitions: Definitions, found: dict[tuple[int, int], bool]) -> None:
         self.definitions = definitions
         self.found = found
         self.unions: dict[tuple[int, int], bool] = {}
-        """Of references and unions, which may lead back to themselves: not certain outside of this one value."""
+        """The results of references and unions, which may lead back to themselves: valid only for this one value."""
 
     def fits(self, schema: Mapping[str, Any], value: Any) -> bool:
         key = (id(schema), id(value))
         found = self.unions if "$ref" in schema or "anyOf" in schema else self.found
         if key not in found:
-            found[key] = False  # a schema that leads back to itself accepts nothing that way
+            found[key] = False  # a schema that leads back to itself accepts nothing in this way
             found[key] = self._fits(schema, value)
         return found[key]
 

@@ -1,4 +1,4 @@
-"""The form of a JSON value: its type, and when two values are the same."""
+"""Determines the form of a JSON value: its type, and whether two values are the same."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Definitions = Callable[[str], Translation | None]
 
 
 def defined(schema: Mapping[str, Any], definitions: Definitions) -> dict[str, Any] | None:
-    """What an exported schema's reference refers to."""
+    """Returns the target of an exported schema's reference."""
     said = definitions(schema["$ref"].rpartition("/")[2])
     return None if said is None else said.schema
 
 
 def kinds_in(schema: Mapping[str, Any]) -> list[str] | None:
-    """The types that an exported schema names; None if it names none."""
+    """Returns the types that an exported schema names; None if it names none."""
     kinds = schema.get("type")
     if kinds is None:
         return None
@@ -28,7 +28,7 @@ def kinds_in(schema: Mapping[str, Any]) -> list[str] | None:
 
 
 def values_in(schema: Mapping[str, Any]) -> list[Any] | None:
-    """The values that an exported schema lists; None if it lists none."""
+    """Returns the values that an exported schema lists; None if it lists none."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
@@ -38,18 +38,18 @@ def values_in(schema: Mapping[str, Any]) -> list[Any] | None:
 
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
-    """Whether an exported object takes its own properties only. One that lists properties and says nothing of others
-    does: a model is asked for no others."""
+    """Returns whether an exported object takes its own properties only. An object that lists properties without
+    mentioning others does: a model is asked for no others."""
     return schema.get("additionalProperties", not schema.get("properties")) is False
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality of plain JSON values: 1 is 1.0, but not true."""
+    """Returns whether two plain JSON values are equal: 1 is 1.0, but not true."""
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def of_kind(value: Any, kind: str) -> bool:
-    """Whether a value is of a JSON type; 1.0 is an integer, too."""
+    """Returns whether a value is of a JSON type; 1.0 is an integer, too."""
     match kind:
         case "null":
             return value is None

@@ -1,4 +1,4 @@
-"""``allOf`` as one schema: what has to hold together, said together."""
+"""Merges ``allOf`` into one schema, which makes all demands together."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from .said import ANNOTATIONS, DEFINITIONS, REFERENCES, without
 __all__ = ["Contradiction", "Lose", "merge"]
 
 Lose = Callable[[str, str], None]
-"""Told the place of what cannot be kept, and what becomes of it."""
+"""Takes the place of a keyword that cannot be kept, and the text that replaces it."""
 NOT_SAID = "not said; only one of several could be"
 
 
 class Contradiction(ExportError):
-    """Parts of one schema that no value can fit at once."""
+    """Raised for parts of one schema that no value can fit at once."""
 
 
 def merge(document: SchemaDocument, parts: Sequence[tuple[str, Any]], lose: Lose) -> dict[str, Any]:
-    """One schema that demands what all the parts demand, their own references resolved.
+    """Returns one schema with the demands of all parts, their own references resolved.
 
     Args:
-        document: what the parts' references refer into.
-        parts: schemas with their places; of what can only be said once (a description), the first one's stands.
-        lose: told of each keyword of which only the first one's could be kept.
+        document: the document that the parts' references refer to.
+        parts: schemas with their places; of keywords that can stand only once (a description), the first part's stays.
+        lose: takes each keyword of which only the first part's could be kept.
 
     Raises:
-        Contradiction: nothing can fit all of them.
+        Contradiction: no value can fit all of them.
         ExportError: a part refers to itself.
     """
     merging = _Merging(document, lose)
@@ -67,8 +67,8 @@ class _Merging:
             self.add(at, inner, (*opened, at))
 
     def tell_what_opened(self) -> None:
-        """What a part says of further properties or items leaves out those that it names itself, not those that
-        other parts name."""
+        """Reports parts whose demands on further properties or items cannot be kept: those leave out names that the
+        part itself has, not those that other parts have."""
         for place, part in self.parts:
             for keyword, names in _REMAINING.items():
                 if part.get(keyword, True) is True:
@@ -121,7 +121,7 @@ def _shared(before: Sequence[Any], value: Sequence[Any]) -> list[Any]:
 
 
 _REMAINING = {"additionalProperties": ("properties", "patternProperties"), "items": ("prefixItems",)}
-"""Keywords that are about what others, beside them, do not name."""
+"""Keywords about the properties or items that the keywords beside them do not name."""
 
 _COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     "type": _types,
@@ -135,4 +135,4 @@ _COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
-"""How two values of one keyword become one."""
+"""The functions that join two values of one keyword."""

@@ -1,4 +1,4 @@
-"""What a schema cannot say and the description tells instead: one text for one schema, always the same.
+"""Writes demands that a schema cannot express into its description: one text for one schema, always the same.
 
 ``(min 1, max 10, default 5)`` stands at the end of the description. The text never depends on the order of a
 dictionary, since a request that changes from one turn to the next misses the provider's prompt cache.
@@ -13,10 +13,10 @@ from typing import Any
 __all__ = ["TOLD", "described", "note"]
 
 TOLD = "told in the description only"
-"""What becomes of a keyword that is noted, for `Exported.losses`."""
+"""The entry in `Exported.losses` for a keyword that is noted in the description."""
 
 MAX_SHOWN = 200
-"""Characters of one keyword's value in a description; what is longer is told by name alone."""
+"""Most characters of one keyword's value in a description; a longer value is left out, only its keyword is named."""
 
 _WORDS: Mapping[str, str] = {
     "minimum": "min",
@@ -43,12 +43,12 @@ _WORDS: Mapping[str, str] = {
     "additionalProperties": "further properties",
 }
 _BARE = frozenset({"format", "contentEncoding", "contentMediaType", "pattern"})
-"""Their values are shown without quotes."""
+"""Keywords whose values are shown without quotes."""
 _ORDER = {keyword: number for number, keyword in enumerate([*_WORDS, "default"])}
 
 
 def note(keyword: str, value: Any) -> str:
-    """One keyword in words: ``min 1``."""
+    """Puts one keyword into words: ``min 1``."""
     if keyword == "uniqueItems":
         return "unique items"
     if keyword in ("deprecated", "readOnly", "writeOnly"):
@@ -64,8 +64,8 @@ def note(keyword: str, value: Any) -> str:
 
 
 def described(text: Any, keywords: Mapping[str, Any], more: Iterable[str] = ()) -> str | None:
-    """A description that tells `keywords`, too, and whatever notes there are besides; None if there is nothing. A
-    description that is no text is none: no provider takes it."""
+    """Returns a description with notes of `keywords`, and further notes; None if there is none of these. A description
+    that is no text does not count: no provider takes it."""
     said: str | None = text if isinstance(text, str) else None
     in_order = sorted(keywords, key=lambda keyword: (_ORDER.get(keyword, len(_ORDER)), keyword))
     notes = [note(keyword, keywords[keyword]) for keyword in in_order]

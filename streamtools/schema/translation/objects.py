@@ -1,4 +1,4 @@
-"""Objects: with properties of their own, and maps with keys of the model's choosing."""
+"""Translates objects: with properties of their own, and maps with keys of the model's choosing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .unions import types_of
 __all__ = ["say"]
 
 FURTHER = "additional_properties"
-"""The property under which those travel that an object may have beyond its own."""
+"""The property for those that an object may have beyond its own."""
 EXPLICIT_NULL = "explicit_null"
 """``{"explicit_null": null}`` is null itself, where null alone means that a property is left out."""
 
@@ -24,7 +24,7 @@ _OF_MAPS = frozenset({"minProperties", "maxProperties", "propertyNames", "patter
 
 
 def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """A schema of type object."""
+    """Translates a schema of type object."""
     if scalars.values_of(node) is not None:
         return scalars.data(build, node, "object", place)
     if not _is_map(node):
@@ -37,7 +37,7 @@ def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def _is_map(node: Mapping[str, Any]) -> bool:
-    """Whether all its keys are of the model's choosing."""
+    """Returns whether all keys of an object are of the model's choosing."""
     if node.get("properties"):
         return False
     if node.get("patternProperties"):
@@ -50,7 +50,7 @@ def _is_map(node: Mapping[str, Any]) -> bool:
 
 
 def _entries(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """A map as a list of entries."""
+    """Translates a map as a list of entries."""
     key = build.say({"type": "string", **_key_schema(node)}, pointer(place, "propertyNames"))
     value = _value(build, node, place)
     entry = {"type": "object", "properties": {"key": key.schema, "value": value.schema}, "required": ["key", "value"]}
@@ -64,7 +64,7 @@ def _entries(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
-    """What is demanded of the keys."""
+    """Returns the schema of a map's keys."""
     names = node.get("propertyNames")
     demanded = dict(names) if isinstance(names, Mapping) else {}
     patterns = list(node.get("patternProperties") or ())
@@ -74,7 +74,7 @@ def _key_schema(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """What the values are, whatever their keys."""
+    """Translates the values of a map, whatever their keys."""
     patterns = node.get("patternProperties") or {}
     said = [build.say(inner, pointer(place, "patternProperties", key)) for key, inner in patterns.items()]
     further = node.get("additionalProperties", not patterns)
@@ -86,7 +86,7 @@ def _value(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def _open(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """A map as it is."""
+    """Translates a map as it is."""
     schema: dict[str, Any] = {"type": "object"}
     further = node.get("additionalProperties", True)
     notes: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def _open(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def _shown(schema: Any) -> Any:
-    """A map's values, for a note: the type if that tells it."""
+    """Returns a map's values for a note: the type alone if it says all."""
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     return kind if isinstance(kind, str) and len(schema) == 1 else schema
 
@@ -113,7 +113,7 @@ def _shown(schema: Any) -> Any:
 
 
 class _Object:
-    """One object, while its properties are said."""
+    """One object, while its properties are translated."""
 
     def __init__(self, build: Build, node: Mapping[str, Any], place: str) -> None:
         self.build = build
@@ -122,7 +122,7 @@ class _Object:
         self.properties: dict[str, Any] = {}
         self.required: list[str] = []
         self.back: list[tuple[str, Property]] = []
-        """What becomes of properties on the way back, where anything does."""
+        """The changes to properties on the way back, where there are any."""
 
     def said(self) -> Translation:
         build, node = self.build, self.node
@@ -140,7 +140,7 @@ class _Object:
             text = build.finish(node, {"type": "string"}, self.place, more=["an empty object, written as JSON text"])
             return Translation(text, JsonText())
         rest = without(node, {"patternProperties", "propertyNames"}) if build.dialect.rewrites("(map)") else node
-        if values is not None:  # for those beyond its own, of which all are listed then
+        if values is not None:  # `values` is for properties beyond its own, so all of its own are listed
             listed = {key for key, _ in self.back}
             self.back.extend((key, Property(key)) for key in self.properties if key not in listed)
         plan = Fields(tuple(self.back), values) if self.back else None
@@ -148,7 +148,7 @@ class _Object:
 
     def _add(self, name: str, inner: Any, required: bool) -> None:
         if inner is False and not required:
-            return  # it can never be sent
+            return  # the property can never be sent
         place = pointer(self.place, "properties", name)
         said, null_is_absent = _property(self.build, inner, required, place)
         keys = self.build.dialect.keys
@@ -161,8 +161,8 @@ class _Object:
             self.required.append(key)
 
     def _closes_a_circle(self, inner: Any, place: str) -> bool:
-        """Whether the property leads back into what is being said, which Gemini follows only through properties that
-        are not required."""
+        """Returns whether the property leads back into a definition being translated, which Gemini follows only through
+        properties that are not required."""
         build = self.build
         if not build.dialect.rewrites("(recursion)") or build.dialect.action("$ref") is Action.INLINE:
             return False
@@ -173,7 +173,8 @@ class _Object:
         return True
 
     def _further(self, schema: dict[str, Any]) -> Plan:
-        """What the object may have beyond its own properties; the plan of those that travel as they are."""
+        """Adds the properties that the object may have beyond its own; returns the plan of those that are sent as they
+        are."""
         build, node = self.build, self.node
         if build.dialect.rewrites("(map)"):
             if node.get("additionalProperties", False) is not False or node.get("patternProperties"):
@@ -195,14 +196,14 @@ class _Object:
 
 
 def _property(build: Build, inner: Any, required: bool, place: str) -> tuple[Translation, bool]:
-    """A property's schema, and whether null in it means "left out"."""
+    """Translates a property; returns also whether null in it means "left out"."""
     said = build.say(inner, place)
     if required or not build.dialect.rewrites("(optional)"):
         return said, False
     if "null" not in types_of(said.schema, build.defined):
         return unions.nullable(build, said, place), True
     if isinstance(inner, Mapping) and "default" in inner and inner["default"] is None:
-        return said, True  # to leave it out, and to say null, is the same
+        return said, True  # leaving it out and sending null are the same
     null = {"type": "object", "properties": {EXPLICIT_NULL: {"type": "null"}}, "required": [EXPLICIT_NULL]}
     explicit = Translation(_closed(build, null), Unwrapped(EXPLICIT_NULL))
     schema = without(said.schema, {"description"})
@@ -213,7 +214,7 @@ def _property(build: Build, inner: Any, required: bool, place: str) -> tuple[Tra
 
 
 def _beyond(node: Mapping[str, Any]) -> Any:
-    """What the properties are that an object has beyond its own."""
+    """Returns the schema of the properties that an object has beyond its own."""
     patterns = list((node.get("patternProperties") or {}).values())
     further = node.get("additionalProperties", True)
     if not patterns:

@@ -1,11 +1,12 @@
-"""The way back: what the model sent, in the shape of the exported schema, to what the tool's own schema describes.
+"""Turns the model's arguments back: from the shape of the exported schema to that of the tool's own schema.
 
-A plan is a tree that is built beside the exported schema, one node where that says something differently; None means
-"as it is". `Inverse` holds the tree with the definitions that it refers to, and applies it.
+A plan is a tree that is built beside the exported schema, with a node where that schema differs from the tool's; None
+means "as it is". `Inverse` has the tree with the definitions that it refers to, and applies it.
 
-What needs no guess is tolerated: a map that comes as an object although a list of entries was asked for, a value of no
-declared type that is no text. What would need one is `InvalidArguments`: two entries with one key, a text that is no
-JSON. Values that fit nothing pass as they are, and validation against the tool's own schema tells what is wrong.
+Deviations that need no guess are tolerated: a map that comes as an object although a list of entries was asked for, a
+value of no declared type that is no text. Those that would need a guess raise `InvalidArguments`: two entries with one
+key, a text that is no JSON. Values that fit no schema pass as they are, and validation against the tool's own schema
+reports the problems.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 Fit: TypeAlias = Callable[[Any, dict[tuple[int, int], bool]], bool]
-"""Whether a value has the form of an alternative; the second argument is `Inversion.found`."""
+"""Returns whether a value has the form of an alternative; the second argument is `Inversion.found`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inversion:
-    """What is turned back at a time: the arguments of one call."""
+    """The state of turning back the arguments of one call."""
 
     definitions: Mapping[str, Plan]
     found: dict[tuple[int, int], bool] = field(default_factory=dict)
-    """Which parts of the arguments have which form, as far as anybody asked: the alternatives inside alternatives
-    would ask again and again."""
+    """The known results of whether parts of the arguments have a form: alternatives inside alternatives would ask again
+    and again."""
 
 
 class _Step(Protocol):
-    """A node: what it does to a value."""
+    """A node, which turns a value back."""
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any: ...
 
 
 Plan: TypeAlias = "_Step | None"
-"""How one value is turned back; None leaves it alone."""
+"""The way in which one value is turned back; None leaves it alone."""
 
 
 def _decode(plan: Plan, value: Any, path: Path, call: Inversion) -> Any:
@@ -54,27 +55,27 @@ def _decode(plan: Plan, value: Any, path: Path, call: Inversion) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """A value of no declared type travels as JSON text."""
+    """Turns JSON text back into a value of no declared type."""
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """The value of the text; what is no text is the value already."""
+        """Returns the value of the text; a value that is no text is the value already."""
         if not isinstance(value, str):
             return value
         try:
             return from_json(value, allow_inf_nan=False)
-        except (ValueError, TypeError):  # half a character is a TypeError; the messages quote the text
+        except (ValueError, TypeError):  # half a surrogate pair is a TypeError; the messages quote the text
             rule = 'should be a JSON value written as JSON text (a plain text as "text", in quotes)'
             raise _refused(path, rule) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """A map travels as a list of ``{"key": ..., "value": ...}``."""
+    """Turns a list of ``{"key": ..., "value": ...}`` back into a map."""
 
     value: Plan = None
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """The map; an object is one already."""
+        """Returns the map; an object is one already."""
         if isinstance(value, dict):
             return {key: _decode(self.value, inner, (*path, key), call) for key, inner in value.items()}
         if not isinstance(value, list):
@@ -91,13 +92,13 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """The items of a list: the first ones each by its own plan, the rest by one."""
+    """Turns back the items of a list: the first ones each by its own plan, the rest by one."""
 
     rest: Plan = None
     first: tuple[Plan, ...] = ()
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """A list of the items turned back; anything else as it is."""
+        """Returns a list of the items turned back; anything else as it is."""
         if not isinstance(value, list):
             return value
         count = len(self.first)
@@ -109,32 +110,32 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """What becomes of one property."""
+    """The change to one property."""
 
     name: str
-    """Its name in the tool's own schema."""
+    """The property's name in the tool's own schema."""
     plan: Plan = None
     null_is_absent: bool = False
-    """null stands for "left out"."""
+    """True if null stands for "left out"."""
     merged: bool = False
-    """Its value is a map, whose entries are properties of the object itself."""
+    """True if its value is a map, whose entries are properties of the object itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """An object of which some properties travel differently."""
+    """Turns back an object some of whose properties have other names or values."""
 
     properties: tuple[tuple[str, Property], ...] = ()
-    """By the name under which they travel, those that need something."""
+    """The properties that change, by the name under which they are sent."""
     values: Plan = None
-    """For the properties that are not listed."""
+    """The plan for the properties that are not listed."""
     _listed: Mapping[str, Property] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_listed", dict(self.properties))
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """An object with the properties' own names and values."""
+        """Returns an object with the properties' own names and values."""
         if not isinstance(value, dict):
             return value
         listed = self._listed
@@ -153,21 +154,21 @@ class Fields:
                 elif isinstance(back, dict):
                     for name, one in back.items():
                         _put(made, name, one, where)
-                elif back is not None:  # null is what some models write for none
+                elif back is not None:  # some models write null for none
                     raise _refused(where, "should be a list of objects, each with a `key` and a `value`")
         return made
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value that fits one of several schemas, which no value fits two of."""
+    """Turns back a value that fits one of several schemas; no value fits two of them."""
 
     branches: tuple[tuple[Fit, Plan], ...] = field(compare=False)
     identity: tuple[Any, ...]
-    """What two choices are compared by."""
+    """The values by which two choices are compared."""
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """By the plan of the branch that the value fits; a value that fits none is left alone."""
+        """Turns a value back by the plan of the branch that it fits; a value that fits none is left alone."""
         for fits, plan in self.branches:
             if fits(value, call.found):
                 return _decode(plan, value, path, call)
@@ -176,13 +177,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
-    """A value that travels as the one property of an object."""
+    """Turns back a value that is sent as the one property of an object."""
 
     key: str
     plan: Plan = None
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """The property's value; what is no such object is the value already."""
+        """Returns the property's value; a value that is no such object is the value already."""
         if not isinstance(value, dict) or value.keys() != {self.key}:
             return value
         return _decode(self.plan, value[self.key], (*path, self.key), call)
@@ -190,12 +191,12 @@ class Unwrapped:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a definition says."""
+    """Turns a value back by a definition's plan."""
 
     name: str
 
     def decode(self, value: Any, path: Path, call: Inversion) -> Any:
-        """By the definition's plan."""
+        """Turns a value back by the definition's plan."""
         return _decode(call.definitions[self.name], value, path, call)
 
 
@@ -209,10 +210,10 @@ class Inverse:
     definitions: Mapping[str, Plan]
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What the model sent to what the tool takes. The arguments are not changed.
+        """Returns the tool's arguments for those that the model sent, which are not changed.
 
         Raises:
-            InvalidArguments: they are not what the exported schema says.
+            InvalidArguments: they do not fit the exported schema.
         """
         try:
             value = _decode(self.root, dict(arguments), (), Inversion(self.definitions))

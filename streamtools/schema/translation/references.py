@@ -1,4 +1,4 @@
-"""References: kept to a definition of the exported schema, or replaced by what they refer to."""
+"""Translates references: keeps them to a definition of the exported schema, or replaces them by their targets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .verbatim import MAX_DEPTH
 __all__ = ["inlined", "say"]
 
 MAX_UNROLLED = 2
-"""How often a recursive definition stands inside itself before it is cut, where it can only be inlined."""
+"""Number of times a recursive definition stands inside itself before it is cut, where it can only be inlined."""
 
 
 def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """A schema with ``$ref``, whatever else it says beside it."""
+    """Translates a schema with ``$ref``, and the keywords beside it."""
     at, target = build.document.target(reference_of(node) or "#", place)
     if build.dialect.action("$ref") is Action.INLINE:
         return _inlined(build, node, at, target, place)
@@ -58,7 +58,7 @@ def _inlined(build: Build, node: Mapping[str, Any], at: str, target: Any, place:
 
 
 def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Translation:
-    """A recursive definition beyond what is unrolled: JSON text, or anything of its type."""
+    """Translates a recursive definition beyond the unrolled levels: as JSON text, or anything of its type."""
     build.lose(place, f"not said beyond {MAX_UNROLLED} levels of a schema that contains itself")
     again = "the same again, as deep as needed"
     kept = {key: value for key, value in node.items() if key in ANNOTATIONS}
@@ -74,12 +74,13 @@ def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Tran
 
 
 def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
-    """The whole schema without references; what contains itself stays a definition, which `lose` is told of.
+    """Returns the whole schema without references; a schema that contains itself stays a definition, which `lose`
+    reports.
 
     Parts of the schema that hold no references are shared with the original: do not change them.
 
     Raises:
-        ExportError: that makes it too large or too deep.
+        ExportError: the schema becomes too large or too deep.
     """
     document.spent = 0
     inline = _Inline(document, lose)
@@ -87,7 +88,8 @@ def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
     if made is False:
         raise document.refused("#", "accepts nothing, so no call could be right")
     made = {} if made is True else made
-    kept = {document.name(at): inline.say(document.target(at, at)[1], at, 1) for at in inline.kept}  # grows meanwhile
+    # `kept` grows meanwhile
+    kept = {document.name(at): inline.say(document.target(at, at)[1], at, 1) for at in inline.kept}
     return {**made, "$defs": kept} if kept else made
 
 

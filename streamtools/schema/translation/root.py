@@ -1,4 +1,4 @@
-"""The outermost schema: always that of an object, since a call's arguments are one."""
+"""Makes the outermost schema: always that of an object, since a call's arguments are one."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _OF_OBJECTS = frozenset({"properties", "required", "additionalProperties", "patt
 
 
 def is_union(root: Mapping[str, Any]) -> bool:
-    """Whether the outermost schema is one that Anthropic, among others, answers with a 400."""
+    """Returns whether the outermost schema is a union, which Anthropic, among others, answers with a 400."""
     return any(keyword in root for keyword in (*_UNIONS, "allOf"))
 
 
 def outermost(document: SchemaDocument, lose: Lose, *, flat: bool) -> dict[str, Any]:
-    """The outermost schema of type object, its reference resolved.
+    """Returns the outermost schema of type object, its reference resolved.
 
     Args:
         document: the tool's schema.
-        lose: told of what cannot be kept.
-        flat: make one object of a union: with the properties of all alternatives, requiring what all require.
+        lose: takes each place that cannot be kept.
+        flat: make one object of a union: with the properties of all alternatives, requiring those that all require.
 
     Raises:
-        ExportError: it takes no object.
+        ExportError: the schema takes no object.
     """
     root = dict(document.root)
     if REFERENCES & root.keys():
@@ -45,7 +45,7 @@ def outermost(document: SchemaDocument, lose: Lose, *, flat: bool) -> dict[str, 
 
 
 def _merged(document: SchemaDocument, root: Mapping[str, Any], lose: Lose) -> dict[str, Any]:
-    """Without reference and ``allOf``, definitions kept."""
+    """Returns a schema without reference and ``allOf``, definitions kept."""
     return {**merge(document, [("#", root)], lose), **{key: root[key] for key in DEFINITIONS if key in root}}
 
 
@@ -62,7 +62,7 @@ def _flattened(document: SchemaDocument, root: dict[str, Any], lose: Lose) -> di
 
 
 def _objects(document: SchemaDocument, branches: list[Any], keyword: str, lose: Lose) -> Iterator[dict[str, Any]]:
-    """The alternatives that an object can be of, each as one schema without unions at its top."""
+    """Yields the alternatives that an object can fit, each as one schema without unions at its top."""
     for number, branch in enumerate(branches):
         place = pointer("#", keyword, number)
         try:
@@ -91,7 +91,7 @@ def _one_object(base: Mapping[str, Any], objects: list[dict[str, Any]]) -> dict[
 
 
 def _either(known: list[Any]) -> Any:
-    """One schema for a property that has several; constants become an enum."""
+    """Returns one schema for a property that has several; constants become an enum."""
     if len(known) == 1:
         return known[0]
     constants = [one["const"] for one in known if isinstance(one, Mapping) and "const" in one]

@@ -1,4 +1,4 @@
-"""What becomes of one subschema, and which keywords matter to a value of which type."""
+"""Defines the translation of one subschema, and the keywords that matter for each type of value."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ KEYWORDS_OF: Mapping[str, frozenset[str]] = {
     "array": _ARRAY,
     "object": _OBJECT,
 }
-"""By type, the keywords that bound its values; those that give them their form are not among them."""
+"""The keywords that bound values, by type, without those that give them their form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A subschema in a provider's dialect, and the way back from it."""
+    """A subschema in a provider's dialect, with the way back from it."""
 
     schema: dict[str, Any]
     plan: Plan = None
 
 
 def without(node: Mapping[str, Any], *keywords: AbstractSet[str]) -> dict[str, Any]:
-    """A schema without some of its keywords."""
+    """Returns a schema without some of its keywords."""
     gone = frozenset[str]().union(*keywords)
     return {keyword: value for keyword, value in node.items() if keyword not in gone}

@@ -1,4 +1,4 @@
-"""Strings, numbers, booleans and null; values of an ``enum``; and values of no declared type."""
+"""Translates strings, numbers, booleans and null; values of an ``enum``; and values of no declared type."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _INFERRED = (
 
 
 SILENT = ANNOTATIONS | {"$comment", "$schema", "$id", "$anchor", "$dynamicAnchor"}
-"""Keywords that demand nothing of a value, the names of things among them."""
+"""Keywords that demand nothing of a value, including those that only name things."""
 
 
 def values_of(node: Mapping[str, Any]) -> list[Any] | None:
-    """The values that ``const`` or ``enum`` leave; None without either."""
+    """Returns the values that ``const`` or ``enum`` allow; None without either."""
     if "const" in node:
         return [node["const"]]
     values = node.get("enum")
@@ -46,7 +46,7 @@ def values_of(node: Mapping[str, Any]) -> list[Any] | None:
 
 
 def kind_of(value: Any) -> str:
-    """The JSON type of a value."""
+    """Returns the JSON type of a value."""
     match value:
         case None:
             return "null"
@@ -65,20 +65,20 @@ def kind_of(value: Any) -> str:
 
 
 def is_of(value: Any, kinds: Iterable[str]) -> bool:
-    """Whether a value is of one of the types."""
+    """Returns whether a value is of one of the types."""
     kind = kind_of(value)
     whole = isinstance(value, float) and value.is_integer()
     return kind in kinds or (kind == "integer" and "number" in kinds) or (whole and "integer" in kinds)
 
 
 def takes_anything(node: Any) -> bool:
-    """Whether a subschema demands nothing; a reference or a union may still do so."""
+    """Returns whether a subschema demands nothing; a reference or a union may also demand nothing."""
     return node is True or (isinstance(node, Mapping) and node.keys() <= SILENT)
 
 
 def kinds_of(node: Mapping[str, Any]) -> list[str]:
-    """The types of a schema without references and unions; of a schema without ``type`` those of its values, or those
-    that its keywords are about. Empty if nothing tells."""
+    """Returns the types of a schema without references and unions; without ``type``, those of its values, or those that
+    its keywords concern. Empty if none of these shows a type."""
     declared = node.get("type")
     kinds: list[str] = [declared] if isinstance(declared, str) else list(dict.fromkeys(declared or ()))
     values = values_of(node)
@@ -93,14 +93,14 @@ def kinds_of(node: Mapping[str, Any]) -> list[str]:
 
 
 def may_stay_together(build: Build, node: Mapping[str, Any], kinds: Iterable[str]) -> bool:
-    """Whether several types can stay side by side in one schema."""
+    """Returns whether several types can stay side by side in one schema."""
     if build.dialect.rewrites("(type list)") or {"object", "array"}.intersection(kinds):
         return False
     return all(type(value) in build.dialect.enums for value in values_of(node) or ())
 
 
 def say(build: Build, node: Mapping[str, Any], kinds: list[str], place: str) -> Translation:
-    """A schema of one or more plain types."""
+    """Translates a schema of one or more plain types."""
     schema: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else kinds}
     values = values_of(node)
     notes: dict[str, Any] = {}
@@ -118,18 +118,18 @@ def say(build: Build, node: Mapping[str, Any], kinds: list[str], place: str) -> 
 
 
 def untyped(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """A schema that takes a value of any type."""
+    """Translates a schema that takes a value of any type."""
     if values_of(node) is not None:
         raise build.refused(place, "its enum is empty, so no call could be right")
     if not build.dialect.rewrites("(no type)"):
         return Translation(build.finish(node, {}, place, kinds=KEYWORDS_OF))
-    # What bounds the value is no bound of the text that it is written in.
+    # Bounds of the value are no bounds of the text that it is written in.
     notes = {keyword: value for keyword, value in node.items() if keyword in _BOUNDS}
     return Translation(build.finish(node, {"type": "string"}, place, notes=notes, more=[JSON_TEXT]), JsonText())
 
 
 def data(build: Build, node: Mapping[str, Any], kind: str, place: str) -> Translation:
-    """An object or array of which ``const`` or ``enum`` lists the values."""
+    """Translates an object or array whose values ``const`` or ``enum`` lists."""
     notes = {"enum": [value for value in values_of(node) or () if is_of(value, [kind])]}
     if not build.dialect.rewrites("(no type)"):
         return Translation(build.finish(node, {"type": kind}, place, notes=notes))

@@ -1,12 +1,11 @@
-"""The state of one translation of a schema into a provider's dialect, and beside it the plan of the way back.
+"""Keeps the state of translating a schema into a provider's dialect, together with the plan of the way back.
 
-`Build.say` takes one subschema to a `Translation`, by the translator that it was given; how an object, an array or a
-union is translated stands in the modules of those names. Only schemas are walked, never data (``default``, ``enum``,
-``const``, ``examples``).
+`Build.say` takes one subschema to a `Translation`, by the translator that it was given; the modules named for objects,
+arrays and unions translate these. Only schemas are walked, never data (``default``, ``enum``, ``const``, ``examples``).
 
-Definitions are said once, when the first reference comes. A recursive one is referred to before it is known what
-becomes of it. So the first build assumes that nothing has to be done about it, the next one goes by what the first made
-of it, and so on until a build makes what it went by.
+Definitions are translated once, when the first reference comes. A recursive one is referred to before its translation
+is known. So the first build assumes that its plan is empty, the next one uses the translation made by the first, and so
+on until a build makes the same translation that it used.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .said import ANNOTATIONS, ANY, KEYWORDS_OF, Translation
 __all__ = ["Build"]
 
 MAX_DEPTH = 64
-"""Nesting of subschemas, references followed (as `Limits.max_schema_depth`)."""
+"""Most levels of nested subschemas, references followed (as `Limits.max_schema_depth`)."""
 
 
 Translate: TypeAlias = "Callable[[Build, Any, str], Translation]"
@@ -36,7 +35,7 @@ class Build:
 
     Args:
         document: the tool's schema.
-        dialect: what it is said in.
+        dialect: the dialect to translate into.
         known: the definitions that the build before made.
         translate: takes a subschema, which is no boolean unless it is false, to the dialect; it calls `say` for those
             inside.
@@ -50,11 +49,11 @@ class Build:
         self.dialect = dialect
         self.known = known
         self.definitions: dict[str, Translation | None] = {}
-        """By name, in the order of first use; None while one is being said."""
+        """The definitions by name, in the order of first use; None while one is being translated."""
         self.inlining: list[str] = []
         """Pointers of the definitions that are being written in their references' places."""
         self.losses: dict[str, str] = {}
-        """By place, what of the schema is not said as a schema, and what becomes of it."""
+        """The losses by place: the parts that the schema does not express, with what replaces them."""
         self._depth = 0
         document.spent = 0
 
@@ -62,7 +61,7 @@ class Build:
         """Translates one subschema into the dialect.
 
         Raises:
-            ExportError: the dialect has no way to say it, or it exceeds a bound; the message names the place.
+            ExportError: the dialect cannot express it, or it exceeds a bound; the message names the place.
         """
         self.document.spend(node, place)
         self._depth += 1
@@ -83,14 +82,14 @@ class Build:
         notes: Mapping[str, Any] | None = None,
         more: Iterable[str] = (),
     ) -> dict[str, Any]:
-        """What `node` says besides its structure, added to `schema`: bounds and annotations, or notes of them.
+        """Returns `schema` with everything in `node` besides its structure: bounds and annotations, or notes of them.
 
         Args:
             node: the original subschema.
-            schema: what was made of it; not changed.
-            place: where `node` stands.
-            kinds: types whose keywords matter.
-            notes: keywords to tell in any case.
+            schema: the translation of its structure; not changed.
+            place: the place of `node`.
+            kinds: the types whose keywords matter.
+            notes: keywords to note in any case.
             more: further notes, in words.
         """
         if "$ref" in schema:
@@ -116,18 +115,18 @@ class Build:
         text = described(node.get("description"), told, more)
         if text is None:
             return kept
-        # Ahead of the details, so that a model reads it first.
+        # Ahead of the details, so that a model reads the description first.
         first = {"type": kept.pop("type")} if "type" in kept else {}
         return {**first, "description": text, **kept}
 
     def defined(self, name: str) -> Translation | None:
-        """A definition as far as it is known: of this build, else of the one before."""
+        """Returns a definition as far as it is known: that of this build, else that of the one before."""
         return self.definitions.get(name) or self.known.get(name)
 
     def lose(self, place: str, what: str) -> None:
-        """Remember that what stands at `place` is not said as a schema, and what becomes of it."""
+        """Records that the part at `place` is not expressed as a schema, and what replaces it."""
         self.losses.setdefault(place, what)
 
     def refused(self, place: str, why: str) -> ExportError:
-        """The error for something that the dialect cannot say."""
+        """Returns the error for a part that the dialect cannot express."""
         return self.document.refused(place, why)

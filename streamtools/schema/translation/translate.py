@@ -1,4 +1,4 @@
-"""A tool's schema to a target's: the one way from here to there, whatever the dialect."""
+"""Translates a tool's schema into a target's, for every dialect."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ __all__ = ["Made", "canonical", "make"]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_BUILDS = 10
-"""Builds of one schema; two or three settle it."""
+"""Most builds of one schema; two or three settle it."""
 WRAPPED = "arguments"
-"""The property that holds the arguments where they cannot be the outermost object themselves."""
+"""The property that contains the arguments where they cannot be the outermost object themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A schema in a dialect, and the way back."""
+    """A schema in a dialect, with the way back."""
 
     schema: dict[str, Any]
     plan: Plan
     definitions: Mapping[str, Plan]
     losses: tuple[str, ...]
-    """One line each: a JSON pointer into the tool's own schema, and what becomes of what stands there."""
+    """The losses, one line each: a JSON pointer into the tool's own schema, and what replaces the part there."""
 
 
 def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool = False, tell: bool = False) -> Made:
-    """The schema of a tool's arguments in a provider's dialect.
+    """Returns the schema of a tool's arguments in a provider's dialect.
 
     Args:
-        schema: the tool's own; it is neither changed nor kept.
+        schema: the tool's own schema; it is neither changed nor kept.
         tool: the tool's name, for errors.
-        dialect: the provider's.
+        dialect: the provider's dialect.
         inline: put definitions in their references' places, where the dialect would keep references.
-        tell: let descriptions tell the bounds, where the dialect would keep them as they were written.
+        tell: put the bounds into descriptions, where the dialect would keep them as they were written.
 
     Raises:
-        ExportError: the dialect cannot say it, or it is too large; the message names the place.
+        ExportError: the dialect cannot express the schema, or it is too large; the message names the place.
     """
     document = SchemaDocument(schema, tool)
     if not dialect.keeps_references:
@@ -65,7 +65,8 @@ def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool
 
 
 def canonical(schema: Mapping[str, Any], tool: str) -> dict[str, Any]:
-    """A tool's schema with nothing left open: its dialect named, of type object, closed unless it says otherwise."""
+    """Returns a tool's schema with everything explicit: its dialect named, of type object, closed unless it says
+    otherwise."""
     root = outermost(SchemaDocument(schema, tool), lambda place, what: None, flat=False)
     own = copy.deepcopy({key: value for key, value in root.items() if key not in ("$schema", "type")})
     closed = {} if is_union(own) else {"properties": {}, "required": [], "additionalProperties": False}
@@ -110,7 +111,8 @@ def _wrapped(said: Translation) -> Translation:
 
 
 def _upper(node: dict[str, Any]) -> dict[str, Any]:
-    """With types as OpenAPI's enumeration has them; ``additionalProperties`` is none of its fields."""
+    """Returns a schema with types as in OpenAPI's enumeration, and without ``additionalProperties``, which is none of
+    its fields."""
     made: dict[str, Any] = {}
     for keyword, value in node.items():
         if keyword == "type":
@@ -150,6 +152,6 @@ def _subschema(build: Build, node: Any, place: str) -> Translation:
 def _all_of(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     parts = node["allOf"]
     alone = len(parts) == 1 and isinstance(parts[0], Mapping) and parts[0].keys() == {"$ref"}
-    if alone and not REFERENCES & node.keys():  # how a reference got a description before 2019-09
+    if alone and not REFERENCES & node.keys():  # a reference got a description in this way before 2019-09
         return build.say({**{k: v for k, v in node.items() if k != "allOf"}, **parts[0]}, place)
     return build.say(merge(build.document, [(place, node)], build.lose), place)

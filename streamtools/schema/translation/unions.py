@@ -1,8 +1,8 @@
-"""Unions, and how to tell afterwards which alternative a value is of.
+"""Translates unions, so that the alternative of a value can be determined afterwards.
 
 Where alternatives have different ways back, no value may fit two of them: an alternative that could be taken for
-another is put into an object with one key that names it (``{"entries": [...]}``). Which one a value is of is then a
-question of its types, keys and constants alone, and its answer no guess.
+another is put into an object with one key that names it (``{"entries": [...]}``). The alternative of a value then
+depends on its types, keys and constants alone, and needs no guess.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .state import Build
 __all__ = ["apart", "joined", "nullable", "say", "split", "types_of"]
 
 _REFINING = frozenset({"required", "not", "minProperties", "maxProperties", "dependentRequired"})
-"""An alternative with these alone says nothing of a value's form."""
+"""Keywords that alone do not determine the form of an alternative's values."""
 _DISCRIMINATOR = frozenset({"discriminator"})
 MAX_TOLD_APART = 64
-"""Alternatives of one union that are compared with each other; more is no tool for a model."""
+"""Most alternatives of one union that are compared with each other; a tool with more is of no use to a model."""
 
 
 def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
-    """A schema with ``anyOf`` or ``oneOf``."""
+    """Translates a schema with ``anyOf`` or ``oneOf``."""
     keyword = "anyOf" if "anyOf" in node else "oneOf"
     base = without(node, {keyword}, _DISCRIMINATOR, DEFINITIONS)
     demands = without(base, scalars.SILENT)
@@ -39,7 +39,7 @@ def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
         build.lose(pointer(place, keyword), "not said")
         return build.say(base, place)
     if any(scalars.takes_anything(branch) for _, branch in branches):
-        return build.say(base, place)  # one that takes anything makes the others superfluous
+        return build.say(base, place)  # an alternative that takes anything makes the others superfluous
     if demands:
         branches = _refined(build, branches, (place, demands))
     if not branches:
@@ -49,7 +49,7 @@ def say(build: Build, node: Mapping[str, Any], place: str) -> Translation:
 
 
 def split(build: Build, node: Mapping[str, Any], kinds: Sequence[str], place: str) -> Translation:
-    """A schema of several types as a union with one alternative for each."""
+    """Translates a schema of several types as a union with one alternative for each."""
     bare = without(node, ANNOTATIONS, {"const", "enum"})
     values = scalars.values_of(node)
     said = []
@@ -62,7 +62,7 @@ def split(build: Build, node: Mapping[str, Any], kinds: Sequence[str], place: st
 
 
 def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Translation:
-    """One schema that takes what any of the alternatives takes, and the way back from each."""
+    """Returns one schema that takes every value that any of the alternatives takes, with the way back from each."""
     several = list({_key(one): one for one in alternatives}.values())
     if len(several) == 1:
         return several[0]
@@ -74,7 +74,7 @@ def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Tra
 
 
 def nullable(build: Build, said: Translation, place: str) -> Translation:
-    """What takes null besides."""
+    """Returns a translation that takes null as well."""
     kind = said.schema.get("type")
     plain = isinstance(kind, str) and kind not in ("object", "array") and not {"enum", "const"} & said.schema.keys()
     if plain and not build.dialect.rewrites("(type list)"):
@@ -87,7 +87,7 @@ def nullable(build: Build, said: Translation, place: str) -> Translation:
 def _refined(
     build: Build, branches: Sequence[tuple[str, Any]], base: tuple[str, dict[str, Any]]
 ) -> list[tuple[str, Any]]:
-    """The alternatives with what is demanded of all of them; without those that contradict it."""
+    """Returns the alternatives with the common demands merged into each; leaves out those that contradict them."""
     made = []
     for at, branch in branches:
         try:
@@ -108,7 +108,7 @@ def _annotated(build: Build, node: Mapping[str, Any], said: Translation, place: 
 
 
 def _parted(said: Translation) -> tuple[dict[str, str], Translation]:
-    """The description, and the rest."""
+    """Returns the description, and the rest."""
     schema = dict(said.schema)
     text = schema.pop("description", None)
     return ({} if text is None else {"description": text}), Translation(schema, said.plan)
@@ -134,7 +134,7 @@ def _way_back(build: Build, several: list[Translation], place: str) -> tuple[Pla
 
 
 def _lone_plan(build: Build, several: Sequence[Translation]) -> Plan:
-    """The plan of the one alternative that has any, if it leaves values of all the others alone."""
+    """Returns the plan of the only alternative that has one, if it leaves values of all the others alone."""
     planned = [one.plan for one in several if one.plan is not None]
     if len(planned) != 1 or type(planned[0]) not in _TOUCHED:
         return None
@@ -149,11 +149,11 @@ _TOUCHED: Mapping[type, frozenset[str]] = {
     Fields: frozenset({"object"}),
     Unwrapped: frozenset({"object"}),
 }
-"""Types of the values that a plan changes."""
+"""Types of the values that each kind of plan changes."""
 
 
 def _told_apart(build: Build, several: Sequence[Translation], place: str) -> list[Translation]:
-    """The alternatives, those with a plan wrapped that could be taken for another."""
+    """Returns the alternatives; wraps those with a plan that could be taken for another."""
     if len(several) > MAX_TOLD_APART:
         raise build.refused(place, f"has more than {MAX_TOLD_APART} alternatives that have to be told apart")
     names: set[str] = set()
@@ -164,7 +164,7 @@ def _told_apart(build: Build, several: Sequence[Translation], place: str) -> lis
 
 
 def _stands_out(build: Build, one: Translation, several: Sequence[Translation]) -> bool:
-    """Whether no value fits both `one` and an alternative with another way back."""
+    """Returns whether no value fits both `one` and an alternative with another way back."""
     return all(apart(one.schema, other.schema, build.defined) for other in several if other.plan != one.plan)
 
 
@@ -191,16 +191,16 @@ def _wrapped(said: Translation, names: set[str]) -> Translation:
 ALL = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 _NUMBERS = frozenset({"integer", "number"})
 MAX_STEPS = 200
-"""Pairs of schemas that are looked at before two count as not apart: schemas may refer to themselves."""
+"""Pairs of schemas that are compared before two count as not apart: schemas may refer to themselves."""
 
 
 def types_of(schema: Mapping[str, Any], definitions: Definitions) -> frozenset[str]:
-    """The JSON types that a schema takes; all of them where it cannot be told (yet)."""
+    """Returns the JSON types that a schema takes; all of them where they are not known (yet)."""
     return _types(schema, definitions, set())
 
 
 def apart(one: Mapping[str, Any], other: Mapping[str, Any], definitions: Definitions) -> bool:
-    """True if certainly no value fits both, by types, keys and constants."""
+    """Returns True if certainly no value fits both, by types, keys and constants."""
     return _Comparison(definitions).apart(one, other)
 
 
@@ -239,7 +239,7 @@ class _Comparison:
 
 
 def _types(schema: Mapping[str, Any], definitions: Definitions, seen: set[str]) -> frozenset[str]:
-    """`seen` is changed; what was met before adds nothing."""
+    """Returns the types of a schema; adds to `seen`, whose references add nothing again."""
     if "$ref" in schema:
         meant = defined(schema, definitions)
         if meant is None:

@@ -1,4 +1,4 @@
-"""A schema that goes out as it was written, but for single keywords and whatever the outermost object must not have."""
+"""Copies a schema as it was written, except for single keywords and those that the outermost object must not have."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .said import KEYWORDS_OF
 __all__ = ["MAX_DEPTH", "verbatim"]
 
 _BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values()) - {"format", "patternProperties", "propertyNames"}
-"""What limits values without giving them another form."""
+"""Keywords that limit values without giving them another form."""
 
 MAX_DEPTH = 100
-"""Nesting of a schema."""
+"""Most levels of a schema."""
 
 
 def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> tuple[dict[str, Any], Plan]:
-    """The schema in a dialect that keeps references, and the plan of the way back.
+    """Returns the schema in a dialect that keeps references, and the plan of the way back.
 
     Args:
         document: the tool's schema.
-        dialect: the provider's.
-        lose: told of what is not said as a schema.
-        tell: let the descriptions tell the bounds instead.
+        dialect: the provider's dialect.
+        lose: takes each place that is not expressed as a schema.
+        tell: put the bounds into descriptions instead.
 
     Raises:
-        ExportError: it takes no object, is nested too deep, or too large.
+        ExportError: the schema takes no object, is nested too deep, or too large.
     """
     document.spent = 0
     flat = dialect.rewrites("(root union)") and is_union(document.root)
@@ -42,14 +42,14 @@ def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bo
     if dialect.wants_properties and not is_union(schema):
         schema.setdefault("properties", {})
     plan = _rename(schema, dialect)
-    if flat or plan is not None:  # whether references into what has moved still lead somewhere
+    if flat or plan is not None:  # check that references into the moved parts still lead somewhere
         moved = SchemaDocument(schema, document.tool)
         moved.references(schema, "#")
     return schema, plan
 
 
 class _Copy:
-    """Copies a schema without the keywords that the dialect drops or notes; without bounds, too, if `tell` says so."""
+    """Copies a schema without the keywords that the dialect drops or notes; also without bounds if `tell` is set."""
 
     def __init__(self, document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> None:
         self.document = document
@@ -75,7 +75,7 @@ class _Copy:
         return (self.tell and keyword in _BOUNDS) or self.dialect.for_value(keyword, value) is Action.NOTE
 
     def _keeps(self, keyword: str, value: Any) -> bool:
-        no_text = keyword in ("title", "description") and not isinstance(value, str)  # which no provider takes
+        no_text = keyword in ("title", "description") and not isinstance(value, str)  # no provider takes these
         return not no_text and self.dialect.action(keyword) is not Action.DROP
 
     def _told(self, made: dict[str, Any], told: dict[str, Any], place: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class _Copy:
 
 
 def _rename(schema: dict[str, Any], dialect: Dialect) -> Plan:
-    """Give the outermost properties names that the target takes; it looks at no others."""
+    """Gives the outermost properties names that the target takes; the target checks no others."""
     if dialect.keys is None or not dialect.rewrites("(property name)"):
         return None
     properties: dict[str, Any] = schema.get("properties", {})

@@ -1,4 +1,4 @@
-"""Keywords about arrays, in both dialects."""
+"""Makes the checks of keywords about arrays, in both dialects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_COMPARED_DEPTH = 256  # nesting of items that uniqueItems can compare
 
 
 def _make_items(making: Making) -> Check | None:
-    """``prefixItems`` and ``items``; in draft-07 ``items`` as a list, and ``additionalItems``."""
+    """Makes the check of ``prefixItems`` and ``items``; in draft-07 of ``items`` as a list, and ``additionalItems``."""
     if "prefixItems" in making.keywords:
         first, rest = making.many("prefixItems"), making.one("items")
     elif isinstance(making.keywords.get("items"), list):

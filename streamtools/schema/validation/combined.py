@@ -1,4 +1,5 @@
-"""Keywords that apply other schemas to the same value: ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``."""
+"""Makes the checks of keywords that apply other schemas to the same value: ``allOf``, ``anyOf``, ``oneOf``, ``not``,
+``if``."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from .vocabulary import TYPES
 __all__ = ["MAKERS"]
 
 TELLING = {"type": 0, "enum": 1, "const": 1, "required": 1, "additionalProperties": 1}
-"""Keywords that tell the alternatives of a union apart, and how far inside the value: an alternative that breaks none
-of them is the one that was meant."""
+"""Keywords that tell the alternatives of a union apart, and how deep inside the value: an alternative none of whose
+such keywords is broken is the one that was meant."""
 
 
 def _make_all(making: Making) -> Check | None:
@@ -65,7 +66,7 @@ def _make_one(making: Making) -> Check:
 
 
 def _types(making: Making, keyword: str) -> Rule | None:
-    """What to say where no alternative takes a value of that type; None if some alternative takes any type."""
+    """Returns the rule for a value whose type no alternative takes; None if some alternative takes any type."""
     names: dict[str, None] = {}
     for place in making.place.children[keyword].values():
         types = place.keywords.get("type")
@@ -76,12 +77,12 @@ def _types(making: Making, keyword: str) -> Rule | None:
 
 
 def _explain(checks: list[Check], types: Rule | None, rule: Rule, value: Any, at: At, run: ValidationRun) -> bool:
-    """Tell what is wrong with a value that fits no alternative: where one alternative alone is of the value's kind,
-    what that one has to say."""
+    """Notes the problems of a value that fits no alternative: those of the alternative that was meant, if only one can
+    have been."""
     if run.found is None:
         return False
-    meant: list[list[Found]] = []  # the alternatives that the value could be one of, by what they have to say
-    typed: list[list[Found]] = []  # those that take a value of its type
+    meant: list[list[Found]] = []  # the problems of each alternative that can have been meant
+    typed: list[list[Found]] = []  # the problems of each alternative that takes a value of this type
     for check in checks:
         found = run.explain(check, value, at)
         if not any(_tells_apart(one, at) for one in found):

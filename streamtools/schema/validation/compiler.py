@@ -1,4 +1,4 @@
-"""A document compiled: one function per schema, so that nothing of the schema is looked at again when values come."""
+"""Compiles a document: one function per schema, so that the schema is not read again for each value."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 MAX_PATTERN_WEIGHT = 200_000
-"""Of all patterns of a document, as `patterns` counts it: some 0.2 s of compiling."""
-USUAL_CHECKS = 4  # of one type of value, for the price of a step
+"""Largest weight of all patterns of a document together, as `patterns` counts it: some 0.2 s of compiling."""
+USUAL_CHECKS = 4  # checks of one type of value that a step pays for
 MAX_LINES = 64  # about patterns that are not enforced
 
 _Table = dict[type, tuple[Check, ...]]
@@ -69,12 +69,12 @@ class Compiler:
         self._done = False
         self._patterns: dict[str, Pattern | str] = {}
         self.weight = 0
-        """Of all patterns together, each counted once."""
+        """Weight of all patterns together, each counted once."""
         self.memory: dict[Any, Any] = {}
-        """What makers want to make only once."""
+        """Objects that makers want to make only once."""
 
     def compile(self) -> Check:
-        """The check of the whole schema."""
+        """Returns the check of the whole schema."""
         check = self.check(self.document.root)
         while self._waiting:
             place = self._waiting.pop()
@@ -83,14 +83,14 @@ class Compiler:
         return check
 
     def check(self, place: Place) -> Check:
-        """The check of a schema. Recursion goes no deeper than schemas are nested; references wait."""
+        """Returns the check of a schema. Recursion goes no deeper than schemas are nested; references wait."""
         made = self._checks.get(place)
         if made is None:
             made = self._checks[place] = self._make(place)
         return made
 
     def reference(self, place: Place) -> Check:
-        """The check of a schema anywhere, as far as it is made when it is used."""
+        """Returns the check of a schema anywhere; it need not be made before it is used."""
         cell = self._cells.get(place)
         if cell is None:
             assert not self._done, "what is made later (`unevaluated`) refers to nothing new"
@@ -110,7 +110,7 @@ class Compiler:
         return enter if self.document.is_dynamic else follow
 
     def pattern(self, pattern: str, place: Place, step: str) -> Pattern | None:
-        """A pattern, compiled; None, and a line in `unenforced`, if it cannot be."""
+        """Returns a compiled pattern; None, and a line in `unenforced`, if it cannot be compiled."""
         longest = self._limits.max_pattern_chars
         if len(pattern) > longest:
             raise refuse_size("has a pattern longer than", "max_pattern_chars", longest, place.pointer + step)
@@ -124,7 +124,7 @@ class Compiler:
 
     @property
     def unenforced(self) -> tuple[str, ...]:
-        """The patterns that cannot be enforced: where, and why."""
+        """The patterns that cannot be enforced, each with its place and the reason."""
         lines = [f"{place.pointer}{step}: {why}" for (place, step), why in self._refused.items()]
         return tuple(lines[:MAX_LINES])
 
@@ -175,7 +175,7 @@ class Compiler:
         return dynamic
 
     def _entering(self, place: Place, check: Check) -> Check:
-        """A schema that begins a resource enters it, where that matters."""
+        """Returns the check of a schema that, if it begins a resource, enters that resource where this matters."""
         resource = place.resource
         if not self.document.is_dynamic or resource.root is not place:
             return check
@@ -190,7 +190,7 @@ class Compiler:
 
 
 def _table(making: Making, makers: _Makers, first: Iterable[Check] = ()) -> _Table:
-    """The checks by the type of value that they have a say about, in the order of the makers."""
+    """Returns the checks by the types of values that they concern, in the order of the makers."""
     found: dict[type, list[Check]] = {kind: list(first) for kind in (*KINDS, OTHER)}
     for number in sorted({makers.number[keyword] for keyword in making.keywords if keyword in makers.number}):
         maker = makers.all[number]
@@ -198,12 +198,12 @@ def _table(making: Making, makers: _Makers, first: Iterable[Check] = ()) -> _Tab
         if check is not None:
             for kind in maker.kinds:
                 found[kind].append(check)
-    shared: dict[tuple[Check, ...], tuple[Check, ...]] = {}  # a garbage collector has fewer of them to look at
+    shared: dict[tuple[Check, ...], tuple[Check, ...]] = {}  # shared, so that the garbage collector has fewer to visit
     return {kind: shared.setdefault(tuple(checks), tuple(checks)) for kind, checks in found.items()}
 
 
 def _restrict(table: _Table, making: Making) -> None:
-    """Apply ``type``: values of another type have that problem and no other."""
+    """Applies ``type``: values of another type have that problem and no other."""
     given = making.keywords.get("type")
     if given is None:
         return

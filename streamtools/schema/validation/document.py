@@ -1,6 +1,6 @@
-"""A schema document: where its schemas are, and what they refer to.
+"""Finds the schemas of a document, and the targets of their references.
 
-A `Place` is one schema in the document, a `Resource` what an ``$id`` begins: a part that references can name by URI,
+A `Place` is one schema in the document; a `Resource` begins with an ``$id``: a part that references can name by URI,
 with anchors of its own. References are resolved inside the document and in the metaschemas of the known dialects;
 nothing is ever fetched.
 """
@@ -22,11 +22,11 @@ __all__ = ["AGAIN", "Document", "Place", "Resource"]
 MAX_SHOWN_CHARS = 200  # of a reference in an error
 REFERENCES = ("$ref", "$dynamicRef")
 AGAIN = frozenset({"unevaluatedProperties", "unevaluatedItems"})
-"""Keywords that ask again what other schemas have looked at."""
+"""Keywords that use what other schemas have already evaluated."""
 Name = str | int
 
 
-_NOTHING: dict[Any, Any] = {}  # shared by all that has been forgotten
+_NOTHING: dict[Any, Any] = {}  # shared by all places that have been forgotten
 
 
 class Resource:
@@ -40,11 +40,11 @@ class Resource:
         self.root = root
         self.anchors: dict[str, Place] = {}
         self.dynamic: dict[str, Place] = {}
-        """Those of the anchors that ``$dynamicRef`` can land on."""
+        """The anchors that ``$dynamicRef`` can lead to."""
 
 
 class Place:
-    """One schema."""
+    """One schema of a document."""
 
     __slots__ = (
         "_keywords",
@@ -62,21 +62,21 @@ class Place:
         self.schema: dict[str, Any] | bool = schema
         self.resource = resource
         self.parent = parent
-        """The schema that holds it; None for the root."""
+        """The schema that contains it; None for the root."""
         self.depth: int = 0 if parent is None else parent.depth + 1
         self._step = step
         self._keywords: dict[str, Any] | None = None
         self.children: dict[str, dict[Name, Place]] = {}
-        """By keyword, and by name or position (0 where the keyword holds one schema)."""
+        """The schemas that it contains, by keyword, and by name or position (0 where the keyword holds one schema)."""
         self.references: dict[str, Place] = {}
-        """By ``$ref`` and ``$dynamicRef``: what they say without regard to the dynamic scope."""
+        """The targets of ``$ref`` and ``$dynamicRef``, without regard to the dynamic scope."""
         self.dynamic_name: str | None = None
-        """The anchor that ``$dynamicRef`` looks for in the dynamic scope; None if it always means the same."""
+        """The anchor that ``$dynamicRef`` looks for in the dynamic scope; None if its target is always the same."""
 
     @property
     def pointer(self) -> str:
-        """Where it is. Put together when it is asked for: the pointers of all schemas together may be far larger than
-        the document."""
+        """JSON pointer to the schema. It is composed on demand: the pointers of all schemas together may be far larger
+        than the document."""
         steps = []
         place: Place | None = self
         while place is not None:
@@ -86,12 +86,12 @@ class Place:
 
     @property
     def keyword(self) -> str:
-        """The keyword that holds it; empty for a root."""
+        """The keyword that contains it; empty for a root."""
         return "" if self.parent is None else self._step.split("/")[1]
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """Its keywords that mean something; none for true and false."""
+        """Its keywords that the dialect knows; none for true and false."""
         if self._keywords is None:
             self._keywords = self._find_keywords()
         return self._keywords
@@ -105,13 +105,13 @@ class Place:
         return {keyword: value for keyword, value in self.schema.items() if knows(keyword)}
 
     def forget(self) -> None:
-        """Give up all but where it is, which problems are told by."""
+        """Drops everything but the pointer, which problems are reported with."""
         self.schema = True
         self._keywords = None
         self.children = self.references = _NOTHING
 
     def applicators(self) -> Iterator[tuple[str, Applicator, list[Place]]]:
-        """The schemas that it holds, by keyword."""
+        """Yields the schemas that it contains, by keyword."""
         known = self.resource.dialect.applicators
         for keyword, places in self.children.items():
             yield keyword, known[keyword], list(places.values())
@@ -122,7 +122,7 @@ class Document:
 
     Args:
         schema: plain JSON as `read_schema` returns it, which is kept and must not change.
-        dialect: what holds where ``$schema`` says nothing.
+        dialect: the dialect where ``$schema`` names none.
         limits: ``max_schema_nodes`` and ``max_schema_depth``.
 
     Raises:
@@ -138,23 +138,23 @@ class Document:
         self._holders: dict[str, list[Place]] = {}
         self._count = 0
         self.places: list[Place] = []
-        """Every schema, those of metaschemas that are referred to among them."""
+        """Every schema, including those of metaschemas that are referred to."""
         self.root = self._add(schema, "", dialect)
         while self._unresolved:
             self._resolve(self._unresolved.pop())
         for place in self.places:
             if place.dynamic_name is not None and len(self.holders(place.dynamic_name)) == 1:
-                place.dynamic_name = None  # there is nothing to choose from
+                place.dynamic_name = None  # there is only one target
         self.is_dynamic = any(place.dynamic_name is not None for place in self.places)
-        """Some reference depends on the way by which it is reached."""
+        """True if the target of some reference depends on the way by which it is reached."""
 
     def holders(self, name: str) -> list[Place]:
-        """The schemas with this ``$dynamicAnchor``."""
+        """Returns the schemas with this ``$dynamicAnchor``."""
         return self._holders[name]
 
     def forget(self) -> None:
-        """Give up the schemas, once they are compiled; not where ``unevaluated...`` is among them, since what that
-        refers to is looked up when values come."""
+        """Drops the schemas, once they are compiled; but not if one has ``unevaluated...``, whose targets are looked up
+        during validation."""
         if all(AGAIN.isdisjoint(place.keywords) for place in self.places):
             for place in self.places:
                 place.forget()
@@ -168,7 +168,7 @@ class Document:
         return resource.root
 
     def _index(self, place: Place) -> Place:
-        """Take in a schema and all that it holds; `limits` bound the recursion."""
+        """Adds a schema and all that it contains; `limits` bound the recursion."""
         schema = place.schema
         self._check_size(place)
         self.places.append(place)
@@ -183,7 +183,7 @@ class Document:
             self._unresolved.append(place)
         applicators = place.resource.dialect.applicators
         for name in schema:
-            # definitions beside a lone $ref mean nothing by themselves, but references reach them
+            # definitions beside a lone $ref have no effect, but references reach them
             if name in applicators and (name in place.keywords or applicators[name].where == "nowhere"):
                 place.children[name] = {
                     key: self._index(Place(held, place.resource, step=step, parent=place))
@@ -206,7 +206,7 @@ class Document:
                 raise SchemaError(f"should be {checks[name].should}", path=f"{place.pointer}/{name}")
 
     def _identify(self, place: Place) -> None:
-        """Take the place's ``$id`` and anchors."""
+        """Registers the place's ``$id`` and anchors."""
         keywords = place.keywords
         given = keywords.get("$id")
         if isinstance(given, str):
@@ -233,7 +233,8 @@ class Document:
             dialect = dialect_of(place.schema, place.resource.dialect, place.pointer)
             place.resource = Resource(uri, dialect, place)
         known = self._resources.setdefault(uri, place.resource).root
-        if known is not None and known is not place and known.schema != place.schema:  # inlined twice is no harm
+        # the same schema inlined twice does no harm
+        if known is not None and known is not place and known.schema != place.schema:
             raise SchemaError("another schema has this $id, too", path=f"{place.pointer}/$id")
 
     def _name(self, place: Place, name: str) -> None:
@@ -253,7 +254,7 @@ class Document:
                 place.dynamic_name = anchor
 
     def _find(self, place: Place, reference: str, at: str) -> tuple[Place, str]:
-        """What a reference means, and its fragment."""
+        """Returns the target of a reference, and the reference's fragment."""
         uri, _, fragment = _join(place.resource.uri, reference, at).partition("#")
         resource = self._resources.get(uri) or self._metaschema(uri, place)
         if resource is None or resource.root is None:
@@ -275,7 +276,7 @@ class Document:
         return None if schema is None else self._add(schema, uri, place.resource.dialect).resource
 
     def _follow(self, place: Place, pointer: str, reference: str, at: str) -> Place:
-        """The schema at a JSON pointer, which may lie where no keyword of the dialect holds any."""
+        """Returns the schema at a JSON pointer, which may lie where no keyword of the dialect has schemas."""
         value: Any = place.schema
         step = ""
         for token in pointer[1:].split("/"):
@@ -296,7 +297,7 @@ class Document:
 
 
 def _held(held: Any, applicator: Applicator, keyword: str, place: Place) -> Iterator[tuple[Name, Any, str]]:
-    """The schemas under a keyword: name or position, schema, step from `place`."""
+    """Yields the schemas under a keyword: name or position, schema, step from `place`."""
     at = f"/{keyword}"
     shape = applicator.shape
     if shape == "one_or_many":

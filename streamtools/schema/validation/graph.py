@@ -1,7 +1,8 @@
-"""What can be told of a document before any value comes: whether it ends, and how much work it makes of one value.
+"""Analyses a document before any value comes: whether validation ends, and how much work one value takes.
 
 A schema that applies itself to the same value again (by a chain of ``$ref``, ``allOf`` and the like) has no meaning,
-and is refused. One that applies itself to what is inside the value is recursive: how deep it goes is up to the value.
+and is refused. A schema that applies itself to parts inside the value is recursive: the value determines how deep it
+goes.
 """
 
 from __future__ import annotations
@@ -18,25 +19,26 @@ from .run import ENTRIES_PER_STEP
 __all__ = ["Outline", "outline"]
 
 MAX_CHAIN = 4
-"""Times ``max_schema_depth``: schemas that apply one another to the same value."""
+"""Most schemas that may apply one another to the same value, as a multiple of ``max_schema_depth``."""
 
 MAX_HEIGHT = 2
-"""Times ``max_schema_depth``: what references may add to the depth before a document counts as recursive."""
+"""Depth with references above which a document counts as recursive, as a multiple of ``max_schema_depth``."""
 
 Edges = Callable[[Place], Iterable[Place]]
 
 
 class Outline(NamedTuple):
-    """What the references of a document make of it."""
+    """The result of analysing the references of a document."""
 
     is_recursive: bool
-    """It may follow a value down as deep as that goes."""
+    """True if validation may follow a value to any depth."""
     peak: int
-    """At most so many schemas are applied to any one value inside the arguments; only if it is not recursive."""
+    """Upper bound of the schemas applied to any one value inside the arguments; only if the document is not
+    recursive."""
 
 
 def outline(document: Document, limits: Limits) -> Outline:
-    """Look at all schemas and references, in time linear in them.
+    """Analyses all schemas and references, in time linear in them.
 
     Raises:
         SchemaError: some schema refers back to itself without going deeper into the value, or is so long a chain of
@@ -56,7 +58,7 @@ def outline(document: Document, limits: Limits) -> Outline:
 
 
 def _here(place: Place) -> Iterator[Place]:
-    """The schemas that it applies to the same value."""
+    """Yields the schemas that a schema applies to the same value."""
     yield from place.references.values() if place.dynamic_name is None else ()
     for _, applicator, places in place.applicators():
         if applicator.where == "here":
@@ -64,7 +66,7 @@ def _here(place: Place) -> Iterator[Place]:
 
 
 def _everywhere(place: Place) -> Iterator[Place]:
-    """The schemas that it applies to anything."""
+    """Yields the schemas that a schema applies to any value."""
     yield from place.references.values()
     for _, applicator, places in place.applicators():
         if applicator.where != "nowhere":
@@ -72,7 +74,7 @@ def _everywhere(place: Place) -> Iterator[Place]:
 
 
 def _bottom_up(places: Iterable[Place], edges: Edges) -> tuple[list[Place], Place | None]:
-    """All places, each after what its edges lead to; and one on a cycle, if there is a cycle."""
+    """Returns all places, each after the targets of its edges; and one on a cycle, if there is a cycle."""
     order: list[Place] = []
     begun: set[Place] = set()
     done: set[Place] = set()
@@ -97,7 +99,7 @@ def _bottom_up(places: Iterable[Place], edges: Edges) -> tuple[list[Place], Plac
 
 
 def _height(order: Iterable[Place], edges: Edges) -> int:
-    """The longest way down."""
+    """Returns the length of the longest path down."""
     heights: dict[Place, int] = {}
     for place in order:
         heights[place] = 1 + max((heights[inner] for inner in edges(place)), default=0)
@@ -105,7 +107,7 @@ def _height(order: Iterable[Place], edges: Edges) -> int:
 
 
 def _peak(order: Iterable[Place], root: Place) -> int:
-    """The most schemas that are applied to one value, counted from below; an upper bound."""
+    """Returns the most schemas that are applied to one value, counted from below; an upper bound."""
     here: dict[Place, int] = {}
     below: dict[Place, int] = {}
     peak: dict[Place, int] = {}
@@ -122,7 +124,8 @@ def _entries(place: Place) -> int:
 
 
 def _inside(place: Place, peak: dict[Place, int]) -> int:
-    """What its own keywords apply to something inside the value: one of ``properties``, but all that may match."""
+    """Returns the number of schemas that its own keywords apply inside the value: one of ``properties``, but all that
+    may match."""
     total = 0
     for keyword, applicator, places in place.applicators():
         if applicator.where == "below" and places:

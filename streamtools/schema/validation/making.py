@@ -1,4 +1,4 @@
-"""What a keyword is given to make its check of, and where it stands in the table."""
+"""Defines the input of a keyword's maker, and the maker's entry in the table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NUMBER: tuple[type, ...] = (int, float)
 
 
 class Compiling(Protocol):
-    """What makers ask of the compiler."""
+    """The compiler, as makers use it."""
 
     @property
     def document(self) -> Document:
@@ -29,20 +29,20 @@ class Compiling(Protocol):
         ...
 
     def check(self, place: Place) -> Check:
-        """The check of a schema that the one at hand holds."""
+        """Returns the check of a schema that the present one contains."""
         ...
 
     def reference(self, place: Place) -> Check:
-        """The check of a schema anywhere, possibly one that is not made yet."""
+        """Returns the check of a schema anywhere, possibly one that is not made yet."""
         ...
 
     def pattern(self, pattern: str, place: Place, step: str) -> Pattern | None:
-        """A pattern, compiled; None for one that cannot be enforced."""
+        """Returns a compiled pattern; None for one that cannot be enforced."""
         ...
 
     @property
     def memory(self) -> dict[Any, Any]:
-        """What makers want to make only once in a document."""
+        """Objects that makers want to make only once in a document."""
         ...
 
 
@@ -57,30 +57,30 @@ class Making:
         self.keywords: dict[str, Any] = place.keywords
 
     def rule(self, keyword: str, message: str, *names: str) -> Rule:
-        """A rule of a keyword; `names` lead on from it to the place that is meant."""
+        """Returns a rule of a keyword; `names` lead on from the keyword to the place that is meant."""
         return Rule(keyword, message, self.place, "".join(f"/{escaped(name)}" for name in (keyword, *names)))
 
     def one(self, keyword: str) -> Check | None:
-        """The check of the one schema under a keyword."""
+        """Returns the check of the one schema under a keyword."""
         held = self.place.children.get(keyword)
         return None if held is None else self.compiler.check(held[0])
 
     def many(self, keyword: str) -> list[Check]:
-        """The checks of the schemas in the list under a keyword."""
+        """Returns the checks of the schemas in the list under a keyword."""
         return [self.compiler.check(place) for place in self.place.children.get(keyword, {}).values()]
 
     def named(self, keyword: str) -> dict[str, Check]:
-        """The checks of the schemas under a keyword, by name."""
+        """Returns the checks of the schemas under a keyword, by name."""
         held = self.place.children.get(keyword, {})
         return {str(name): self.compiler.check(place) for name, place in held.items()}
 
 
 class Maker(NamedTuple):
-    """How keywords become a check."""
+    """Makes a check of keywords."""
 
     keywords: tuple[str, ...]
-    """Any of them makes the check; several that work together make one."""
+    """The keywords, any of which makes the check; several that work together make one."""
     kinds: tuple[type, ...]
-    """The Python types of values that it has a say about."""
+    """The Python types of values that the check concerns."""
     make: Callable[[Making], Check | None]
-    """None: it demands nothing."""
+    """Makes the check; returns None if the keywords demand nothing."""

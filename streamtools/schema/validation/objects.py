@@ -1,4 +1,4 @@
-"""Keywords about objects, in both dialects."""
+"""Makes the checks of keywords about objects, in both dialects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MAX_SHOWN_NAMES = 10  # allowed names that a message lists
 
 
 def _make_properties(making: Making) -> Check | None:
-    """``properties``, ``patternProperties`` and ``additionalProperties``, which go over the object together."""
+    """Makes the check of ``properties``, ``patternProperties`` and ``additionalProperties``, which go over the object
+    together."""
     named: dict[str, Check | None] = {
         name: None if check is accept else check for name, check in making.named("properties").items()
     }
@@ -29,7 +30,7 @@ def _make_properties(making: Making) -> Check | None:
 
 
 def patterns_of(making: Making) -> list[tuple[Pattern, Check]]:
-    """The patterns of ``patternProperties`` that can be enforced, with their schemas' checks."""
+    """Returns the patterns of ``patternProperties`` that can be enforced, with their schemas' checks."""
     found = []
     for pattern, check in making.named("patternProperties").items():
         compiled = making.compiler.pattern(pattern, making.place, f"/patternProperties/{escaped(pattern)}")
@@ -39,7 +40,7 @@ def patterns_of(making: Making) -> list[tuple[Pattern, Check]]:
 
 
 def _may_match_more(making: Making, patterns: list[tuple[Pattern, Check]]) -> bool:
-    """Some pattern cannot be enforced, so that nobody can tell which names are additional."""
+    """Returns whether some pattern cannot be enforced, so that it is unknown which names are additional."""
     return len(patterns) < len(making.keywords.get("patternProperties", {}))
 
 
@@ -126,7 +127,8 @@ def _missing(names: tuple[str, ...], rule: Rule) -> Check:
 
 
 def _make_dependent(making: Making) -> Check | None:
-    """``dependentRequired`` and ``dependentSchemas``; in draft-07 ``dependencies``, which is both."""
+    """Makes the check of ``dependentRequired`` and ``dependentSchemas``; in draft-07 of ``dependencies``, which is
+    both."""
     dependencies: dict[str, list[Check]] = {}
     for keyword in ("dependentRequired", "dependencies"):
         for name, names in making.keywords.get(keyword, {}).items():
@@ -154,13 +156,13 @@ def _make_dependent(making: Making) -> Check | None:
 
 
 def common(one: Collection[str], other: Collection[str]) -> list[str]:
-    """The names in both; the work is that of the shorter."""
+    """Returns the names in both; the work is that of the shorter."""
     fewer, more = (one, other) if len(one) < len(other) else (other, one)
     return [name for name in fewer if name in more]
 
 
 def spend_on_names(patterns: Collection[Pattern], value: Collection[str], run: ValidationRun) -> None:
-    """Count the work of holding each pattern against all names of an object."""
+    """Counts the work of matching each pattern against all names of an object."""
     run.spend(len(patterns) * len(value))
     chars = sum(map(len, value))
     for pattern in patterns:

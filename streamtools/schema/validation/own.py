@@ -1,4 +1,4 @@
-"""Judging by the compiled checks alone."""
+"""Validates by the compiled checks alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["OwnValidator"]
 
 
 class OwnValidator:
-    """Judges by this package's own checks."""
+    """Validates by this package's own checks."""
 
     __slots__ = ("_check", "_is_recursive", "_limits", "_resource", "unenforced")
 
@@ -29,11 +29,11 @@ class OwnValidator:
         self.unenforced = unenforced
 
     def is_valid(self, value: Any) -> bool:
-        """Whether a value fits."""
+        """Returns whether a value fits."""
         return self._judge(value, Budget(self._limits.max_validation_steps), None) is True
 
     def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
-        """What is wrong with a value."""
+        """Returns the problems of a value."""
         budget = budget or Budget(self._limits.max_validation_steps)
         verdict = self._judge(value, budget, None)
         if verdict is True:
@@ -44,12 +44,12 @@ class OwnValidator:
         problems = problems_of(found)
         if isinstance(verdict, SchemaProblem):
             return [*problems, verdict]
-        if not problems:  # pragma: no cover - a check that fails notes what is broken; if not, better refused than run
+        if not problems:  # pragma: no cover - a check that fails notes the broken rule; if not, better refused than run
             return [SchemaProblem(path=(), keyword="", message="does not fit the schema", schema_path="#")]
         return problems
 
     def _judge(self, value: Any, budget: Budget, found: list[Found] | None) -> bool | SchemaProblem:
-        """Whether a value fits, or the limit that keeps it from being told."""
+        """Returns whether a value fits, or the limit that keeps this from being found out."""
         limits = self._limits
         run = ValidationRun(budget.units, self._resource, found)
         try:
@@ -63,7 +63,7 @@ class OwnValidator:
             return _limit("max_validation_steps", limits.max_validation_steps, "takes too much work to check")
         except Stop:
             return False
-        except RecursionError:  # the interpreter's own limit, of which the caller may have used up most
+        except RecursionError:  # the interpreter's own limit, most of which the caller may have used up
             return _limit("max_schema_depth", limits.max_schema_depth, "is nested too deep to be checked from here")
         finally:
             budget.units = run.units

@@ -1,8 +1,8 @@
-"""``pattern``: regular expressions by their ECMA-262 meaning, on Rust's regex engine, which never backtracks.
+"""Matches ``pattern``: regular expressions in their ECMA-262 meaning, on Rust's regex engine, which never backtracks.
 
-A pattern is rewritten piece by piece, since the two languages differ in what ``\\d``, ``\\w``, ``\\s``, ``\\b``
-and ``.`` match and in what has to be escaped. What the engine cannot do (look-around, back references), or what
-ECMA-262 does not know, is refused with `PatternError`, and the pattern is not enforced.
+A pattern is rewritten piece by piece, since the two languages differ in what ``\\d``, ``\\w``, ``\\s``, ``\\b`` and
+``.`` match and in what has to be escaped. A pattern with a feature that the engine does not have (look-around, back
+references), or that ECMA-262 does not know, is refused with `PatternError`, and not enforced.
 
 https://262.ecma-international.org/#sec-patterns, https://docs.rs/regex/latest/regex/#syntax
 """
@@ -19,7 +19,7 @@ from pydantic_core import SchemaValidator, core_schema
 __all__ = ["Pattern", "PatternError", "compile_pattern", "translate"]
 
 MAX_WEIGHT = 50_000
-"""Of one pattern: about the instructions that the engine compiles it to, some 100 ns each."""
+"""Largest weight of one pattern: about the instructions that the engine compiles it to, some 100 ns each."""
 
 _SETS = {
     "d": "0-9",
@@ -30,7 +30,7 @@ _SETS = {
     "S": r"\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}"
     r"\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}",
 }
-"""As the inside of a class, so that they can stand in one with others."""
+"""The sets as the inside of a class, so that they can stand in one with others."""
 _DOT = r"[^\x{a}\x{d}\x{2028}\x{2029}]"
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 _BOUNDARIES = {"b": r"(?-u:\b)", "B": r"(?-u:\B)"}
@@ -39,7 +39,7 @@ _PROPERTY = re.compile(r"[pP]\{[A-Za-z0-9_]+(?:=[A-Za-z0-9_]+)?\}")
 _COUNTED = re.compile(r"\{(\d{1,6})(,(\d{0,6}))?\}")
 _GROUP = re.compile(r"\((?:\?(?::|<([A-Za-z_$][\w$]*)>))?")
 _LIGHT = 26  # the weight of patterns that cost no more than reading the text
-_WEIGHED_CHARS = 208  # weight times characters, for one unit of work
+_WEIGHED_CHARS = 208  # weight times characters that make one unit of work
 _PROPERTY_WEIGHT = 300  # a class of many ranges
 _SET_WEIGHT = 10
 
@@ -49,23 +49,24 @@ class PatternError(ValueError):
 
 
 class Pattern(NamedTuple):
-    """A pattern, ready to be held against texts."""
+    """A pattern, ready to be matched against texts."""
 
     matches: Callable[[str], bool]
-    """Whether a text has a match anywhere, in time linear in the text."""
+    """Returns whether a text has a match anywhere, in time linear in the text."""
     weight: int
 
     def units(self, chars: int) -> int:
-        """What holding it against texts of that many characters may cost, in units of a validation's work (50 ns): at
-        the worst the engine follows all that the pattern may be in the middle of, some 0.25 ns of its weight."""
+        """Returns the possible cost of matching texts of that many characters, in units of a validation's work (50 ns):
+        at the worst the engine follows every state that the pattern can be in, at some 0.25 ns for each unit of its
+        weight."""
         return chars * max(self.weight, _LIGHT) // _WEIGHED_CHARS
 
 
 def compile_pattern(pattern: str) -> Pattern:
-    """A pattern, compiled.
+    """Compiles a pattern.
 
     Raises:
-        PatternError: the engine cannot do it.
+        PatternError: the engine cannot compile it.
     """
     translated, weight = translate(pattern)
     try:
@@ -77,16 +78,16 @@ def compile_pattern(pattern: str) -> Pattern:
 
 
 def translate(pattern: str) -> tuple[str, int]:
-    """The pattern in Rust's syntax, and its weight.
+    """Returns the pattern in Rust's syntax, and its weight.
 
     Raises:
-        PatternError: it has no such form, or none that is bearable.
+        PatternError: it has no such form, or only one that is too large.
     """
     return _Translation(pattern).run()
 
 
 class _Translation:
-    """One pass over the pattern. `_weights` holds the weight of each open group, its last piece apart."""
+    """One pass over the pattern. `_weights` has the weight of each open group, without its last piece."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
@@ -179,7 +180,7 @@ class _Translation:
         self._weights[-1] += self._last * times
         self._last = None
         if self._text[self._at : self._at + 1] == "?":
-            self._at += 1  # lazy: which match is found does not matter
+            self._at += 1  # lazy: it does not matter which match is found
 
     # -- escapes and classes -----------------------------------------------------------------------------------
 
@@ -196,7 +197,7 @@ class _Translation:
             self._add(f"[{text}]" if _is_set(text) else text, weight)
 
     def _escaped(self) -> tuple[str, int]:
-        """What follows a backslash, as a set or one character; inside a class and outside."""
+        """Reads the rest of an escape, after its backslash, as a set or one character; inside a class and outside."""
         text, at = self._text, self._at
         char = text[at : at + 1]
         if char in _SETS and char:
@@ -208,7 +209,7 @@ class _Translation:
         return _literal(chr(self._code_point())), 1
 
     def _code_point(self) -> int:
-        """The one character that follows a backslash."""
+        """Reads the rest of an escape of one character, after its backslash."""
         text, at = self._text, self._at
         char = text[at : at + 1]
         if found := _HEX.match(text, at):
@@ -227,7 +228,7 @@ class _Translation:
         return ord(char)
 
     def _joined(self, code: int) -> int:
-        """A surrogate pair is one character."""
+        """Joins a surrogate pair to one character."""
         if 0xD800 <= code < 0xDC00 and (
             low := re.compile(r"\\u([Dd][C-Fc-f][0-9A-Fa-f]{2})").match(self._text, self._at)
         ):
@@ -238,7 +239,7 @@ class _Translation:
         return code
 
     def _class(self) -> tuple[str, int]:
-        """What follows an opening bracket."""
+        """Reads a class, after its opening bracket."""
         negated = self._text[self._at : self._at + 1] == "^"
         self._at += negated
         items: list[str] = []
@@ -272,7 +273,7 @@ class _Translation:
 
 
 def _literal(char: str) -> str:
-    """A character by its number, unless it is a letter or a digit: then nothing can be taken for syntax."""
+    """Returns a character by its number, unless it is a letter or a digit, so that none can be taken for syntax."""
     if char.isascii() and char.isalnum():
         return char
     if "\ud800" <= char <= "\udfff":

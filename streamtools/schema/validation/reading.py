@@ -1,4 +1,4 @@
-"""A schema that somebody gave, as our own copy: plain JSON only, and no more of it than the limits allow."""
+"""Copies a schema that somebody gave: plain JSON only, and no more of it than the limits allow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEVELS_PER_SCHEMA = 4
 """Levels of JSON for each level of schemas: two for most keywords (``{"properties": {"a": {}}}``), and room for the
 values of ``const`` and ``default``."""
 MAX_NAME_CHARS = 128  # of a name in a pointer
-MAX_INTEGER_BITS = 14_000  # some 4,200 digits: Python writes no longer ones
+MAX_INTEGER_BITS = 14_000  # some 4,200 digits: Python writes no longer integers
 
 Token = str | int
 Trail = tuple["Trail", Token] | None
@@ -31,11 +31,10 @@ class _Item(NamedTuple):
 
 
 def read_schema(schema: Any, limits: Limits) -> Any:
-    """Copy a schema, or look through one that is `Kept`; the time it takes is bounded by `limits`, whatever is given,
-    and so is its depth.
+    """Copies a schema, or checks one that is `Kept`. `limits` bound the time and the depth, whatever the schema.
 
     Raises:
-        SchemaError: it is not plain JSON, or exceeds ``max_schema_bytes``, ``max_schema_values`` or four times
+        SchemaError: the schema is not plain JSON, or exceeds ``max_schema_bytes``, ``max_schema_values`` or four times
             ``max_schema_depth`` levels.
     """
     kept = schema.schema if isinstance(schema, Kept) else None
@@ -58,13 +57,13 @@ def read_schema(schema: Any, limits: Limits) -> Any:
 
 
 def _copy(item: _Item, limits: Limits) -> tuple[Any, int, list[_Item]]:
-    """The copy, its bytes as compact JSON without what is inside, and what is inside."""
+    """Returns the copy, its bytes as compact JSON without the values inside, and these values."""
     value = item.value
     if isinstance(value, (dict, list)):
         if item.level > LEVELS_PER_SCHEMA * limits.max_schema_depth:
             pointer = pointer_of(item.trail)
             raise refuse_size("is nested deeper than", "max_schema_depth", limits.max_schema_depth, pointer)
-        if 2 * len(value) > limits.max_schema_bytes:  # before anything is held
+        if 2 * len(value) > limits.max_schema_bytes:  # before anything is allocated
             raise refuse_size("is larger than", "max_schema_bytes", limits.max_schema_bytes)
         return _copy_object(value, item) if isinstance(value, dict) else _copy_array(value, item)
     if value is None or isinstance(value, bool):
@@ -82,7 +81,7 @@ def _copy_object(value: dict[Any, Any], item: _Item) -> tuple[Any, int, list[_It
         if not isinstance(name, str):
             raise SchemaError(f"has a key of type {type(name).__name__}; keys are strings", path=pointer_of(item.trail))
         cost += _text_bytes(name) + 2
-        copied[name] = None  # holds the place, so that the order stays
+        copied[name] = None  # reserves the place, so that the order stays
         children.append(_Item(child, copied, str.__str__(name), item.level + 1, (item.trail, name)))
     return copied, cost, children
 
@@ -110,7 +109,7 @@ def _text_bytes(text: str) -> int:
 
 
 def pointer_of(trail: Trail) -> str:
-    """A JSON pointer as a fragment: ``#/properties/a~1b``."""
+    """Returns a JSON pointer as a fragment: ``#/properties/a~1b``."""
     tokens = []
     while trail is not None:
         trail, token = trail
@@ -119,11 +118,11 @@ def pointer_of(trail: Trail) -> str:
 
 
 def escaped(name: str) -> str:
-    """A name as a step of a JSON pointer; a very long one is cut."""
+    """Returns a name as a step of a JSON pointer; a very long one is cut."""
     shown = name if len(name) <= MAX_NAME_CHARS else name[:MAX_NAME_CHARS] + "..."
     return shown.replace("~", "~0").replace("/", "~1")
 
 
 def refuse_size(what: str, setting: str, limit: int, path: str = "#") -> SchemaError:
-    """The error for a schema that exceeds the field `setting` of `Limits`."""
+    """Returns the error for a schema that exceeds the field `setting` of `Limits`."""
     return SchemaError(f"the schema {what} {setting}={limit}; raise Limits({setting}=...) if this is wanted", path=path)

@@ -1,12 +1,12 @@
-"""One validation while it runs: what it has found, and what it may still spend.
+"""Keeps the state of one validation: the broken rules found, and the work that it may still do.
 
-A schema is compiled to functions of one type, `Check`. Each says whether a value fits; where somebody wants to know why
-not (`ValidationRun.found` is a list), it looks at everything and notes each `Rule` that is broken.
+A schema is compiled to functions of one type, `Check`. Each returns whether a value fits; if the reasons are wanted
+(`ValidationRun.found` is a list), it checks everything and notes each `Rule` that is broken.
 
 All work has a price, so that a bound on steps is one on time. A step, a schema applied to a value, takes some 0.4 µs.
 Work is counted in eighths of it: going through an entry, asking an alternative and noting a problem have their price,
-and texts and long numbers one by their length. What is found is made words of at the end, for as many problems as are
-shown.
+and texts and long numbers have one by their length. The broken rules are put into words at the end, for as many
+problems as are shown.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ __all__ = [
     "problems_of",
 ]
 
-CHARS_PER_STEP = 64  # of a text that is compared, or that a pattern is held against: some 0.3 µs
+CHARS_PER_STEP = 64  # of a text that is compared, or matched against a pattern: some 0.3 µs
 ENTRIES_PER_STEP = 8
-"""Going through that many entries (options, names, items) costs about what a schema does."""
+"""Entries (options, names, items) that cost about as much to go through as a schema."""
 _STEP = ENTRIES_PER_STEP  # in units of work
-_MAX_AT_ONCE = 800_000  # units that the interpreter may be held for: some 40 ms
-_ASKING = 8  # units for asking an alternative, whatever it does
-_EXPLAINING = 24  # units for asking it for its problems, and judging by them whether it was meant
-MAX_PROBLEMS = 64  # kept of one validation; a list of a thousand bad items says nothing more than its first ones
+_MAX_AT_ONCE = 800_000  # units of work that may hold the interpreter: some 40 ms
+_ASKING = 8  # units for asking an alternative, whatever its cost
+_EXPLAINING = 24  # units for asking an alternative for its problems, and deciding by them whether it was meant
+MAX_PROBLEMS = 64  # kept of one validation; a list of a thousand bad items tells no more than its first ones
 
 At: TypeAlias = Any
-"""Where in the arguments a value is: ``(where its parent is, name or position)``; None for the arguments themselves.
-Made at every step down, so it is the cheapest thing that can be turned into a path."""
+"""The place of a value in the arguments: ``(place of its parent, name or position)``; None for the arguments
+themselves. One is made at every step down, so it is the cheapest form that can be turned into a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +52,17 @@ class SchemaProblem:
     """One rule of a schema that a value breaks."""
 
     path: tuple[str | int, ...]
-    """Where in the value: names and positions. A name that is missing, or is there and should not, is the last one."""
+    """The place in the value: names and positions. A name that is missing, or not allowed, is the last one."""
     keyword: str
-    """The keyword that says so (``minimum``); ``limit`` if the value could not be checked to its end."""
+    """The keyword that is broken (``minimum``); ``limit`` if the value could not be checked to its end."""
     message: str
-    """What it should be. Never the value itself."""
+    """The demand that the value breaks. Never the value itself."""
     schema_path: str
     """JSON pointer of the keyword in the schema (``#/properties/city/minLength``)."""
 
 
 class Stop(Exception):
-    """Nothing more is looked at: enough has been found, or too much been spent."""
+    """Stops a validation: enough problems were found, or too much work was done."""
 
 
 class Exhausted(Stop):
@@ -70,12 +70,12 @@ class Exhausted(Stop):
 
 
 class Budget:
-    """What may be spent on one value, by as many validations as it takes.
+    """The work that may be done for one value, by as many validations as it takes.
 
     Args:
         steps: schemas that may be applied to values.
-        tells: exceeding it is a problem of the value; if not, `Exhausted` is raised, so that the work can be begun
-            again elsewhere with more.
+        tells: exceeding the budget is a problem of the value; if not, `Exhausted` is raised, so that the work can begin
+            again elsewhere with a larger budget.
         native: engines that cannot be stopped may be asked, too.
     """
 
@@ -94,14 +94,14 @@ class ValidationRun:
 
     def __init__(self, units: int, resource: Resource, found: list[Found] | None = None) -> None:
         self.units = units
-        """What may still be spent, in eighths of a step."""
+        """Work that may still be done, in eighths of a step."""
         self.scope = [resource]
-        """The resources that were entered, the outermost first; kept up only in documents that need it."""
+        """The resources that were entered, the outermost first; maintained only for documents that need it."""
         self.found = found
-        """The rules that were found broken; None while only the verdict counts."""
+        """The rules found to be broken; None while only the verdict counts."""
 
     def fits(self, check: Check, value: Any, at: At) -> bool:
-        """The verdict alone; nothing is noted."""
+        """Returns the verdict alone; notes nothing."""
         self.units -= _ASKING
         if self.units < 0:
             raise Exhausted
@@ -111,7 +111,7 @@ class ValidationRun:
         return fits
 
     def explain(self, check: Check, value: Any, at: At) -> list[Found]:
-        """The broken rules alone; they are not noted, either."""
+        """Returns the broken rules alone; does not note them, either."""
         self.spend_on(_EXPLAINING)
         kept, depth = self.found, len(self.scope)
         found: list[Found] = []
@@ -121,12 +121,12 @@ class ValidationRun:
         except Exhausted:
             raise
         except Stop:
-            del self.scope[depth:]  # it is full; the check was left in the middle
+            del self.scope[depth:]  # there are enough; the check was left in the middle
         self.found = kept
         return found
 
     def note(self, found: Found) -> None:
-        """Keep what was found; stop when there is enough."""
+        """Notes a broken rule; stops when there are enough."""
         assert self.found is not None, "rules are noted only where they are wanted"
         self.found.append(found)
         self.spend(1)
@@ -134,7 +134,7 @@ class ValidationRun:
             raise Stop
 
     def find(self, name: str, otherwise: Place) -> Place:
-        """What a ``$dynamicRef`` to `name` means here: its anchor in the outermost resource that has one."""
+        """Returns the target of a ``$dynamicRef`` to `name` here: its anchor in the outermost resource that has one."""
         self.spend_on(len(self.scope))
         for resource in self.scope:
             if name in resource.dynamic:
@@ -142,35 +142,35 @@ class ValidationRun:
         return otherwise
 
     def spend_on(self, entries: int) -> None:
-        """Count the work of going through entries, whatever is done with each."""
+        """Counts the work of going through entries, whatever is done with each."""
         self.units -= entries
         if self.units < 0:
             raise Exhausted
 
     def spend(self, steps: int) -> None:
-        """Count work that no schema counts by itself."""
+        """Counts work that no schema counts by itself."""
         self.units -= steps * _STEP
         if self.units < 0:
             raise Exhausted
 
     def spend_at_once(self, units: int) -> None:
-        """Count work that nothing can interrupt, and give up what would take too long."""
+        """Counts work that nothing can interrupt, and refuses work that would take too long."""
         self.units -= units
         if self.units < 0 or units > _MAX_AT_ONCE:
             raise Exhausted
 
     def spend_on_text(self, chars: int) -> None:
-        """Count the work of comparing texts of that many characters together; short ones are not worth counting."""
+        """Counts the work of comparing texts of that many characters in all; short ones are not worth counting."""
         if chars >= CHARS_PER_STEP:
             self.spend(chars // CHARS_PER_STEP)
 
 
 Check: TypeAlias = Callable[[Any, At, ValidationRun], bool]
-"""Whether a value fits. Its arguments: value, where it is, the run."""
+"""Returns whether a value fits. Its arguments: the value, its place, the run."""
 
 
 class Rule:
-    """What a keyword demands, as it is told when it is broken."""
+    """A demand of a keyword, with the message for breaking it."""
 
     __slots__ = ("keyword", "message", "place", "step")
 
@@ -179,21 +179,21 @@ class Rule:
         self.message = message
         self.place = place
         self.step = step
-        """From the schema to the keyword: ``/minimum``."""
+        """The steps from the schema to the keyword: ``/minimum``."""
 
     def broken(self, at: At, run: ValidationRun) -> Literal[False]:
-        """Note that it is broken. Always False: the verdict."""
+        """Notes that the rule is broken. Returns False, as the verdict."""
         if run.found is not None:
             run.note((at, self))
         return False
 
 
 Found: TypeAlias = tuple[At, Rule]
-"""A rule that is broken, and where."""
+"""A broken rule, and the place of the value that breaks it."""
 
 
 def problems_of(found: Iterable[Found]) -> list[SchemaProblem]:
-    """What was found, in words."""
+    """Puts the broken rules into words."""
     return [
         SchemaProblem(
             path=path_of(at), keyword=rule.keyword, message=rule.message, schema_path=rule.place.pointer + rule.step
@@ -203,7 +203,7 @@ def problems_of(found: Iterable[Found]) -> list[SchemaProblem]:
 
 
 def path_of(at: At) -> tuple[str | int, ...]:
-    """The path as a tuple, from the arguments down."""
+    """Returns the path as a tuple, from the arguments down."""
     steps = []
     while at is not None:
         at, step = at
@@ -212,5 +212,5 @@ def path_of(at: At) -> tuple[str | int, ...]:
 
 
 def accept(value: Any, at: At, run: ValidationRun) -> bool:
-    """What a schema without rules says."""
+    """Accepts any value, as a schema without rules does."""
     return True

@@ -1,10 +1,11 @@
-"""jsonschema-rs as a fast first opinion: what it finds valid is valid; anything else this package judges itself.
+"""Asks jsonschema-rs for a fast first opinion: a value that it finds valid is valid; any other this package judges
+itself.
 
 It is asked only where its verdict is known to be the same, and its work to be bounded: not for recursive schemas, nor
-those that apply many schemas to one value, nor patterns that are not enforced. It gets a schema of its own, written
-anew from the document that was read here: local references only, no annotations, no formats, patterns translated.
+for those that apply many schemas to one value, nor for patterns that are not enforced. It gets a schema of its own,
+written anew from the document read here: local references only, no annotations, no formats, patterns translated.
 
-One difference is wanted: what is so large that the own engine gives it up (``max_validation_steps``) may be valid here.
+One difference is intended: a value so large that our own engine gives up (``max_validation_steps``) may be valid here.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from .run import Budget, SchemaProblem
 __all__ = ["RustValidator", "rust_validator"]
 
 MAX_PEAK = 64
-"""Schemas applied to one value: jsonschema-rs cannot be told to stop, and takes some 20 ns for each."""
+"""Most schemas applied to one value: jsonschema-rs cannot be told to stop, and takes some 20 ns for each."""
 MAX_WEIGHT = 4096
-"""Of the patterns that are held against one value, as `patterns` counts it."""
+"""Largest weight of the patterns matched against one value, as `patterns` counts it."""
 MAX_EXACT = 1 << 53
-"""Beyond it jsonschema-rs compares integers with floats as floats."""
+"""Numbers above which jsonschema-rs compares integers with floats as floats."""
 
 _DROPPED = frozenset({"$schema", "$id", "$anchor", "$dynamicAnchor", "$defs", "definitions"})
 _DRAFTS = {"2020-12": "Draft202012Validator", "draft-07": "Draft7Validator"}
@@ -44,15 +45,15 @@ class RustValidator:
 
     @property
     def unenforced(self) -> tuple[str, ...]:
-        """Always empty: a schema with such a pattern is judged by the own validator."""
+        """Always empty: a schema with such a pattern is judged by the package's own validator."""
         return self._own.unenforced
 
     def is_valid(self, value: Any) -> bool:
-        """Whether a value fits."""
+        """Returns whether a value fits."""
         return self._accepts(value) or self._own.is_valid(value)
 
     def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
-        """What is wrong with a value."""
+        """Returns the problems of a value."""
         if (budget is None or budget.native) and self._accepts(value):
             return []
         return self._own.validate(value, budget)
@@ -60,18 +61,19 @@ class RustValidator:
     def _accepts(self, value: Any) -> bool:
         try:
             return self._fits(value)
-        except (TypeError, ValueError):  # nothing that JSON text holds: half a surrogate pair, a key that is no string
+        except (TypeError, ValueError):  # not possible in JSON text: half a surrogate pair, a key that is no string
             return False
 
 
 def rust_validator(own: OwnValidator, document: Document, shape: Outline, weight: int) -> RustValidator | None:
-    """A validator that asks jsonschema-rs first; None if that is not installed or not to be asked about this schema.
+    """Returns a validator that asks jsonschema-rs first; None if jsonschema-rs is not installed or not to be asked
+    about this schema.
 
     Args:
-        own: the package's own.
+        own: the package's own validator.
         document: the schema.
-        shape: what references make of it.
-        weight: that of all its patterns.
+        shape: the outline of its references.
+        weight: the weight of all its patterns.
     """
     if shape.is_recursive or shape.peak > MAX_PEAK or shape.peak * weight > MAX_WEIGHT:
         return None
@@ -89,7 +91,7 @@ def rust_validator(own: OwnValidator, document: Document, shape: Outline, weight
             pattern_options=jsonschema_rs.RegexOptions(),  # no backtracking
             retriever=_refuse,
         )
-    except ValueError:  # stricter than we are about something that decides nothing
+    except ValueError:  # stricter than we are about a keyword that decides nothing
         return None
     return RustValidator(own, made.is_valid)
 
@@ -99,8 +101,8 @@ def _refuse(uri: str) -> Any:
 
 
 def _is_plain(document: Document) -> bool:
-    """Whether both read the document alike: one dialect, numbers that floats hold, no items to compare but texts; and
-    nothing that asks again what fits."""
+    """Returns whether both validators read the document alike: one dialect, numbers that floats can hold, no items to
+    compare but texts; and no keyword that uses what others have evaluated."""
     dialect = document.root.resource.dialect
     return all(
         place.resource.dialect is dialect
@@ -124,7 +126,8 @@ def _is_exact(value: Any) -> bool:
 
 
 class _Rewriting:
-    """The document with nothing in it but what decides, and what is referred to under ``$defs``, each schema once."""
+    """Rewrites the document: only keywords that decide, and the targets of references under ``$defs``, each schema
+    once."""
 
     def __init__(self, document: Document) -> None:
         targets = dict.fromkeys(target for place in document.places for target in place.references.values())
@@ -135,7 +138,7 @@ class _Rewriting:
         self.schema: Any = {"allOf": [self._use(document.root)], holder: definitions}
 
     def _use(self, place: Place) -> Any:
-        """A schema where it is held; a reference to it if it stands among the definitions."""
+        """Returns a schema where it is used; a reference to it if it stands among the definitions."""
         name = self._names.get(place)
         return self._schema(place) if name is None else {"$ref": self._prefix + name}
 
@@ -165,7 +168,7 @@ class _Rewriting:
 
 
 def _translated(pattern: str) -> str:
-    """The pattern in a form that means the same to ECMA-262 and to Rust."""
+    """Returns the pattern in a form that means the same in ECMA-262 and in Rust."""
     return translate(pattern)[0]
 
 
@@ -175,5 +178,5 @@ def _same(value: Any) -> Any:
 
 _WRITTEN: dict[str, Callable[[Any], Any]] = {
     "pattern": _translated,
-    "required": lambda names: list(dict.fromkeys(names)),  # each once, as the metaschema wants it
+    "required": lambda names: list(dict.fromkeys(names)),  # each once, as the metaschema demands
 }

@@ -1,4 +1,5 @@
-"""Keywords about the value itself: ``enum``, ``const``, numbers and strings. (``type`` is the compiler's own.)"""
+"""Makes the checks of keywords about the value itself: ``enum``, ``const``, numbers and strings. (The compiler itself
+handles ``type``.)"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .values import division_cost, equal, is_multiple, scalar_key, size_of, spel
 
 __all__ = ["MAKERS"]
 
-MAX_SHOWN_OPTIONS = 10  # allowed values that a message names
+MAX_SHOWN_OPTIONS = 10  # allowed values that a message lists
 
 
 def _make_enum(making: Making) -> Check:

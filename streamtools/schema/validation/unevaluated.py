@@ -1,8 +1,9 @@
-"""``unevaluatedProperties`` and ``unevaluatedItems``: what no other keyword has looked at.
+"""Makes the checks of ``unevaluatedProperties`` and ``unevaluatedItems``, for parts that no other keyword has
+evaluated.
 
-Which names or positions were looked at is asked for only here, by a second kind of compiled function, `Collect`: it
-goes through the keywords that apply to the same value, alternatives that do not fit left out, and gathers what each
-looks at.
+The evaluated names or positions are needed only here, from a second kind of compiled function, `Collect`: it goes
+through the keywords that apply to the same value, except for alternatives that do not fit, and gathers the parts that
+each evaluates.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from .run import At, Check, ValidationRun, accept
 
 __all__ = ["LAST", "Collect"]
 
-_COLLECTING = 24  # units of work for a schema that is asked what it looks at
+_COLLECTING = 24  # units of work for a schema that is asked for its evaluated parts
 
 Collect: TypeAlias = Callable[[Any, At, ValidationRun, set[Any]], bool]
-"""Add what is looked at to the set. True if that is everything, whatever the set says."""
+"""Adds the evaluated parts to the set. Returns True if those are all parts, whatever is in the set."""
 
 Own: TypeAlias = Callable[[Making], Iterator[Collect]]
-"""What a schema looks at by its own keywords."""
+"""Yields the collectors of the parts that a schema's own keywords evaluate."""
 
 
 def _make(keyword: str, own: Own, parts: Callable[[Any], Iterable[tuple[Any, Any]]], making: Making) -> Check | None:
-    """The check of a keyword.
+    """Makes the check of a keyword.
 
     Args:
         keyword: its name.
-        own: what a schema looks at by itself.
+        own: gives the collectors of a schema's own keywords.
         parts: the parts of a value, with their names or places.
         making: the schema.
     """
@@ -121,7 +122,7 @@ def _everything(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
 
 
 def _collector(place: Place, compiler: Compiling, own: Own, keyword: str) -> Collect:
-    """What the schema at `place` looks at, its own `keyword` left out."""
+    """Returns a collector of the parts that the schema at `place` evaluates, except by its own `keyword`."""
     making = Making(place, compiler)
 
     def again(inner: Place) -> Collect:
@@ -150,7 +151,7 @@ def _together(collects: list[Collect]) -> Collect:
 
 
 def _in_place(making: Making, again: Callable[[Place], Collect]) -> Iterator[Collect]:
-    """What the schemas that apply to the same value look at."""
+    """Yields the collectors of the schemas that apply to the same value."""
     held = making.place.children
     for keyword, target in making.place.references.items():
         yield from _referred(making, keyword, target, again)
@@ -202,7 +203,7 @@ def _referred(making: Making, keyword: str, target: Place, again: Callable[[Plac
     def referred(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
         found = target if name is None else run.find(name, target)
         collect = made.get(found)
-        if collect is None:  # made when it is needed: what is referred to may be what is being compiled
+        if collect is None:  # made when it is needed: the target may be the schema being compiled
             collect = made[found] = again(found)
         if not compiler.document.is_dynamic:
             return collect(value, at, run, seen)
@@ -218,4 +219,4 @@ LAST = (
     Maker(("unevaluatedItems",), ARRAY, partial(_make, "unevaluatedItems", _own_items, enumerate)),
     Maker(("unevaluatedProperties",), OBJECT, partial(_make, "unevaluatedProperties", _own_properties, dict.items)),
 )
-"""Checks that come after all others of their schema."""
+"""The makers of checks that come after all others of their schema."""

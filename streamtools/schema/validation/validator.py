@@ -1,4 +1,4 @@
-"""`compile`: a JSON Schema becomes a `Validator`."""
+"""Makes a `Validator` of a JSON Schema: `compile`."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class Validator(Protocol):
 
     @property
     def name(self) -> str:
-        """What judges: ``jsonschema`` (this package) or ``jsonschema-rs``."""
+        """The engine that judges: ``jsonschema`` (this package) or ``jsonschema-rs``."""
         ...
 
     @property
     def unenforced(self) -> tuple[str, ...]:
-        """Patterns that are not enforced, a line for each: where, and why."""
+        """Patterns that are not enforced, a line for each, with its place and the reason."""
         ...
 
     def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
-        """What is wrong with a value, at most 64 problems; empty if it fits.
+        """Return the problems of a value, at most 64; empty if it fits.
 
         Args:
             value: plain JSON.
-            budget: what may be spent on it; by default as many steps as the limit says.
+            budget: the work that may be done for it; by default as many steps as the limit allows.
         """
         ...
 
     def is_valid(self, value: Any) -> bool:
-        """Whether a value fits; the same verdict as `validate`, without the reasons."""
+        """Return whether a value fits; the same verdict as `validate`, without the reasons."""
         ...
 
 
@@ -63,11 +63,12 @@ def compile(
         dialect: how to read a schema that has no ``$schema``.
         limits: ``max_schema_bytes``, ``max_schema_nodes``, ``max_schema_values``, ``max_schema_depth``,
             ``max_pattern_chars``, and ``max_validation_steps`` for each value.
-        engine: ``auto`` lets jsonschema-rs say that a value is valid, where it is installed and its verdicts are known
-            to be the same (but it does not count steps); reasons always come from here.
+        engine: ``auto`` lets jsonschema-rs decide that a value is valid, where it is installed and its verdicts are
+            known to be the same (but it does not count steps); reasons always come from here.
 
     Raises:
-        SchemaError: it is no valid schema, refers to another document, is of an unknown dialect, or exceeds a limit.
+        SchemaError: `schema` is no valid schema, refers to another document, is of an unknown dialect, or exceeds a
+            limit.
     """
     if engine not in ("own", "auto"):
         raise ValueError(f"the engine is 'own' or 'auto', not {engine!r}")

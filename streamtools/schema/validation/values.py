@@ -1,4 +1,4 @@
-"""JSON values: which kind one is, when two are equal, how a value of a schema is spelled in a message."""
+"""Handles JSON values: finds their kind, compares them, and spells a schema's values in messages."""
 
 from __future__ import annotations
 
@@ -27,41 +27,41 @@ KINDS: tuple[type, ...] = (dict, list, str, int, float, bool, type(None))
 
 
 class OTHER:
-    """Stands for the type of what is no JSON value at all."""
+    """Stands for the type of a value that is no JSON value at all."""
 
 
-MAX_SPELLED_CHARS = 40  # one value of a schema in a message
+MAX_SPELLED_CHARS = 40  # of one value of a schema in a message
 _MAX_DIGITS = 4300  # of an integer that Python reads by default
 _STEPS_PER_DECIMALS = 8  # a division of decimals: some 3 µs
-_BIG = 1 << 61  # hash() of smaller integers is the integer itself: nobody can make them collide
+_BIG = 1 << 61  # hash() of smaller integers is the integer itself: a peer cannot make them collide
 
 
 class Spending(Protocol):
-    """Takes account of work; a validation's `Run` does."""
+    """Counts work, as a validation's run does."""
 
     def spend(self, steps: int, /) -> None: ...
     def spend_on_text(self, chars: int, /) -> None: ...
 
 
 class TooDeep(Exception):
-    """A value is nested deeper than it may be where it has to be compared."""
+    """A value is nested too deep to be compared."""
 
 
 def kind_of(value: Any) -> type:
-    """The type of `KINDS` that `value` is an instance of; `OTHER` if it is of none."""
+    """Returns the type of `KINDS` that `value` is an instance of; `OTHER` if it is of none."""
     if isinstance(value, bool):
         return bool
     return next((kind for kind in KINDS if isinstance(value, kind)), OTHER)
 
 
 def is_integer(value: Any) -> bool:
-    """A whole number: 1.0 is one in JSON Schema, True is none."""
+    """Returns whether a value is a whole number: 1.0 is one in JSON Schema, True is none."""
     kind = kind_of(value)
     return kind is int or (kind is float and float(value).is_integer())
 
 
 def is_multiple(value: float, divisor: float) -> bool:
-    """Whether `value` divided by `divisor` is whole, by the decimals that are written: 0.3 is a multiple of 0.1."""
+    """Returns whether `value` divided by `divisor` is whole, by the decimals as written: 0.3 is a multiple of 0.1."""
     if isinstance(value, int) and isinstance(divisor, int):
         return value % divisor == 0
     try:
@@ -71,19 +71,19 @@ def is_multiple(value: float, divisor: float) -> bool:
     shift = exponent - part_exponent
     if shift >= 0:
         return number * pow(10, shift, part) % part == 0
-    # No number of a JSON text has more digits than Python reads, so that more zeros than those divide none but 0.
+    # No number of a JSON text has more digits than Python reads, so a divisor with more zeros divides only 0.
     return number == 0 or (-shift <= _MAX_DIGITS and number % (part * 10**-shift) == 0)
 
 
 def division_cost(value: float, divisor: float) -> int:
-    """What `is_multiple` costs, in steps."""
+    """Returns the cost of `is_multiple`, in steps."""
     if type(value) is float or type(divisor) is float:
         return _STEPS_PER_DECIMALS
     return int(value).bit_length() * int(divisor).bit_length() >> 20
 
 
 def _decimal(number: float) -> tuple[int, int]:
-    """A number as it is written: an integer, and the power of ten that it is multiplied by.
+    """Returns a number as it is written: an integer, and the power of ten that it is multiplied by.
 
     Raises:
         ValueError: it is not finite.
@@ -96,7 +96,8 @@ def _decimal(number: float) -> tuple[int, int]:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal: 1 and 1.0 are, True and 1 are not. As deep as both are alike."""
+    """Returns whether two JSON values are equal: 1 and 1.0 are, True and 1 are not. Recurses as deep as both are
+    alike."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal(item, other[name]) for name, item in one.items())
     if isinstance(one, list) and isinstance(other, list):
@@ -107,7 +108,8 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def size_of(value: Any) -> int:
-    """How many steps comparing with a value of a schema is: its values, and its texts by their length."""
+    """Returns the steps of comparing with a value of a schema: one for each of its values, and more for texts by their
+    length."""
     if isinstance(value, str):
         return 1 + len(value) // 64
     if not isinstance(value, (dict, list)):
@@ -116,7 +118,7 @@ def size_of(value: Any) -> int:
 
 
 def scalar_key(value: Any) -> Hashable:
-    """A key that is equal for equal JSON values, of what is neither object nor array."""
+    """Returns a key that is equal for equal JSON values, for a value that is neither object nor array."""
     kind = type(value)
     if kind is str or value is None:
         return value  # type: ignore[no-any-return]
@@ -129,16 +131,16 @@ def scalar_key(value: Any) -> Hashable:
 
 
 def key_of(value: Any, depth: int, spending: Spending) -> Hashable:
-    """A key that is equal for equal JSON values: of an object or array a text, which Python hashes with a secret. A
-    peer could make the hashes of tuples of numbers collide.
+    """Returns a key that is equal for equal JSON values: for an object or array a text, which Python hashes with a
+    secret. A peer could make the hashes of tuples of numbers collide.
 
     Args:
         value: plain JSON.
         depth: how deep it may be nested.
-        spending: is told the work that objects and arrays are.
+        spending: counts the work for objects and arrays.
 
     Raises:
-        TooDeep: it is nested deeper.
+        TooDeep: `value` is nested deeper.
     """
     if not isinstance(value, (dict, list)):
         return scalar_key(value)
@@ -150,7 +152,7 @@ def key_of(value: Any, depth: int, spending: Spending) -> Hashable:
 
 
 def _write(value: Any, depth: int, spending: Spending, out: list[str]) -> None:
-    """Write a value so that equal ones are written alike, and no others."""
+    """Writes a value so that equal values, and only those, are written alike."""
     if isinstance(value, str):
         out.append(f"{len(value)}:{value}")
     elif isinstance(value, (dict, list)):
@@ -174,15 +176,15 @@ def _write(value: Any, depth: int, spending: Spending, out: list[str]) -> None:
 
 
 def _number_key(value: float) -> Hashable:
-    """Python hashes big integers modulo a prime, so that a peer could make any number of them collide; their digits
-    are hashed with a secret."""
+    """Returns a key for a number. Python hashes big integers modulo a prime, so that a peer could make any number of
+    them collide; their digits are hashed with a secret."""
     if -_BIG < value < _BIG:
         return value
     return (int, format(int(value), "x")) if is_integer(value) else value
 
 
 def deeper_than(value: Any, limit: int, spend_on: Callable[[int], None]) -> bool:
-    """Whether `value` is nested deeper than `limit`: found without recursion. `spend_on` is told of what is seen."""
+    """Returns whether `value` is nested deeper than `limit`, without recursion. `spend_on` counts the entries seen."""
     level = [value]
     for _ in range(limit + 1):
         found: list[Any] = []
@@ -197,7 +199,7 @@ def deeper_than(value: Any, limit: int, spend_on: Callable[[int], None]) -> bool
 
 
 def spelled(value: Any) -> str:
-    """A value of a schema as JSON, cut after some characters."""
+    """Returns a value of a schema as JSON, cut after some characters."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):  # an integer of more digits than Python writes

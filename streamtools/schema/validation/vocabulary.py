@@ -1,10 +1,10 @@
-"""The keywords of both dialects: which hold schemas and where those apply, and what the others' values have to be.
+"""Lists the keywords of both dialects: those that contain schemas, with the values they apply to, and the rules for the
+others' values.
 
 https://json-schema.org/draft/2020-12/json-schema-core, https://json-schema.org/draft/2020-12/json-schema-validation,
 https://json-schema.org/draft-07/draft-handrews-json-schema-validation-01
 
-Keywords that say nothing about which values are valid (``title``, ``format``, ``contentEncoding``, unknown ones) are
-not looked at.
+Keywords that do not affect validity (``title``, ``format``, ``contentEncoding``, unknown ones) are ignored.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from .values import is_integer, kind_of
 __all__ = ["DIALECTS", "TYPES", "Applicator", "SchemaVersion", "dialect_of"]
 
 Shape = Literal["one", "many", "named", "one_or_many", "named_or_names"]
-"""How a keyword holds its schemas: one, in a list, by name; ``items`` and ``dependencies`` of draft-07 vary."""
+"""The form in which a keyword contains schemas: one, in a list, by name; ``items`` and ``dependencies`` of draft-07
+vary."""
 
 Where = Literal["here", "below", "nowhere"]
-"""What a keyword applies its schemas to: the same value, something inside of it, nothing (definitions)."""
+"""The target of a keyword's schemas: the same value, a part inside it, nothing (definitions)."""
 
 TYPES = {
     "object": "an object",
@@ -34,18 +35,18 @@ TYPES = {
     "boolean": "true or false",
     "null": "null",
 }
-"""The values of ``type``, and what a message calls them."""
+"""The values of ``type``, with their names in messages."""
 
 
 class Applicator(NamedTuple):
-    """A keyword that holds schemas."""
+    """A keyword that contains schemas."""
 
     shape: Shape
     where: Where
 
 
 class Check(NamedTuple):
-    """What the value of a keyword has to be."""
+    """The rule for a keyword's value."""
 
     fits: Callable[[Any], bool]
     should: str
@@ -57,16 +58,16 @@ class SchemaVersion:
 
     name: str
     uri: str
-    """Of its metaschema, without fragment."""
+    """URI of its metaschema, without fragment."""
     applicators: Mapping[str, Applicator]
     checks: Mapping[str, Check]
     lone_reference: bool
-    """``$ref`` makes all other keywords beside it void."""
+    """True if ``$ref`` makes all keywords beside it void."""
     fragment_ids: bool
-    """``{"$id": "#name"}`` is what an anchor is elsewhere."""
+    """True if ``{"$id": "#name"}`` is what an anchor is in other versions."""
 
     def knows(self, keyword: str) -> bool:
-        """Whether the keyword means anything in this dialect."""
+        """Returns whether the keyword means anything in this dialect."""
         return keyword in self.applicators or keyword in self.checks
 
 
@@ -192,21 +193,21 @@ DIALECTS = {
         ),
     )
 }
-"""By the names that `compile` takes."""
+"""The dialects by the names that `compile` takes."""
 
 _BY_URI = {dialect.uri.partition("://")[2]: dialect for dialect in DIALECTS.values()}
 
 
 def dialect_of(schema: Any, otherwise: SchemaVersion, pointer: str) -> SchemaVersion:
-    """What the schema's own ``$schema`` says; `otherwise` where it says nothing.
+    """Returns the dialect of the schema's own ``$schema``; `otherwise` if it has none.
 
     Raises:
-        SchemaError: it names a dialect that is not known here.
+        SchemaError: ``$schema`` names an unknown dialect.
     """
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if not isinstance(uri, str):
         return otherwise
-    known = _BY_URI.get(uri.removesuffix("#").partition("://")[2])  # http and https are both written
+    known = _BY_URI.get(uri.removesuffix("#").partition("://")[2])  # both http and https are in use
     if known is None:
         names = " and ".join(dialect.uri for dialect in DIALECTS.values())
         raise SchemaError(

@@ -1,7 +1,7 @@
-"""The specifications' own schemas, each as it was published at the URI that is its ``$id``.
+"""Provides the specifications' own schemas, each as it was published at the URI that is its ``$id``.
 
-From https://json-schema.org/draft-07/schema and https://json-schema.org/draft/2020-12/schema with its vocabularies,
-unchanged.
+They are taken from https://json-schema.org/draft-07/schema and https://json-schema.org/draft/2020-12/schema with its
+vocabularies, unchanged.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _FILES = {
 
 @cache
 def metaschema(uri: str) -> Any:
-    """The schema that was published at `uri` (without fragment), as it was read from JSON: do not change it. None if it
-    is not one of these."""
+    """Returns the schema that was published at `uri` (without fragment), as read from JSON: do not change it. None if
+    there is no such schema here."""
     if uri not in _FILES:
         return None
     return json.loads(resources.files(__name__).joinpath(*_FILES[uri]).read_text(encoding="utf-8"))
