@@ -36,7 +36,7 @@ class SurrogateJoiner:
         """A half stayed alone and became U+FFFD."""
 
     def feed(self, text: str) -> str:
-        """Take a delta; returns the text that is certain now."""
+        """Takes a delta; returns the text that is certain now."""
         if not self._held and (text.isascii() or not _HALF.search(text)):
             return text
         text = self._held + text
@@ -99,7 +99,7 @@ def _escaped(character: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape everything in `text` that a terminal might obey or show as nothing; line feeds stay.
+    """Escapes everything in `text` that a terminal might obey or show as nothing; line feeds stay.
 
     What a model or a file says must not move the cursor, change the title or turn the direction of writing. Costs time
     linear in the text.

@@ -81,7 +81,7 @@ class Turn:
         return "".join(part.text for part in self.parts if part.kind == kind)
 
     def raise_for_error(self) -> None:
-        """Raise `error` if there is one."""
+        """Raises `error` if there is one."""
         if self.error is not None:
             raise self.error
 
@@ -143,13 +143,13 @@ class TurnBuilder:
         self._observations: dict[str, Observation] = {}
 
     def add(self, event: Event) -> None:
-        """Take one event. Events that say nothing about the turn are ignored."""
+        """Takes one event. Events that say nothing about the turn are ignored."""
         handler = _HANDLERS.get(type(event))
         if handler is not None:
             handler(self, event)
 
     def add_all(self, events: Iterable[Event]) -> None:
-        """Take events."""
+        """Takes events."""
         for event in events:
             if type(event) is TextDelta:
                 self.add_text(event.text)

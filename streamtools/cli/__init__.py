@@ -24,7 +24,7 @@ DESCRIPTION = "Async streaming middleware between an LLM's stream and the tools 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Runs a command.
 
     Args:
         arguments: the command line after the program's name; by default this process's own.

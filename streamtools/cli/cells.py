@@ -12,7 +12,7 @@ __all__ = ["cells", "pad"]
 
 
 def cells(text: str) -> int:
-    """Count the cells of a terminal that `text` takes.
+    """Counts the cells of a terminal that `text` takes.
 
     >>> cells("Zürich"), cells("東京")
     (6, 4)
@@ -21,7 +21,7 @@ def cells(text: str) -> int:
 
 
 def pad(text: str, width: int) -> str:
-    """Fill `text` with spaces up to `width` cells; a wider text stays as it is."""
+    """Fills `text` with spaces up to `width` cells; a wider text stays as it is."""
     return text + " " * (width - cells(text))
 
 

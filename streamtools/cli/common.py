@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     """Tells what is wrong in one line, without the usage before it."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the command line."""
+        """Refuses the command line."""
         raise UsageError(f"{message} (try {self.prog} --help)")
 
 

@@ -40,7 +40,7 @@ examples:
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Adds the command."""
     parser = add_command(
         commands,
         "decode",

@@ -56,7 +56,7 @@ examples:
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Adds the command."""
     short = [f"{short} ({name})" for short, name in short_names().items()]
     epilog = listed("targets", targets()) + listed("short names", short) + MORE + EXAMPLES
     group = add_command(

@@ -52,7 +52,7 @@ examples:
 
 
 def add(commands: Any) -> None:
-    """Add the command."""
+    """Adds the command."""
     group = add_command(
         commands,
         "store",

@@ -29,7 +29,7 @@ class Body:
 
     def __init__(self, limits: Limits) -> None:
         self.feed_payloads: Callable[[bytes], Sequence[bytes | Frame]] = self._with_head
-        """Take the next bytes; return the data of the payloads that they complete."""
+        """Take the next bytes; returns the data of the payloads that they complete."""
         self._limits = limits
         self._framing: Framing | None = None
         self._head = bytearray()
@@ -52,18 +52,18 @@ class Body:
         return isinstance(self._framing, JSONArrayDecoder)
 
     def settle(self) -> None:
-        """Stop keeping the head, since a payload came out."""
+        """Stops keeping the head, since a payload came out."""
         if self._framing is not None:
             self.feed_payloads = self._framing.feed_payloads
         self._head.clear()
 
     def give_up(self) -> None:
-        """Stop reading payloads from a body that is no stream, and keep only its head for the error."""
+        """Stops reading payloads from a body that is no stream, and keeps only its head for the error."""
         self.gave_up = True
         self.feed_payloads = self._only_head
 
     def finish(self) -> Sequence[Frame]:
-        """End the body; return the pending frames, if they may be whole."""
+        """Ends the body; returns the pending frames, if they may be whole."""
         if self._framing is None or self.gave_up:
             return ()
         return self._framing.finish()
@@ -87,7 +87,7 @@ class Body:
         return ()
 
     def what_it_is(self) -> StreamError:
-        """Return the error for a body without a single payload: an error page, a bare JSON answer, nothing."""
+        """Returns the error for a body without a single payload: an error page, a bare JSON answer, nothing."""
         text = bytes(self._head).removeprefix(_BOM).lstrip(b" \t\r\n")
         if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
             return RemoteProtocolError("the body holds no event (was it read before?)", kind="empty_stream")
@@ -109,7 +109,7 @@ class Body:
 
 
 def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> Iterable[bytes | Mapping[str, Any]]:
-    """Split a chunk into parts of at most `SLICE_BYTES`, so that few events are held at once; leave a payload as it
+    """Splits a chunk into parts of at most `SLICE_BYTES`, so that few events are held at once; leave a payload as it
     is."""
     if isinstance(item, str):
         item = item.encode("utf-8", "surrogatepass")
@@ -119,7 +119,7 @@ def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> It
 
 
 def tolerant_json(data: bytes) -> object | None:
-    """Parse JSON even if it has invalid UTF-8 or halves of surrogate pairs; return None if it is still no JSON."""
+    """Parses JSON even if it has invalid UTF-8 or halves of surrogate pairs; returns None if it is still no JSON."""
     try:
         value: object = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -128,7 +128,7 @@ def tolerant_json(data: bytes) -> object | None:
 
 
 def wrapped(payload: Mapping[str, Any]) -> bytes | None:
-    """Return the model's JSON inside an event of InvokeModelWithResponseStream, as botocore decodes it; None for any
+    """Returns the model's JSON inside an event of InvokeModelWithResponseStream, as botocore decodes it; None for any
     other payload."""
     chunk = payload.get("chunk")
     data = chunk.get("bytes") if isinstance(chunk, dict) and len(payload) == 1 else None

@@ -94,7 +94,7 @@ class StreamDecoder:
         return self._chain.deferred
 
     def resume(self, made: Iterable[Event]) -> list[Event]:
-        """Go on with the events that the `deferred` work returned; return events."""
+        """Goes on with the events that the `deferred` work returned; returns events."""
         out: list[Event] = []
         try:
             self._chain.resume_all(made, out)
@@ -108,7 +108,7 @@ class StreamDecoder:
         return out
 
     def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
-        """Take the next item: bytes or text of the body, cut anywhere, or one parsed payload. Return events.
+        """Takes the next item: bytes or text of the body, cut anywhere, or one parsed payload. Return events.
 
         Raises:
             LocalProtocolError: after `finish`.
@@ -127,7 +127,7 @@ class StreamDecoder:
                 self._size = size
                 for data in self._body.feed_payloads(item):  # the hot loop
                     try:
-                        payload = orjson.loads(data)  # a frame is refused like bad JSON
+                        payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
                     except orjson.JSONDecodeError:
                         self._odd_payload(data, out)
                         continue
@@ -152,7 +152,7 @@ class StreamDecoder:
         return out
 
     def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
-        """End the stream; return the last events, `StreamEnd` among them.
+        """Ends the stream; returns the last events, `StreamEnd` among them.
 
         Args:
             error: the error that ended the stream, if it did not end by itself.
@@ -193,7 +193,7 @@ class StreamDecoder:
         out.extend(self._chain.feed(StreamEnd(finish="error", error=self._error)))
 
     def _last_bytes(self, item: bytes, size: int) -> list[Event]:
-        """Feed the bytes that the limit still allows; unless they end the stream, end it with an error."""
+        """Feeds the bytes that the limit still allows; unless they end the stream, end it with an error."""
         out = self.feed(item)
         if not self.done:
             out += self.feed(b"")  # only now does the framing raise for anything else that was too large
@@ -205,7 +205,7 @@ class StreamDecoder:
     # -- payloads to events --
 
     def _odd_payload(self, item: bytes | Frame, out: list[Event]) -> None:
-        """Take data that orjson refuses: an end marker, a keep-alive, broken characters, no JSON at all; or an event
+        """Takes data that orjson refuses: an end marker, a keep-alive, broken characters, no JSON at all; or an event
         called "error"."""
         named_error = isinstance(item, Frame) and item.event == "error"
         data = (item.data if isinstance(item, Frame) else item).strip()
@@ -237,7 +237,7 @@ class StreamDecoder:
             self._rare_payload(payload, data, out)
 
     def _rare_payload(self, payload: object, data: bytes | Frame, out: list[Event]) -> None:
-        """Take any payload that is not just more text."""
+        """Takes any payload that is not just more text."""
         if self._body.gave_up:
             return
         if not isinstance(payload, dict) and not self.done:
@@ -246,7 +246,7 @@ class StreamDecoder:
         self._payload(cast("dict[str, Any]", payload), data if isinstance(data, bytes) else None, out)
 
     def _mapping(self, payload: dict[str, Any], out: list[Event]) -> None:
-        """Take a payload that came parsed: it counts by the size of its JSON, and may contain any value."""
+        """Takes a payload that came parsed: it counts by the size of its JSON, and may contain any value."""
         if (data := wrapped(payload)) is not None:
             self._grow(len(data))
             try:
@@ -269,7 +269,7 @@ class StreamDecoder:
             self._payload(payload, None, out)
 
     def _grow(self, size: int) -> None:
-        """Count a payload of this size."""
+        """Counts a payload of this size."""
         self._size += size
         if size > self._limits.max_event_bytes:
             raise LimitExceeded("max_event_bytes", limit=self._limits.max_event_bytes, value=size, where="a payload")
@@ -300,13 +300,13 @@ class StreamDecoder:
         wire.forget()
 
     def _see(self) -> None:
-        """Note that a payload came out of the body."""
+        """Notes that a payload came out of the body."""
         if not self._seen:
             self._seen = True
             self._body.settle()
 
     def _is_whole(self, payload: dict[str, Any]) -> bool:
-        """Return whether an object that begins the body is no payload of a stream, but a whole answer or an error."""
+        """Returns whether an object that begins the body is no payload of a stream, but a whole answer or an error."""
         if payload.get("type") in _KEEPALIVES:
             return False
         return self._name_for(payload) is None
@@ -317,7 +317,7 @@ class StreamDecoder:
         return given.name if given is not None and given.recognises(payload) else detect(payload)
 
     def _detect(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> WireDecoder | None:
-        """Return the wire, if this payload shows it; until one does, payloads wait."""
+        """Returns the wire, if this payload shows it; until one does, payloads wait."""
         name = detect(payload)
         if name is None:
             if error := provider_error(payload):
@@ -335,7 +335,7 @@ class StreamDecoder:
         return wire
 
     def _pass_on(self, wire: WireDecoder, events: list[Event], out: list[Event]) -> None:
-        """Send a wire's events through the stages."""
+        """Sends a wire's events through the stages."""
         self._chain.feed_all(events, out)
         if wire.done:
             self.done, self._text_delta = True, None
@@ -346,7 +346,7 @@ class StreamDecoder:
             self._is_direct = self._chain.passes(TextDelta)
 
     def _flush(self, out: list[Event]) -> None:
-        """Take a last block although its blank line is missing: at a clean end of the body it counts, if it is
+        """Takes a last block although its blank line is missing: at a clean end of the body it counts, if it is
         whole."""
         try:
             for frame in self._body.finish():

@@ -25,7 +25,7 @@ def parse(
     stages: StageList = DEFAULT,
     limits: Limits = Limits(),
 ) -> Turn:
-    """Read a whole response; return the turn: the model's text and its calls.
+    """Reads a whole response; returns the turn: the model's text and its calls.
 
     Nothing is dispatched, no event loop is needed, and nothing that came over the wire raises: see ``turn.error``.
 

@@ -175,7 +175,7 @@ class _Batch:
                 self.add(one, strict=False)
 
     def _use(self, one: Exported) -> None:
-        """Count a strict tool.
+        """Counts a strict tool.
 
         Raises:
             ExportError: it is too much; nothing has been counted then.

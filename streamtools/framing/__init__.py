@@ -28,17 +28,17 @@ class Framing(Protocol):
     """The interface of all framings."""
 
     def feed_payloads(self, chunk: bytes, /) -> Sequence[bytes | Frame]:
-        """Take the next bytes of the body; return the data of the payloads that they complete. A payload with more than
-        data comes as a frame."""
+        """Takes the next bytes of the body; returns the data of the payloads that they complete. A payload with more
+        than data comes as a frame."""
         ...
 
     def finish(self) -> Sequence[Frame]:
-        """End the body; return the pending frames, if they may be whole."""
+        """Ends the body; returns the pending frames, if they may be whole."""
         ...
 
 
 def choose(head: bytes, max_event_bytes: int) -> Framing | None:
-    """Return the framing of a body that begins with `head`; None if these bytes do not show it yet.
+    """Returns the framing of a body that begins with `head`; None if these bytes do not show it yet.
 
     A body that begins like no other framing is taken for an event stream: it is known to be none only once it has ended
     without an event.

@@ -83,7 +83,7 @@ class AWSEventStreamDecoder:
         self._finished = False
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """Take the next bytes of the body; return the payloads of the messages that they complete."""
+        """Takes the next bytes of the body; returns the payloads of the messages that they complete."""
         if self._finished:
             raise LocalProtocolError("AWSEventStreamDecoder.feed_payloads() after finish()")
         if self._error is not None:
@@ -112,7 +112,7 @@ class AWSEventStreamDecoder:
         return payloads
 
     def finish(self) -> list[Frame]:
-        """End the body; return nothing, since no message can be pending."""
+        """Ends the body; returns nothing, since no message can be pending."""
         if self._finished:
             return []
         self._finished = True
@@ -124,7 +124,7 @@ class AWSEventStreamDecoder:
         return []
 
     def _messages(self, chunk: bytes, out: list[bytes | Frame]) -> int:
-        """Read the messages that `chunk` begins with; return their size in bytes."""
+        """Reads the messages that `chunk` begins with; returns their size in bytes."""
         at, end, limit = 0, len(chunk), self._max
         self._needed = _PRELUDE.size
         while end - at >= _PRELUDE.size:
@@ -151,7 +151,7 @@ class AWSEventStreamDecoder:
         return at
 
     def _check_lengths(self, chunk: bytes, at: int) -> None:
-        """Raise if the message that begins here may be neither read nor waited for."""
+        """Raises if the message that begins here may be neither read nor waited for."""
         total, headers_size, checksum = _PRELUDE.unpack_from(chunk, at)
         self._check(at, "the checksum of its lengths", checksum, crc32(chunk[at : at + _LENGTHS]))
         if total > self._max:
@@ -161,7 +161,7 @@ class AWSEventStreamDecoder:
             raise self._malformed(at, f"it has {total} bytes, its headers {headers_size}, which cannot be")
 
     def _refuse(self, chunk: bytes, at: int) -> NoReturn:
-        """Raise the error of a whole message that is wrong."""
+        """Raises the error of a whole message that is wrong."""
         self._check_lengths(chunk, at)
         total, headers_size, _ = _PRELUDE.unpack_from(chunk, at)
         end = at + total - _CHECKSUM.size
@@ -191,7 +191,7 @@ class AWSEventStreamDecoder:
 
 @lru_cache(_MEMORY)
 def _beginning(data: bytes) -> tuple[bytes, bytes | None, int] | None:
-    """Return the meaning of a message's prelude and headers; None if something is wrong with them.
+    """Returns the meaning of a message's prelude and headers; None if something is wrong with them.
 
     Returns:
         The JSON before its payload, if it is an event; its whole JSON if it has no payload, None if it is a chunk,
@@ -220,7 +220,7 @@ def _meaning(headers: dict[str, bool | int | bytes | str]) -> tuple[bytes, bytes
 
 
 def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
-    """Return the headers of one message by name. Timestamps are milliseconds since 1970, UUIDs their sixteen bytes.
+    """Returns the headers of one message by name. Timestamps are milliseconds since 1970, UUIDs their sixteen bytes.
 
     Raises:
         ValueError: these are no headers; the message says why.
@@ -253,7 +253,7 @@ def read_headers(data: bytes) -> dict[str, bool | int | bytes | str]:
 
 
 def _inner(payload: bytes) -> bytes:
-    """Return the model's JSON from the event that wraps it; the event itself if the content is no JSON object (the
+    """Returns the model's JSON from the event that wraps it; the event itself if the content is no JSON object (the
     answers of Bedrock's agents are plain text)."""
     event = orjson.loads(payload or b"{}")
     if isinstance(event, dict) and isinstance(text := event.get("bytes"), str) and len(event) == 1 + ("p" in event):

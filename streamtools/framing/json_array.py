@@ -59,7 +59,7 @@ class JSONArrayDecoder:
         self._finished = False
 
     def feed_payloads(self, chunk: bytes) -> list[bytes]:
-        """Take the next bytes of the body; return the values that they complete."""
+        """Takes the next bytes of the body; returns the values that they complete."""
         if self._finished:
             raise LocalProtocolError("JSONArrayDecoder.feed_payloads() after finish()")
         if self._error is not None:
@@ -86,7 +86,7 @@ class JSONArrayDecoder:
         return payloads
 
     def finish(self) -> list[Frame]:
-        """End the body; return nothing, since a pending value is not whole."""
+        """Ends the body; returns nothing, since a pending value is not whole."""
         if not self._finished:
             self._finished = True
             self._value.clear()
@@ -95,7 +95,7 @@ class JSONArrayDecoder:
         return []
 
     def _between(self, chunk: bytes, at: int) -> int:
-        """Pass over white space and one bracket or comma; return where to go on, or where a value begins."""
+        """Passes over white space and one bracket or comma; returns where to go on, or where a value begins."""
         blank = _BLANK.match(chunk, at)
         assert blank is not None, "it matches the empty text"
         at = blank.end()
@@ -120,7 +120,7 @@ class JSONArrayDecoder:
         return at
 
     def _inside(self, chunk: bytes, at: int) -> int:
-        """Pass over a part of the value; return the end of the value or of the chunk."""
+        """Passes over a part of the value; returns the end of the value or of the chunk."""
         end, depth = len(chunk), self._depth
         if self._in_string:
             at = self._string(chunk, at)
@@ -137,7 +137,7 @@ class JSONArrayDecoder:
         return at
 
     def _string(self, chunk: bytes, at: int) -> int:
-        """Pass over the rest of a string; return the end of the string or of the chunk."""
+        """Passes over the rest of a string; returns the end of the string or of the chunk."""
         end = len(chunk)
         if self._escaped:
             self._escaped = False
@@ -155,6 +155,6 @@ class JSONArrayDecoder:
         return at
 
     def _fail(self, error: StreamError) -> None:
-        """Note the error: it is raised with the next call, so that the values before it are not lost."""
+        """Notes the error: it is raised with the next call, so that the values before it are not lost."""
         self._error = error
         self._value.clear()

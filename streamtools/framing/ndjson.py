@@ -43,7 +43,7 @@ class NDJSONDecoder:
         self._finished = False
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """Take the next bytes of the body; return the lines that they complete."""
+        """Takes the next bytes of the body; returns the lines that they complete."""
         # Mostly a chunk is one object on one line: this path takes half of the general time.
         if self._between and chunk[:1] == b"{" and 0 < chunk.find(b"\n") == len(chunk) - 1 <= self._max:
             return [chunk]
@@ -79,7 +79,7 @@ class NDJSONDecoder:
         return payloads
 
     def finish(self) -> list[Frame]:
-        """End the body; return the last line if its end is missing."""
+        """Ends the body; returns the last line if its end is missing."""
         if self._finished:
             return []
         self._finished, self._between = True, False

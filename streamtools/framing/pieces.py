@@ -16,7 +16,7 @@ MANY = 256
 
 
 def fold(pieces: list[Any], glue: bytes = b"") -> None:
-    """Leave two pieces, which joined by `glue` equal all of them: one that grows, a `bytearray`, and the last.
+    """Leaves two pieces, which joined by `glue` equal all of them: one that grows, a `bytearray`, and the last.
 
     Call it when there are `MANY`. Costs time linear in the pieces added since the last call.
     """

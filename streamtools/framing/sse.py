@@ -86,14 +86,14 @@ class SSEDecoder:
         self._finished = False
 
     def feed(self, chunk: bytes) -> list[Frame]:
-        """Take the next bytes of the body; return the frames that they complete."""
+        """Takes the next bytes of the body; returns the frames that they complete."""
         frames: list[Any] = []
         self._feed(chunk, frames, named=True)
         return frames
 
     def feed_payloads(self, chunk: bytes) -> list[bytes | Frame]:
-        """Take the next bytes like `feed`, but return plain data for all events except those called "error", which come
-        as frames."""
+        """Takes the next bytes like `feed`, but returns plain data for all events except those called "error", which
+        come as frames."""
         # Mostly a chunk is one block that begins like the one before: this path takes a fifth of the general time.
         prefix, size = self._prefix, len(chunk)
         if self._between and chunk.startswith(prefix) and size <= self._max:
@@ -112,7 +112,7 @@ class SSEDecoder:
         return payloads
 
     def finish(self) -> list[Frame]:
-        """End the body; return the pending frames, if the decoder is lenient."""
+        """Ends the body; returns the pending frames, if the decoder is lenient."""
         if self._finished:
             return []
         frames: list[Any] = []
@@ -168,7 +168,7 @@ class SSEDecoder:
         self._between = not pending and self._start is None
 
     def _without_bom(self, chunk: bytes) -> bytes:
-        """Return the chunk without the byte order mark; nothing while it is undecided whether there is one."""
+        """Returns the chunk without the byte order mark; nothing while it is undecided whether there is one."""
         assert self._start is not None, "asked only while it is undecided"
         start = self._start + chunk
         if len(start) < len(_BOM) and _BOM.startswith(start):
@@ -178,7 +178,7 @@ class SSEDecoder:
         return start.removeprefix(_BOM)
 
     def _thinned(self, chunk: bytes) -> bytes:
-        """Return a chunk of the same meaning in fewer lines: without comments, and with one of several blank lines."""
+        """Returns a chunk of the same meaning in fewer lines: without comments, and with one of several blank lines."""
         chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         chunk = _BLANK_LINES.sub(b"\n\n", chunk)
         begun = self._line[0][:1] if self._line else b""
@@ -196,7 +196,7 @@ class SSEDecoder:
                 fold(self._line)
 
     def _take(self, lines: list[bytes], out: list[Any], *, named: bool, longest: int) -> None:
-        """Interpret whole lines, none longer than `longest`; append frames to `out`, or, unless `named`, the mere data
+        """Interprets whole lines, none longer than `longest`; append frames to `out`, or, unless `named`, the mere data
         of all but error events."""
         data, bare, limit = self._data, self._bare, self._max
         is_long = longest > limit
@@ -249,7 +249,7 @@ class SSEDecoder:
         return Frame(data, name or "message", last_id)
 
     def _bare_line(self, line: bytes, out: list[Any]) -> None:
-        """Take a line of a bare JSON object that stands between the events."""
+        """Takes a line of a bare JSON object that stands between the events."""
         self._bare_size += len(line) + 1
         if self._bare_size > self._max + 1:
             self._too_large("an object in the event stream", self._bare_size - 1)
@@ -261,7 +261,7 @@ class SSEDecoder:
             self._bare_size = 0
 
     def _field(self, line: bytes) -> None:
-        """Take any field but data. Comments, unknown fields and `retry` (there is no connection to retry) are
+        """Takes any field but data. Comments, unknown fields and `retry` (there is no connection to retry) are
         ignored."""
         if line[:3] == b"id:" and b"\0" not in line:
             self._id = line[3:].removeprefix(b" ")  # decoded when a frame is made of it
@@ -274,7 +274,7 @@ class SSEDecoder:
             self._id = value
 
     def _too_large(self, where: str, size: int) -> None:
-        """Note the error: it is raised with the next call, so that the frames before it are not lost."""
+        """Notes the error: it is raised with the next call, so that the frames before it are not lost."""
         self._error = LimitExceeded("max_event_bytes", limit=self._max, value=size, where=where)
         self._line.clear()
         self._data.clear()

@@ -55,7 +55,7 @@ class AttachmentStore(Protocol):
     """Keeps attachments outside of the history."""
 
     def put(self, attachment: Attachment, /) -> str:
-        """Keep it, and say under which id; the same bytes may get the same id."""
+        """Keeps it, and says under which id; the same bytes may get the same id."""
         ...
 
 
@@ -66,7 +66,7 @@ class MemoryAttachments:
         self._kept: dict[str, Attachment] = {}
 
     def put(self, attachment: Attachment, /) -> str:
-        """Keep it; the same bytes are kept once."""
+        """Keeps it; the same bytes are kept once."""
         id_ = f"sha256:{hashlib.sha256(attachment.data).hexdigest()}"
         self._kept.setdefault(id_, attachment)
         return id_

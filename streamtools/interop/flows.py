@@ -245,7 +245,7 @@ def _fitting(
 
 
 def _first_written(adapters: Sequence[T], write: Callable[[T], W]) -> W:
-    """Write with the first adapter that can; if none can, the first one's reason is raised."""
+    """Writes with the first adapter that can; if none can, the first one's reason is raised."""
     problems: list[ExportError] = []
     for adapter in adapters:
         try:

@@ -39,18 +39,18 @@ class Memory:
         self._names: dict[tuple[str, str], str] = {}
 
     def note_schema(self, schema: InspectedSchema) -> None:
-        """Keep that a tool takes raw text."""
+        """Keeps that a tool takes raw text."""
         if self._keeps and schema.kind == "custom":
             self._freeform.add(schema.tool_name)
 
     def note_fitted(self, fitted: Fitted, wire: str) -> None:
-        """Keep the way back from what a wire's model is told."""
+        """Keeps the way back from what a wire's model is told."""
         if self._keeps:
             self._fitted[wire, fitted.name] = fitted
             self._names[wire, fitted.source_name] = fitted.name
 
     def note_sanitized(self, call_id: str | None) -> None:
-        """Keep that a call lost its arguments."""
+        """Keeps that a call lost its arguments."""
         if self._keeps and call_id is not None:
             self._sanitized.add(call_id)
 

@@ -219,7 +219,7 @@ class _Reader:
         self._answers = 0
 
     def note_metadata(self, messages: Iterable[JSON]) -> None:
-        """Keep what `to_native_messages` wrote beside results."""
+        """Keeps what `to_native_messages` wrote beside results."""
         for message in messages:
             told, call_id = message.get("_metadata"), message.get(str(self._wire.results.call_id_key))
             if isinstance(told, Mapping) and isinstance(call_id, str):

@@ -344,13 +344,13 @@ _IN_FORCE: ContextVar[Callable[[], object | None] | None] = ContextVar("tool_int
 
 
 def put_in_force(registry: object) -> None:
-    """Note that this task, and those that it starts, belong to a request with a registry of its own, as long as that
+    """Notes that this task, and those that it starts, belong to a request with a registry of its own, as long as that
     registry lives."""
     _IN_FORCE.set(weakref.ref(registry))
 
 
 def _warn_if_bypassed() -> None:
-    """Warn, where the caller of this package stands, if this task's request has a registry of its own."""
+    """Warns, where the caller of this package stands, if this task's request has a registry of its own."""
     in_force = _IN_FORCE.get()
     if in_force is not None and in_force() is not None:
         warnings.warn(

@@ -38,7 +38,7 @@ def initialize_request(
     loader: AttachmentLoader | None = None,
     messages: bool | None = None,
 ) -> tuple[Sequence[Mapping[str, Any]], State]:
-    """Put the tools into a request's payload, in the formats that it accepts.
+    """Puts the tools into a request's payload, in the formats that it accepts.
 
     Args:
         native_messages: the history; it comes back as it is.
@@ -79,7 +79,7 @@ def initialize_stack(
     provider: object,
     extensions: Iterable[object] = (),
 ) -> tuple[Sequence[Mapping[str, Any]], State]:
-    """Let the extensions initialise a request, then the provider; and put the tools in if none of them did.
+    """Lets the extensions initialise a request, then the provider; then puts the tools in if none of them did.
 
     Args:
         native_messages: the history.
@@ -112,7 +112,7 @@ def finalize(
     context: Context | None = None,
     complete: bool = True,
 ) -> tuple[Any, Any, State]:
-    """Clean the calls that a stream left in ``state["partial"]["tool_calls"]``, before a history keeps them.
+    """Cleans the calls that a stream left in ``state["partial"]["tool_calls"]``, before a history keeps them.
 
     Corrupt ones become `SanitizedCall`s, which are sent with empty arguments and must not run; what is no dict is
     taken out. The list is replaced in place; everything else comes back as it is.

@@ -139,7 +139,7 @@ def _shown(piece: object) -> str:
 
 
 def accessors_of(wires: Iterable[Wire]) -> tuple[ToolResultAccessor, ...]:
-    """Read the results of wires, and those that belong to none. A format that several share is the first one's."""
+    """Reads the results of wires, and those that belong to none. A format that several share is the first one's."""
     owners: dict[ResultFormat, Wire] = {}
     for wire in wires:
         owners.setdefault(wire.results, wire)

@@ -53,7 +53,7 @@ def schema_adapters() -> tuple[ToolSchemaAdapter, ...]:
 
 
 def require_shallow(schema: InspectedSchema) -> None:
-    """Refuse what nobody could copy or write as JSON.
+    """Refuses what nobody could copy or write as JSON.
 
     Raises:
         ExportError: a part of the schema is nested too deep.

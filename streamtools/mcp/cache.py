@@ -28,7 +28,7 @@ class MessageHandler(Protocol):
     """The type of a handler for the SDK's ``ClientSession(message_handler=...)``."""
 
     async def __call__(self, message: Any) -> None:
-        """Take a message of the server."""
+        """Takes a message of the server."""
 
 
 class _Key(NamedTuple):
@@ -95,7 +95,7 @@ class SchemaCache:
         version: str | None = None,
         limits: Limits = Limits(),
     ) -> Listing:
-        """Return the list of a server: the cached one if it is still valid, else the one that `ask` gets.
+        """Returns the list of a server: the cached one if it is still valid, else the one that `ask` gets.
 
         Args:
             server: its name here; two servers never share one.
@@ -114,15 +114,15 @@ class SchemaCache:
             await flight.wait()  # its list may already be stale, or it failed: look again
 
     def invalidate(self, server: str | None = None) -> None:
-        """Drop the lists of a server, or of all; lists being asked for right now are not kept either."""
+        """Drops the lists of a server, or of all; lists being asked for right now are not kept either."""
         self._changes += 1
         gone = [key for key in self._entries if server is None or key.server == server]
         for key in gone:
             del self._entries[key]
 
     def message_handler(self, server: str, then: MessageHandler | None = None) -> MessageHandler:
-        """Return a handler for ``ClientSession(..., message_handler=...)`` that drops the server's list when the server
-        announces a change. Servers of MCP 2026-07-28 announce it only to clients that listen for it
+        """Returns a handler for ``ClientSession(..., message_handler=...)`` that drops the server's list when the
+        server announces a change. Servers of MCP 2026-07-28 announce it only to clients that listen for it
         (``subscriptions/listen``).
 
         Args:

@@ -32,14 +32,14 @@ class CheckOutput(Protocol):
     """Checks the structured content of an answer against the tool's output schema."""
 
     def __call__(self, value: Any, /, *, quick: bool = False) -> list[str]:
-        """Return the problems, one line each, without values; raise `TakesLong` if it was to be quick, and is not."""
+        """Returns the problems, one line each, without values; raises `TakesLong` if it was to be quick, and is not."""
         ...
 
 
 def caller(
     peer: Peer, server: str, name: str, *, effect: Effect, check: CheckOutput | None, limits: Limits
 ) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]:
-    """Return a function that calls the server's tool `name`.
+    """Returns a function that calls the server's tool `name`.
 
     The current span is sent as ``_meta.traceparent``; the server's progress becomes ``ctx.progress``; a cancelled call
     is cancelled on the server. If the connection is lost, the call fails if the tool is ``pure``; any other call may
@@ -86,7 +86,7 @@ def _progress(ctx: ToolContext, limits: Limits) -> OnProgress:
 
 
 def _is_lost(error: BaseException) -> bool:
-    """Return whether the connection was lost before there was an answer; a transport's task groups raise that in a
+    """Returns whether the connection was lost before there was an answer; a transport's task groups raise that in a
     group."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_lost, error.exceptions))
@@ -103,7 +103,8 @@ def _lost(server: str, effect: Effect) -> ToolError:
 
 
 def _told(error: Exception, server: str, limits: Limits) -> ToolError | None:
-    """Return the error for the model after a failure on the way to the MCP server or in its answer; None for any other.
+    """Returns the error for the model after a failure on the way to the MCP server or in its answer; None for any
+    other.
 
     A JSON-RPC error is told apart by its shape: the SDK's class for it has another name in each generation.
     """

@@ -20,7 +20,7 @@ class ToolCallingAdapter(Protocol):
     methods is an adapter."""
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the fields to add to the request of a chat completion.
+        """Returns the fields to add to the request of a chat completion.
 
         They may include ``messages``, which then take the place of yours: ``create(**{"model": model, "messages":
         messages, **adapter.format_request(tools, messages)})``.
@@ -31,8 +31,8 @@ class ToolCallingAdapter(Protocol):
         ...
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """Return the model's decision: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``, or a
-        scratchpad alone. None if it wrote nothing of this form.
+        """Returns the model's decision: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``, or
+        a scratchpad alone. None if it wrote nothing of this form.
 
         Args:
             response: a whole response (an object of the SDK, or its dict), its text, or a `Turn` that was read with
@@ -44,7 +44,7 @@ class ToolCallingAdapter(Protocol):
         ...
 
     def validate_tool_call(self, payload: Payload, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Check whether the call may run; return its arguments in the tool's types, or the problems for the model."""
+        """Checks whether the call may run; returns its arguments in the tool's types, or the problems for the model."""
         ...
 
 
@@ -53,19 +53,19 @@ class StreamingAdapter(ToolCallingAdapter, Protocol):
     """An adapter that also reads streams: ``pipeline(stream, tools=tools, stages=adapter.stages())``."""
 
     def stages(self) -> StageList:
-        """Return the stages for a stream in this mode: calls in its text become calls like native ones."""
+        """Returns the stages for a stream in this mode: calls in its text become calls like native ones."""
         ...
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """Return the messages to append after a turn: the model's answer, and the results of its calls."""
+        """Returns the messages to append after a turn: the model's answer, and the results of its calls."""
         ...
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """Return the model's answer as a message for the history."""
+        """Returns the model's answer as a message for the history."""
         ...
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """Return a call's result as a message for the history.
+        """Returns a call's result as a message for the history.
 
         Args:
             result: an `Observation`, or the value that the tool returned.

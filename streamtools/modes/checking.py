@@ -37,7 +37,7 @@ def check(
     tools_by_name: Mapping[str, AnyTool],
     told: Callable[[str, Tool], Exported] | None = None,
 ) -> ToolCallValidation:
-    """Validate a payload's call by the tool itself.
+    """Validates a payload's call by the tool itself.
 
     Args:
         payload: the result of `extract_tool_call`.
@@ -61,7 +61,7 @@ def check(
 
 
 def pass_unchecked(payload: Mapping[str, Any] | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-    """Let a payload's call pass if there is such a tool and if its arguments are an object."""
+    """Lets a payload's call pass if there is such a tool and if its arguments are an object."""
     found = _call_of(payload, tools_by_name)
     if isinstance(found, ToolCallValidation):
         return replace(found, validated=False)
@@ -71,7 +71,7 @@ def pass_unchecked(payload: Mapping[str, Any] | None, tools_by_name: Mapping[str
 def _call_of(
     payload: Mapping[str, Any] | None, tools_by_name: Mapping[str, AnyTool]
 ) -> tuple[str, AnyTool, dict[str, Any]] | ToolCallValidation:
-    """Return name, tool and arguments of the call, or the reason why there is none."""
+    """Returns name, tool and arguments of the call, or the reason why there is none."""
     name = payload.get("tool") if payload else None
     if payload is None or not isinstance(name, str):
         return _invalid("the response holds no tool call")
@@ -91,7 +91,7 @@ def _invalid(message: str) -> ToolCallValidation:
 
 
 def _refused(error: InvalidArguments) -> ToolCallValidation:
-    """Return an error in the form that models know from pydantic: the place, and below it the rule."""
+    """Returns an error in the form that models know from pydantic: the place, and below it the rule."""
     problems = error.problems or (f"arguments: {error}",)
     return _invalid("ArgValidationError: " + "\n".join(map(_in_two_lines, problems)))
 
@@ -111,7 +111,7 @@ def _in_two_lines(problem: str) -> str:
 
 
 def unchecked(tool: Tool) -> Tool:
-    """Return the same tool, taking any arguments as they are; the record of its calls says ``validated=False``."""
+    """Returns the same tool, taking any arguments as they are; the record of its calls says ``validated=False``."""
     return replace(tool, boundary="advisory", _binder=_Unchecked(tool))
 
 

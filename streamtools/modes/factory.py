@@ -23,7 +23,7 @@ _ADAPTERS: dict[ToolCallingMode, Callable[[], StreamingAdapter]] = {
 def get_adapter(
     model: str, mode: ToolCallingMode | str = ToolCallingMode.AUTO, *, rules: Iterable[ModelRule] | None = None
 ) -> StreamingAdapter:
-    """Return the adapter for a model. No request is sent: the name decides.
+    """Returns the adapter for a model. No request is sent: the name decides.
 
     >>> type(get_adapter("gpt-4o-mini")).__name__, type(get_adapter("gpt-4o", "native")).__name__
     ('OpenAIStructuredAdapter', 'NativeToolAdapter')

@@ -23,7 +23,7 @@ _NOT_RUN = "Error: the call was not run."
 
 
 def result_text(result: Any) -> str:
-    """Return a result as text for the model: an observation's content, a string as it is, anything else as JSON.
+    """Returns a result as text for the model: an observation's content, a string as it is, anything else as JSON.
 
     Raises:
         TypeError: the value cannot be written as JSON.
@@ -39,7 +39,7 @@ def result_text(result: Any) -> str:
 
 
 def assistant_text(response: Any, wrapper: str | None = None) -> str:
-    """Return the model's text: verbatim for a response, written anew for a turn, whose stages have taken the payload
+    """Returns the model's text: verbatim for a response, written anew for a turn, whose stages have taken the payload
     apart.
 
     A payload that was cut is written as far as it came, so that it is not taken for a whole one.
@@ -60,7 +60,7 @@ def assistant_text(response: Any, wrapper: str | None = None) -> str:
 
 
 def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]]:
-    """Return a turn as text: the model's message, and one message with the results of its calls. Empty if the model
+    """Returns a turn as text: the model's message, and one message with the results of its calls. Empty if the model
     said nothing."""
     text = assistant_text(turn, wrapper)
     if not text.strip():  # which providers refuse
@@ -76,7 +76,7 @@ def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]
 
 
 def _around_calls(turn: Turn, calls: Mapping[str, ToolCall], wrapper: str | None) -> str:
-    """Write calls as payloads, with the text around them, in the order in which they came. The first has the
+    """Writes calls as payloads, with the text around them, in the order in which they came. The first has the
     scratchpad."""
     written: list[str] = []
     text, scratchpad, thought_first = "", scratchpad_of(turn), False
@@ -93,7 +93,7 @@ def _around_calls(turn: Turn, calls: Mapping[str, ToolCall], wrapper: str | None
 
 
 def _call_text(call: ToolCall, before: str, after: str, wrapper: str | None) -> str:
-    """Write a call as a payload, with a scratchpad before or after it; a cut call ends where it was cut."""
+    """Writes a call as a payload, with a scratchpad before or after it; a cut call ends where it was cut."""
     members = {"scratchpad": _json(before)} if before else {}
     members |= {"tool": _json(call.name), "arguments": _arguments_text(call)}
     if after:
@@ -105,7 +105,7 @@ def _call_text(call: ToolCall, before: str, after: str, wrapper: str | None) -> 
 
 
 def _arguments_text(call: ToolCall) -> str:
-    """Write a call's arguments for the model: anew if they are whole, else as they came."""
+    """Writes a call's arguments for the model: anew if they are whole, else as they came."""
     if call.kind == "custom":
         text = payload_json({"input": call.arguments_text})
         return _cut(text.removesuffix("}")) if call.status == "truncated" else text
@@ -114,7 +114,7 @@ def _arguments_text(call: ToolCall) -> str:
 
 
 def _cut_scratchpad(turn: Turn, wrapper: str | None) -> str:
-    """Write a payload that was cut in its scratchpad."""
+    """Writes a payload that was cut in its scratchpad."""
     scratchpad = scratchpad_of(turn)
     return _wrapped(_cut(f'{{"scratchpad":{_json(scratchpad)}'), wrapper, cut=True) if scratchpad else ""
 
@@ -130,5 +130,5 @@ def _json(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    """Cut JSON that ends with a string, as if the string went on."""
+    """Cuts JSON that ends with a string, as if the string went on."""
     return text[:-1]

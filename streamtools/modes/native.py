@@ -53,7 +53,7 @@ class NativeToolAdapter:
         return f"{type(self).__name__}({self._wire!r})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the request's fields for its tools; none if there are no tools, since an empty list is refused.
+        """Returns the request's fields for its tools; none if there are no tools, since an empty list is refused.
 
         Raises:
             ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
@@ -63,7 +63,7 @@ class NativeToolAdapter:
         return find(self._wire, False)[0].request(told, False) if told else {}
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """Return the first call, or the text as the answer; None if there is neither."""
+        """Returns the first call, or the text as the answer; None if there is neither."""
         if isinstance(response, Turn):
             calls = [_of_turn(call) for call in response.calls if call.kind != "server"]
             text = response.text
@@ -75,25 +75,25 @@ class NativeToolAdapter:
         return {"answer": text} if text else None
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Validate the call by the tool itself; the API's own check is not relied upon."""
+        """Validates the call by the tool itself; the API's own check is not relied upon."""
         return check(payload, tools_by_name)
 
     def stages(self) -> StageList:
-        """Return the default stages: native calls need no others."""
+        """Returns the default stages: native calls need no others."""
         return DEFAULT
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """Return the messages to append after a turn, in the wire's form."""
+        """Returns the messages to append after a turn, in the wire's form."""
         return turn.messages(self._wire)
 
     def tool_call_id(self, response: Any) -> str | None:
-        """Return the id of the call that `extract_tool_call` gives; None if there is none."""
+        """Returns the id of the call that `extract_tool_call` gives; None if there is none."""
         if isinstance(response, Turn):
             return next((call.call_id for call in response.calls if call.kind != "server"), None)
         return next((call.call_id for call in said_in(response).calls), None)
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """Return the model's message in the form of chat completions, with only the call that `extract_tool_call`
+        """Returns the model's message in the form of chat completions, with only the call that `extract_tool_call`
         gives: a call without a result is refused. For a turn, the message has all calls."""
         if isinstance(response, Turn):
             return next(iter(response.messages(_CHAT)), {"role": "assistant", "content": ""})
@@ -104,7 +104,7 @@ class NativeToolAdapter:
         return message
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """Return a call's result, in the form of chat completions.
+        """Returns a call's result, in the form of chat completions.
 
         Raises:
             ValueError: there is no id; `tool_call_id` returns a response's.
@@ -117,7 +117,7 @@ class NativeToolAdapter:
 
 
 def _made(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
-    """Return the given tools as tools, also those that are functions."""
+    """Returns the given tools as tools, also those that are functions."""
     made = Toolset(tools)
     exported = {given.name: given for given in tools if isinstance(given, Exported)}
     return [exported.get(name) or tool for name, tool in made.items() if tool is not None]

@@ -30,8 +30,8 @@ _MAX_TRIES = 64  # braces that begin no object; for each, the rest of the text m
 
 
 def find_payload(text: str, *, limits: Limits = _DEFAULT_LIMITS) -> Payload | None:
-    """Return the payload in a text: alone, in a code fence, or with prose around it; None if there is none, or no whole
-    one.
+    """Returns the payload in a text: alone, in a code fence, or with prose around it; None if there is none, or no
+    whole one.
 
     >>> find_payload('Let me see. {"tool": "add", "arguments": {"a": 1}} Wait for it.')
     {'tool': 'add', 'arguments': {'a': 1}}
@@ -60,7 +60,7 @@ class _Collected:
         self._is_string = True
 
     def text(self, text: str) -> None:
-        """Ignore text outside the payload."""
+        """Ignores text outside the payload."""
 
     def call(self, name: str) -> None:
         self.payload |= {"tool": name, "arguments": {}}
@@ -91,7 +91,7 @@ class _Collected:
 
 
 def payload_of_turn(turn: Turn) -> Payload | None:
-    """Return the payload of a turn that was read with the stages of an adapter; None if it has no whole one.
+    """Returns the payload of a turn that was read with the stages of an adapter; None if it has no whole one.
 
     The turn's text is an answer by now, and is never searched for calls again.
     """
@@ -116,12 +116,12 @@ def payload_of_turn(turn: Turn) -> Payload | None:
 
 
 def scratchpad_of(turn: Turn) -> str:
-    """Return the text of a turn's scratchpad; reasoning that a provider has signed does not count."""
+    """Returns the text of a turn's scratchpad; reasoning that a provider has signed does not count."""
     return "".join(part.text for part in turn.parts if part.kind == "reasoning" and not part.provider_state)
 
 
 def arguments_of_call(call: ToolCall) -> dict[str, Any] | None:
-    """Return a call's arguments, refused ones too; None if they are no whole object."""
+    """Returns a call's arguments, refused ones too; None if they are no whole object."""
     if call.arguments is not None:
         return call.arguments
     if call.problem != "invalid_arguments":
@@ -131,7 +131,7 @@ def arguments_of_call(call: ToolCall) -> dict[str, Any] | None:
 
 
 def payload_of_call(call: ResponseCall) -> Payload:
-    """Return a native call as a payload. Arguments that are no JSON object stay text: validation reports them."""
+    """Returns a native call as a payload. Arguments that are no JSON object stay text: validation reports them."""
     if call.is_custom:
         return {"tool": call.name, "arguments": {"input": call.text}}
     found = arguments_of(call.text, _DEFAULT_LIMITS)
@@ -139,12 +139,12 @@ def payload_of_call(call: ResponseCall) -> Payload:
 
 
 def payload_json(payload: Mapping[str, Any]) -> str:
-    """Return a payload as the model would have written it."""
+    """Returns a payload as the model would have written it."""
     return to_json(payload, inf_nan_mode="null").decode()
 
 
 def parse_json_response(text: str) -> dict[str, Any] | None:
-    """Return the first whole JSON object in a text, whatever it contains: alone, in a code fence, or with prose around
+    """Returns the first whole JSON object in a text, whatever it contains: alone, in a code fence, or with prose around
     it.
 
     >>> parse_json_response('Sure! ```json {"city": "Paris"} ``` Anything else?')

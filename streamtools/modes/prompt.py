@@ -22,7 +22,7 @@ To think first, begin any of these with a key "scratchpad"."""
 
 
 def tool_prompt(tools: Iterable[AnyTool]) -> str:
-    """Return the tools and the form of the answer as text, for the system prompt of a model that gets them in no other
+    """Returns the tools and the form of the answer as text, for the system prompt of a model that gets them in no other
     way.
 
     The same tools give the same text, to the byte.
@@ -42,7 +42,7 @@ def _line(name: str, tool: Tool) -> str:
 
 
 def named_tools(tools: Iterable[AnyTool]) -> list[tuple[str, Tool]]:
-    """Return each tool with the name under which the model calls it.
+    """Returns each tool with the name under which the model calls it.
 
     Raises:
         ToolDefinitionError: a function cannot be a tool, or two have one name.
@@ -51,7 +51,7 @@ def named_tools(tools: Iterable[AnyTool]) -> list[tuple[str, Tool]]:
 
 
 def with_system_prompt(messages: Sequence[Mapping[str, Any]], prompt: str) -> list[dict[str, Any]]:
-    """Return the messages with `prompt` as system prompt: added to the first message if that is one, since many
+    """Returns the messages with `prompt` as system prompt: added to the first message if that is one, since many
     templates take only one."""
     copies = [dict(message) for message in messages]
     first = copies[0] if copies else {}

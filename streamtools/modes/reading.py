@@ -46,31 +46,31 @@ class Sink(Protocol):
     """Takes the parts of a text as they are read."""
 
     def text(self, text: str) -> None:
-        """Take text that is no part of the payload."""
+        """Takes text that is no part of the payload."""
         ...
 
     def call(self, name: str) -> None:
-        """Take the name of the tool that the payload calls."""
+        """Takes the name of the tool that the payload calls."""
         ...
 
     def arguments(self, text: str) -> None:
-        """Take more of the call's arguments, as JSON."""
+        """Takes more of the call's arguments, as JSON."""
         ...
 
     def call_over(self, *, whole: bool) -> None:
-        """End the payload with the call; if not `whole`, it will never end, and the call must not run."""
+        """Ends the payload with the call; if not `whole`, it will never end, and the call must not run."""
         ...
 
     def begin(self, key: str, *, is_string: bool) -> None:
-        """Begin an answer or a scratchpad. Other JSON than a string comes as it is written."""
+        """Begins an answer or a scratchpad. Other JSON than a string comes as it is written."""
         ...
 
     def add(self, text: str) -> None:
-        """Take more of the answer or scratchpad."""
+        """Takes more of the answer or scratchpad."""
         ...
 
     def end(self) -> None:
-        """End the answer or scratchpad."""
+        """Ends the answer or scratchpad."""
         ...
 
 
@@ -95,18 +95,18 @@ class PayloadReader:
         self._blank = ""
 
     def is_plain(self, text: str) -> bool:
-        """Return whether this text need not be fed, since it is plain text and nothing is held."""
+        """Returns whether this text need not be fed, since it is plain text and nothing is held."""
         if self._at_edge or self._parsing is not None or self._reader.text:
             return False
         return self.found or _FIRST_CHARACTERS.isdisjoint(text)
 
     def feed(self, text: str) -> None:
-        """Take more text."""
+        """Takes more text."""
         self._reader.feed(text)
         self._read()
 
     def over(self) -> None:
-        """End the text: emit all that is held. Another text may follow."""
+        """Ends the text: emits all that is held. Another text may follow."""
         self._reader.over = True
         self._read()
         self._reader.begin_again()
@@ -115,7 +115,7 @@ class PayloadReader:
             self._sink.text(blank)
 
     def _read(self) -> None:
-        """Read all text that has come."""
+        """Reads all text that has come."""
         while self._parsing is not None or self._seek():
             assert self._parsing is not None, "one was begun"
             try:
@@ -133,7 +133,7 @@ class PayloadReader:
                 self._give_up(rest)
 
     def _seek(self) -> bool:
-        """Look for an opener of the payload; emit the text before it."""
+        """Looks for an opener of the payload; emits the text before it."""
         reader = self._reader
         text, start = reader.text, reader.at
         opener = None if self.found else _OPENERS.search(text, start)
@@ -149,14 +149,14 @@ class PayloadReader:
         return False
 
     def _give_up(self, rest: str) -> None:
-        """Stop reading an object that is no payload, or a broken one."""
+        """Stops reading an object that is no payload, or a broken one."""
         self._parsing = None
         if self.found and not self.whole:
             self._sink.call_over(whole=False)
         self.tell(rest)
 
     def tell(self, text: str) -> None:
-        """Emit text that is no part of the payload, without white space at its edges."""
+        """Emits text that is no part of the payload, without white space at its edges."""
         if not text:
             return
         if self._at_edge:
@@ -169,7 +169,7 @@ class PayloadReader:
         self._sink.text(text)
 
     def commit(self) -> None:
-        """Mark the payload as found, before a part of it is emitted."""
+        """Marks the payload as found, before a part of it is emitted."""
         self._reader.let_go()
         if not self.found:
             self.found = self._at_edge = True
@@ -218,7 +218,7 @@ class _Object:
         }
 
     def read(self) -> Parsing[None]:
-        """Read the object, and emit it as a payload or as text."""
+        """Reads the object, and emits it as a payload or as text."""
         yield from self._read(nested=False)
         if not self.foreign and self.tool and not self.begun:
             self._begin()
@@ -264,7 +264,7 @@ class _Object:
             yield from read(key, first)
 
     def _pass(self) -> Parsing[None]:
-        """Skip a value: it is text if the object is no payload, and otherwise ignored."""
+        """Skips a value: it is text if the object is no payload, and otherwise ignored."""
         reader = self.reader
         if self.foreign:
             self.owner.tell(reader.take_back())
@@ -278,7 +278,7 @@ class _Object:
             yield from reader.value(_drop, self.limits.max_argument_bytes)  # held by the reader
 
     def _refuse(self) -> Parsing[None]:
-        """Skip a value that no payload has here."""
+        """Skips a value that no payload has here."""
         if self.owner.found:
             raise NotACall
         self.foreign = True
@@ -313,7 +313,7 @@ class _Object:
             self.sink.arguments(text)
 
     def _words(self, key: str, first: str) -> Parsing[None]:
-        """Read an answer or a scratchpad, which is emitted as it comes."""
+        """Reads an answer or a scratchpad, which is emitted as it comes."""
         if key in self.told:
             raise NotACall
         self.told.add(key)
@@ -327,7 +327,7 @@ class _Object:
         self.reader.hold()
 
     def _other_words(self) -> Parsing[None]:
-        """Read a value that is no string: it is emitted as it is written, and has to be JSON."""
+        """Reads a value that is no string: it is emitted as it is written, and has to be JSON."""
         json = PartialJSON(max_depth=self.limits.max_json_depth)
 
         def take(piece: str) -> None:
@@ -340,11 +340,11 @@ class _Object:
 
 
 def _drop(text: str) -> None:
-    """Ignore the text."""
+    """Ignores the text."""
 
 
 def _string(reader: Reader, take: Callable[[str], object]) -> Parsing[None]:
-    """Take a JSON string, in pieces of its decoded text. A raw line break in it counts as a line break: the text is
+    """Takes a JSON string, in pieces of its decoded text. A raw line break in it counts as a line break: the text is
     meant for people, and local models write raw ones."""
     yield from reader.expect('"')
     joiner = SurrogateJoiner()
@@ -366,7 +366,7 @@ def _string(reader: Reader, take: Callable[[str], object]) -> Parsing[None]:
 
 
 def _escaped(reader: Reader) -> Parsing[str]:
-    """Take the rest of an escape, after its backslash; return the character."""
+    """Takes the rest of an escape, after its backslash; returns the character."""
     character = yield from reader.peek()
     reader.at += 1
     if character != "u":

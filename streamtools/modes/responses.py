@@ -38,7 +38,7 @@ class ResponseContent:
 
 
 def said_in(response: Any) -> ResponseContent:
-    """Read a whole response: a chat completion, an Anthropic message, a message of either, or a text.
+    """Reads a whole response: a chat completion, an Anthropic message, a message of either, or a text.
 
     Raises:
         TypeError: `response` is none of these.
@@ -91,7 +91,7 @@ def _text(block: Any) -> str:
 
 
 def _thought_out(text: str) -> str:
-    """Return a text without the reasoning that opens it; reasoning that is never closed goes to the end."""
+    """Returns a text without the reasoning that opens it; reasoning that is never closed goes to the end."""
     bare = text.lstrip()
     return bare.partition(_THINK_END)[2] if bare.startswith(_THINK) else text
 
@@ -115,7 +115,7 @@ def _block_call(block: Any) -> ResponseCall:
 
 
 def _as_text(given: Any) -> str:
-    """Return arguments as the text that they are; Ollama and Anthropic have them parsed."""
+    """Returns arguments as the text that they are; Ollama and Anthropic have them parsed."""
     if given is None:
         return ""
     return given if isinstance(given, str) else to_json(given, inf_nan_mode="null").decode()

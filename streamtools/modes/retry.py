@@ -57,7 +57,7 @@ class RetryBudget:
         """Retries since the last success."""
 
     def failed(self, error_message: str | None) -> RetryOutcome:
-        """Count a response that was not usable; return whether to ask again.
+        """Counts a response that was not usable; returns whether to ask again.
 
         Args:
             error_message: the problem (`ToolCallValidation.error_message`); None where the response had no payload.
@@ -70,5 +70,5 @@ class RetryBudget:
         return Retry(message=message, attempt=self.used, left=self.limit - self.used)
 
     def succeeded(self) -> None:
-        """Count a response that was usable, which restores the whole budget."""
+        """Counts a response that was usable, which restores the whole budget."""
         self.used = 0

@@ -62,7 +62,7 @@ class ModelRule:
         object.__setattr__(self, "_match", compiled)
 
     def fits(self, model: str) -> bool:
-        """Return whether the rule applies to this model."""
+        """Returns whether the rule applies to this model."""
         name = model.strip().lower()
         return self._match.match(name if "/" in self.pattern else _bare(name)) is not None
 
@@ -76,7 +76,7 @@ _DOTTED_VENDOR = re.compile(
 
 
 def _bare(name: str) -> str:
-    """Return the model's name without vendor, path and region; for a fine-tune, the name of its base model."""
+    """Returns the model's name without vendor, path and region; for a fine-tune, the name of its base model."""
     tuned = _FINE_TUNE.search(name)
     name = tuned[1] if tuned else name.rpartition("/")[2]
     dotted = _DOTTED_VENDOR.match(name)
@@ -84,7 +84,7 @@ def _bare(name: str) -> str:
 
 
 def mode_for(model: str, rules: Iterable[ModelRule] | None = None) -> ToolCallingMode | None:
-    """Return the mode of the first rule that fits; None if none does.
+    """Returns the mode of the first rule that fits; None if none does.
 
     >>> mode_for("openai/gpt-4o-mini"), mode_for("mistral-7b"), mode_for("my-own")
     (<ToolCallingMode.STRUCTURED: 'structured'>, <ToolCallingMode.VALIDATED: 'validated'>, None)

@@ -29,7 +29,7 @@ _DEFS = "#/$defs/"
 def payload_schema(
     tools: Iterable[tuple[str, str, Mapping[str, Any]]], *, wrapped: bool, scratchpad: bool
 ) -> dict[str, Any]:
-    """Return the schema of an answer.
+    """Returns the schema of an answer.
 
     Args:
         tools: name, description and parameters of each tool.
@@ -51,7 +51,7 @@ def payload_schema(
 
 
 def _closed(members: dict[str, Any], *, scratchpad: bool) -> dict[str, Any]:
-    """Return an object with exactly these members. The scratchpad is first, since models write members in this
+    """Returns an object with exactly these members. The scratchpad is first, since models write members in this
     order."""
     if scratchpad:
         members = {"scratchpad": {"type": "string"}, **members}
@@ -59,7 +59,7 @@ def _closed(members: dict[str, Any], *, scratchpad: bool) -> dict[str, Any]:
 
 
 def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters for use in a larger schema; move their definitions into `defs`."""
+    """Returns the parameters for use in a larger schema; move their definitions into `defs`."""
     own: Mapping[str, Any] = parameters.get("$defs", {})
     bare = {key: value for key, value in parameters.items() if key not in ("$defs", "$schema")}
     names = {name: _free(f"{tool}_{name}", defs, own) for name in own}
@@ -85,7 +85,7 @@ def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> di
 
 
 def _free(wanted: str, *taken: Mapping[str, Any]) -> str:
-    """Return a key that is not taken, of characters that every provider takes and no pointer has to escape."""
+    """Returns a key that is not taken, of characters that every provider takes and no pointer has to escape."""
     wanted = re.sub(r"[^a-zA-Z0-9_-]", "_", wanted)
     name, number = wanted, 1
     while any(name in names for names in taken):
@@ -95,7 +95,7 @@ def _free(wanted: str, *taken: Mapping[str, Any]) -> str:
 
 
 def _with_references(schema: Any, place: Callable[[str], str]) -> Any:
-    """Return a copy of a schema with each reference put through `place`. Values that are no schemas stay as they
+    """Returns a copy of a schema with each reference put through `place`. Values that are no schemas stay as they
     are."""
     if not isinstance(schema, Mapping):
         return schema

@@ -62,21 +62,21 @@ class PayloadStage(TextStage):
     # -- for the sink --
 
     def say(self, text: str) -> None:
-        """Emit text."""
+        """Emits text."""
         self._tell_text(text)
 
     def say_between(self, event: Event) -> None:
-        """Emit an event between two parts of text."""
+        """Emits an event between two parts of text."""
         self._tell_between(event)
 
     def begin_part(self) -> None:
-        """Begin a part of text, which may stay empty."""
+        """Begins a part of text, which may stay empty."""
         self._close_part()
         self._out.append(self._start or TextStart())
         self._start, self._open = None, True
 
     def end_part(self) -> None:
-        """End the part of text."""
+        """Ends the part of text."""
         self._close_part()
 
 
@@ -134,13 +134,13 @@ class _ValidateAs:
     name: str = "validate"
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str) -> Validate:
-        """Make the stage for one stream."""
+        """Makes the stage for one stream."""
         told = Toolset(name if tool is None else self.told(name, tool) for name, tool in tools.items())
         return Validate(told, limits)
 
 
 def with_payloads(told: Callable[[str, Tool], Exported] | None = None) -> StageList:
-    """Return the default stages with the one for payloads.
+    """Returns the default stages with the one for payloads.
 
     Args:
         told: gives a tool as it was shown to the model under that name, if its arguments have to be read differently.

@@ -37,11 +37,11 @@ class _TextAdapter(ABC):
 
     @abstractmethod
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the fields to add to the request; see `ToolCallingAdapter`."""
+        """Returns the fields to add to the request; see `ToolCallingAdapter`."""
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """Return the payload of a response; None if it has no whole one. A native call, which may still come, counts as
-        one."""
+        """Returns the payload of a response; None if it has no whole one. A native call, which may still come, counts
+        as one."""
         if isinstance(response, Turn):
             return payload_of_turn(response)
         said = said_in(response)
@@ -52,23 +52,23 @@ class _TextAdapter(ABC):
         return found
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Validate the call by the tool itself."""
+        """Validates the call by the tool itself."""
         return check(payload, tools_by_name)
 
     def stages(self) -> StageList:
-        """Return the stages for a stream in this mode."""
+        """Returns the stages for a stream in this mode."""
         return with_payloads()
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """Return the messages to append after a turn, as text."""
+        """Returns the messages to append after a turn, as text."""
         return text_messages(turn, self._wrapper)
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """Return the model's message."""
+        """Returns the model's message."""
         return {"role": "assistant", "content": assistant_text(response, self._wrapper)}
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """Return a call's result, as ``Observation: ...``; a call has no id here."""
+        """Returns a call's result, as ``Observation: ...``; a call has no id here."""
         return {"role": "user", "content": f"Observation: {result_text(result)}"}
 
 
@@ -93,7 +93,7 @@ class OpenAIStructuredAdapter(_TextAdapter):
         return f"{type(self).__name__}({said})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return ``response_format`` with the schema.
+        """Returns ``response_format`` with the schema.
 
         Raises:
             ExportError: a tool cannot be expressed strictly; the message says why.
@@ -107,15 +107,15 @@ class OpenAIStructuredAdapter(_TextAdapter):
         return form.request("agent_response", schema, self._strict)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Read the arguments as the schema made the model write them, and validate them by the tool itself."""
+        """Reads the arguments as the schema made the model write them, and validates them by the tool itself."""
         return check(payload, tools_by_name, self._told)
 
     def stages(self) -> StageList:
-        """Return the stages for a stream in this mode. They read arguments as the schema made the model write them."""
+        """Returns the stages for a stream in this mode. They read arguments as the schema made the model write them."""
         return with_payloads(self._told)
 
     def _told(self, name: str, tool: Tool) -> Exported:
-        """Return the tool as the schema shows it. Its name is only a value there, so any name will do."""
+        """Returns the tool as the schema shows it. Its name is only a value there, so any name will do."""
         return replace(_exported(tool, self._strict), name=name)
 
     def _parameters(self, name: str, tool: Tool) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class JSONObjectAdapter(_TextAdapter):
     """
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return ``response_format``, and the messages with the tools in the system prompt."""
+        """Returns ``response_format``, and the messages with the tools in the system prompt."""
         return {
             "response_format": {"type": "json_object"},
             "messages": with_system_prompt(messages, tool_prompt(tools)),
@@ -159,15 +159,15 @@ class ParsedAdapter(_TextAdapter):
     """
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return no fields."""
+        """Returns no fields."""
         return {}
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Let the arguments pass if they are an object; ``validated`` is False."""
+        """Lets the arguments pass if they are an object; ``validated`` is False."""
         return pass_unchecked(payload, tools_by_name)
 
     def stages(self) -> StageList:
-        """Return the stages for a stream in this mode: calls run with the arguments that came."""
+        """Returns the stages for a stream in this mode: calls run with the arguments that came."""
         return with_payloads(_taken_as_it_comes)
 
 

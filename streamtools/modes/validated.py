@@ -34,15 +34,15 @@ class ValidatedAdapter:
         return f"{type(self).__name__}({self.base!r})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the base's fields for the request."""
+        """Returns the base's fields for the request."""
         return self.base.format_request(tools, messages)
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """Return the payload that the base finds."""
+        """Returns the payload that the base finds."""
         return self.base.extract_tool_call(response)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Refuse the calls that the base refuses; validate by the tool those it lets pass without a schema."""
+        """Refuses the calls that the base refuses; validate by the tool those it lets pass without a schema."""
         if payload is None:
             return check(payload, tools_by_name)
         found = self.base.validate_tool_call(payload, tools_by_name)
@@ -51,23 +51,23 @@ class ValidatedAdapter:
         return check({**payload, "arguments": found.arguments}, tools_by_name)
 
     def stages(self) -> StageList:
-        """Return the base's stages, if they validate; otherwise those for a payload in the text."""
+        """Returns the base's stages, if they validate; otherwise those for a payload in the text."""
         if isinstance(self.base, StreamingAdapter) and not isinstance(self.base, ParsedAdapter):
             return self.base.stages()
         return with_payloads()
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """Return the messages to append after a turn: the base's, or as text."""
+        """Returns the messages to append after a turn: the base's, or as text."""
         return self.base.messages(turn) if isinstance(self.base, StreamingAdapter) else text_messages(turn)
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """Return the model's message: the base's, or as text."""
+        """Returns the model's message: the base's, or as text."""
         if isinstance(self.base, StreamingAdapter):
             return self.base.format_assistant_message(response)
         return {"role": "assistant", "content": assistant_text(response)}
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """Return a call's result: the base's, or as text."""
+        """Returns a call's result: the base's, or as text."""
         if isinstance(self.base, StreamingAdapter):
             return self.base.format_tool_result(result, tool_call_id=tool_call_id)
         return {"role": "user", "content": f"Observation: {result_text(result)}"}

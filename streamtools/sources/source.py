@@ -41,7 +41,7 @@ class Source:
         self._langchain: LangChainChunks | None = None
 
     async def items(self) -> AsyncIterator[Any]:
-        """Begin to read; what comes is for `as_item`. Call it in the task that iterates."""
+        """Begins to read; what comes is for `as_item`. Call it in the task that iterates."""
         self._begun = True
         stream = self._stream
         kind = kind_of(stream)
@@ -69,7 +69,7 @@ class Source:
         return payload
 
     async def aclose(self, error: BaseException | None = None) -> bool:
-        """Close the stream, and leave what was entered to open it. Idempotent.
+        """Closes the stream, and leaves what was entered to open it. Idempotent.
 
         Args:
             error: what ended the reading; a context manager that was entered is told.
@@ -169,7 +169,7 @@ async def _decoded(
 
 
 async def _end(body: AsyncIterator[bytes], *, cancelled: bool, chunks: int) -> None:
-    """Bring a body to its end before it is closed, if that is within a few chunks.
+    """Brings a body to its end before it is closed, if that is within a few chunks.
 
     After the last event its end is mostly here already; of an encoded body some bytes may stand before it. A connection
     whose response was not read to its end is not used again, and the next request pays for a new one. Where the reader

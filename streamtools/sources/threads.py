@@ -76,7 +76,7 @@ class BlockingItems:
     async def leave(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """Close what was opened, as the exit of a context manager; once."""
+        """Closes what was opened, as the exit of a context manager; once."""
         if self._thread is None:  # not begun, so that nothing is known to be open but the stream itself
             self._thread = _Thread()
             close_later(self._opened, self._stream)
@@ -142,7 +142,7 @@ def _decoded(chunks: Iterator[bytes], codings: tuple[str, ...], limits: Limits) 
 
 
 def close_later(opened: ExitStack, stream: Any) -> None:
-    """Have `stream` closed with what was opened, if it can be."""
+    """Has `stream` closed with what was opened, if it can be."""
     close = getattr(stream, "close", None) or getattr(wrapped_by(stream), "close", None)
     if callable(close):
         opened.callback(close)
@@ -192,7 +192,7 @@ class _Thread:
         threading.Thread(target=target, args=(self._serve,), name="streamtools source", daemon=True).start()
 
     async def run(self, function: Callable[[], Any], *, is_last: bool = False) -> Any:
-        """Call `function` in the thread. If this is cancelled, what comes of it goes nowhere."""
+        """Calls `function` in the thread. If this is cancelled, what comes of it goes nowhere."""
         job = _Job(function, is_last=is_last)
         self._jobs.put(job)
         try:
@@ -204,7 +204,7 @@ class _Thread:
         return job.value
 
     async def stop(self, function: Callable[[], Any]) -> Any:
-        """Call `function` in the thread as its last deed. If this is cancelled, that is done unheard."""
+        """Calls `function` in the thread as its last deed. If this is cancelled, that is done unheard."""
         global _given_up
         try:
             return await self.run(function, is_last=True)

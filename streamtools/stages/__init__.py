@@ -38,12 +38,12 @@ class Stage(Protocol):
     it."""
 
     def feed(self, event: Event, /) -> Iterable[Event | Deferred]:
-        """Take one event; return the events to pass on (the same one, others, or none), or work that has to be done
+        """Takes one event; returns the events to pass on (the same one, others, or none), or work that has to be done
         first."""
         ...
 
     def finish(self) -> Iterable[Event]:
-        """End the stream; return the events that were held back."""
+        """Ends the stream; returns the events that were held back."""
         ...
 
 
@@ -63,29 +63,29 @@ class Chain:
         self._held: deque[tuple[Event | None, int]] = deque()  # events waiting for it; None: the stage's own end
 
     def passes(self, kind: type[Event]) -> bool:
-        """Return whether events of this type go through untouched, so that they need not be fed."""
+        """Returns whether events of this type go through untouched, so that they need not be fed."""
         return (self._next.get(kind) or self._find_next(kind))[0] == len(self._stages)
 
     def feed(self, event: Event) -> list[Event]:
-        """Take one event; return the events that come out at the end."""
+        """Takes one event; returns the events that come out at the end."""
         out: list[Event] = []
         self._push(event, 0, out)
         return out
 
     def feed_all(self, events: Iterable[Event], out: list[Event]) -> None:
-        """Take several events; append the events that come out to `out`."""
+        """Takes several events; append the events that come out to `out`."""
         for event in events:
             self._push(event, 0, out)
 
     def finish(self) -> list[Event]:
-        """Finish each stage in turn; its remaining events go through the stages after it."""
+        """Finishes each stage in turn; its remaining events go through the stages after it."""
         out: list[Event] = []
         for position in range(len(self._stages)):
             self._finish(position, out)
         return out
 
     def resume(self, made: Iterable[Event]) -> list[Event]:
-        """Go on after the deferred work; return the events that come out, until a stage defers again.
+        """Goes on after the deferred work; returns the events that come out, until a stage defers again.
 
         Args:
             made: the events that the work returned.
@@ -95,7 +95,7 @@ class Chain:
         return out
 
     def resume_all(self, made: Iterable[Event], out: list[Event]) -> None:
-        """Go on like `resume`; append the events that come out to `out`."""
+        """Goes on like `resume`; append the events that come out to `out`."""
         held, self._held = self._held, deque()
         held.extendleft([(event, self._resume_at) for event in made][::-1])
         self.deferred = None
@@ -117,7 +117,7 @@ class Chain:
             self._push(event, position + 1, out)
 
     def _push(self, event: Event, position: int, out: list[Event]) -> None:
-        """Send an event through the stages from `position` on. Recurses once per stage at most."""
+        """Sends an event through the stages from `position` on. Recurses once per stage at most."""
         if self.deferred is not None:
             self._held.append((event, position))
             return
@@ -159,7 +159,7 @@ class StageRecipe(Protocol):
     """
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str, /) -> Stage:
-        """Make the stage for one stream.
+        """Makes the stage for one stream.
 
         Args:
             tools: the registered tools.
@@ -207,26 +207,26 @@ class StageList:
             passed.add(entry.name)
 
     def insert_before(self, name: str, stage: StageSource) -> StageList:
-        """Return this list with `stage` inserted before the one called `name`."""
+        """Returns this list with `stage` inserted before the one called `name`."""
         at = self._position(name)
         return StageList([*self._stages[:at], _named(stage), *self._stages[at:]])
 
     def insert_after(self, name: str, stage: StageSource) -> StageList:
-        """Return this list with `stage` inserted after the one called `name`."""
+        """Returns this list with `stage` inserted after the one called `name`."""
         at = self._position(name) + 1
         return StageList([*self._stages[:at], _named(stage), *self._stages[at:]])
 
     def append(self, stage: StageSource) -> StageList:
-        """Return this list with `stage` at the end."""
+        """Returns this list with `stage` at the end."""
         return StageList([*self._stages, _named(stage)])
 
     def without(self, name: str) -> StageList:
-        """Return this list without the stage called `name`."""
+        """Returns this list without the stage called `name`."""
         at = self._position(name)
         return StageList([*self._stages[:at], *self._stages[at + 1 :]])
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str = "", *, defer: bool = False) -> Chain:
-        """Make a fresh chain for one stream.
+        """Makes a fresh chain for one stream.
 
         Args:
             tools: the registered tools.
@@ -262,7 +262,7 @@ class StageList:
 
 
 def _named(stage: StageSource) -> _Entry:
-    """Return a stage under its name; its methods show which of the three kinds of source it is."""
+    """Returns a stage under its name; its methods show which of the three kinds of source it is."""
     given: Any = stage
     is_class = isinstance(stage, type)
     name: str = getattr(given, "__name__", type(given).__name__)

@@ -71,7 +71,7 @@ class Accumulate:
         self._out: list[Event] = []
 
     def feed(self, event: Event) -> Iterable[Event]:
-        """Take one event."""
+        """Takes one event."""
         self._out = []
         if isinstance(event, ToolCallFragment):
             self._fragment(event)
@@ -83,7 +83,7 @@ class Accumulate:
         return self._out
 
     def finish(self) -> Iterable[Event]:
-        """Return nothing: no event is held past the `StreamEnd`."""
+        """Returns nothing: no event is held past the `StreamEnd`."""
         return ()
 
     def _stream_end(self, end: StreamEnd) -> None:
@@ -114,7 +114,7 @@ class Accumulate:
             self._end(slot, cut=fragment.cut)
 
     def _keep(self, slot: _Slot, state: Mapping[str, object]) -> None:
-        """Keep more of the state that the provider wants back with the call."""
+        """Keeps more of the state that the provider wants back with the call."""
         kept = slot.provider_state = slot.provider_state or {}
         for key, value in state.items():
             if key in kept or len(kept) < _MAX_STATE_KEYS:
@@ -135,7 +135,7 @@ class Accumulate:
         return slot
 
     def _may_remember(self, label: int | str) -> bool:
-        """Return whether there is room for this label: a hostile peer could give each fragment of a call another
+        """Returns whether there is room for this label: a hostile peer could give each fragment of a call another
         one."""
         if label in self._by_index:
             return True
@@ -143,7 +143,7 @@ class Accumulate:
         return is_short and len(self._by_index) < self._limits.max_open_blocks
 
     def _begin(self, fragment: ToolCallFragment) -> _Slot:
-        """Open a call on a wire that marks where calls begin."""
+        """Opens a call on a wire that marks where calls begin."""
         if fragment.id and fragment.id in self._by_id:
             self._warn("duplicate_id")
         return self._open(fragment, fragment.id)
@@ -196,7 +196,7 @@ class Accumulate:
         return slot
 
     def _continue_name(self, slot: _Slot, name: str) -> bool:
-        """Take a name for a call that has one: a repeat, or the next piece. Return False if it is neither."""
+        """Takes a name for a call that has one: a repeat, or the next piece. Return False if it is neither."""
         if name == slot.name:
             self._warn("name_repeated")
         elif not slot.name:
@@ -228,7 +228,7 @@ class Accumulate:
         slot.call_id = id_
 
     def _synthesized_id(self, slot: _Slot) -> str:
-        """Generate an id for a call that has none: the same for the same stream, different in the next one."""
+        """Generates an id for a call that has none: the same for the same stream, different in the next one."""
         attempt = slot.number
         while True:
             digest = hashlib.blake2b(f"{self._seed}\0{attempt}".encode("utf-8", "replace"), digest_size=12)
@@ -254,7 +254,7 @@ class Accumulate:
             self._append(slot, text)
 
     def _replace(self, slot: _Slot, whole: str) -> None:
-        """Take the whole text, which the wire repeats at its end, and emit the part not emitted yet. Where it
+        """Takes the whole text, which the wire repeats at its end, and emits the part not emitted yet. Where it
         contradicts the deltas, they were wrong (a gateway's are ciphertext, lidge-jun/opencodex#995), and the text
         begins again."""
         joiner = SurrogateJoiner()
@@ -328,7 +328,7 @@ class Accumulate:
         self._out.append(ToolCallEnd(call, error))
 
     def _registered(self, name: str) -> str | None:
-        """Return the registered name that `name` stands for, if any."""
+        """Returns the registered name that `name` stands for, if any."""
         if name in self._names:
             return name
         for candidate in (name.removeprefix("functions."), name.partition("<|")[0]):
@@ -376,7 +376,7 @@ class _Slot:
         return not self.text_came and self.problem is None and self.kind == "function" and bool(self.name)
 
     def begin_again(self, limits: Limits) -> None:
-        """Discard the text, so that it can begin again."""
+        """Discards the text, so that it can begin again."""
         self.pieces = []
         self.json = PartialJSON(max_depth=limits.max_json_depth)
         self.json_end = 0

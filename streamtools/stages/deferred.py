@@ -28,7 +28,7 @@ class Deferred:
     """How long the work may take; None leaves that to the bounds on the work itself."""
 
     def refuse(self, why: str) -> list[Event]:
-        """Return the event with an invalid call, for work that is not done. `why` ends the sentence "they could not be
+        """Returns the event with an invalid call, for work that is not done. `why` ends the sentence "they could not be
         ..."."""
         call = replace(self.event.call, status="invalid", problem="invalid_arguments", arguments=None)
         line = f"the arguments: could not be checked {why}"

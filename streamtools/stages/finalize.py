@@ -70,7 +70,7 @@ class Finalize:
         """True if large calls are deferred."""
 
     def feed(self, event: Event) -> Iterable[Event | Deferred]:
-        """Take one event."""
+        """Takes one event."""
         if not isinstance(event, ToolCallEnd):
             return (event,)
         call = event.call
@@ -94,7 +94,7 @@ class Finalize:
         return (*warnings, ToolCallEnd(call, event.error, causes=event.causes))
 
     def finish(self) -> Iterable[Event]:
-        """Return nothing: no event is held."""
+        """Returns nothing: no event is held."""
         return ()
 
 
@@ -109,7 +109,7 @@ def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
 
 
 def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, ...]] | str:
-    """Return the arguments that `text` stands for and the steps that led there, or the problem's code."""
+    """Returns the arguments that `text` stands for and the steps that led there, or the problem's code."""
     if problem := _out_of_bounds(text, limits):
         return problem
     if not text.strip():
@@ -134,7 +134,7 @@ def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, 
 
 
 def _readings(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the text as it is, then without each wrapping; nothing is computed before it is asked for."""
+    """Yields the text as it is, then without each wrapping; nothing is computed before it is asked for."""
     yield text, ()
     bare = text.removeprefix("\ufeff")
     steps: tuple[str, ...] = ("bom",) if bare != text else ()
@@ -149,7 +149,7 @@ def _readings(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _unfenced(text: str) -> str | None:
-    """Return the text inside a code fence, or after a leading "json"; None if there is neither."""
+    """Returns the text inside a code fence, or after a leading "json"; None if there is neither."""
     if text.startswith("```") and text.endswith("```") and len(text) >= 6:
         inside = text[3:-3]
         label = len(inside) - len(inside.lstrip(string.ascii_letters))
@@ -160,7 +160,7 @@ def _unfenced(text: str) -> str | None:
 
 
 def _has_infinity(value: dict[str, Any], text: str) -> bool:
-    """Return whether a number of the text was too large for a float; the parser then makes an infinity of it."""
+    """Returns whether a number of the text was too large for a float; the parser then makes an infinity of it."""
     if "e" not in text and "E" not in text and len(text) < _LARGEST_FLOAT_DIGITS:
         return False
     # A tenth of the time of looking at each value; but no other thread runs meanwhile.
@@ -177,7 +177,7 @@ def _has_infinity(value: dict[str, Any], text: str) -> bool:
 
 
 def _what_is_wrong(text: str) -> str:
-    """Return the code for a text that is no JSON: cut, several values, or malformed."""
+    """Returns the code for a text that is no JSON: cut, several values, or malformed."""
     seen = PartialJSON()
     seen.feed(text)
     if seen.state() != "broken":
@@ -203,7 +203,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _out_of_bounds(text: str, limits: Limits) -> str | None:
-    """Return the problem's code if brackets outside strings exceed a bound, else None. Linear, and without recursion:
+    """Returns the problem's code if brackets outside strings exceed a bound, else None. Linear, and without recursion:
     pairs with nothing between them are removed, level by level."""
     depth, most = limits.max_json_depth, limits.max_argument_containers
     if text.count("{") + text.count("[") <= min(depth, most):

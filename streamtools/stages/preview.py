@@ -105,13 +105,13 @@ class PartialJSON(Preview):
         self._number, self._phase = "", _NUMBER  # the number so far, and the table of the characters that may follow
 
     def feed(self, text: str) -> None:
-        """Append text, cut anywhere, for the next view to read. Takes constant time."""
+        """Appends text, cut anywhere, for the next view to read. Takes constant time."""
         if text:
             self._pieces.append(text)
             self.length += len(text)
 
     def view(self, end: int) -> Any:
-        """Return the value of the text up to character `end`, which is rounded up to the end of a fed piece.
+        """Returns the value of the text up to character `end`, which is rounded up to the end of a fed piece.
 
         The value covers more if an earlier view did. It is the same object at every call and grows in place, so copy
         any part you keep. It is None until there is a value. Takes time linear in the new text.
@@ -145,15 +145,15 @@ class PartialJSON(Preview):
         return self._top[-1]
 
     def tentative(self) -> tuple[str | int, ...] | None:
-        """Return the path of a number at the very end of the view, which may go on: ``("a", 0)`` in ``{"a": [12``; else
-        None."""
+        """Returns the path of a number at the very end of the view, which may go on: ``("a", 0)`` in ``{"a": [12``;
+        else None."""
         if self._leaf is not _IN_NUMBER or self._number == "-":
             return None
         path = [*self._stack, (self._parent, self._slot, self._after)][1:]  # the first parent is `_top`
         return tuple(len(parent) - 1 if slot == -1 else slot for parent, slot, _ in path)
 
     def state(self) -> Literal["empty", "partial", "complete", "broken"]:
-        """Return the state of the whole text fed so far; reads it to its end, in time linear in the new text.
+        """Returns the state of the whole text fed so far; reads it to its end, in time linear in the new text.
 
         ``empty``: white space only. ``complete``: one JSON value with only white space around it, which includes a
         top-level number that could go on. ``broken``: no continuation makes it valid, or it exceeds a limit (depth, a
@@ -168,7 +168,7 @@ class PartialJSON(Preview):
         return "complete" if whole else "partial"
 
     def _take(self, text: str, end: int) -> str:
-        """Join `text` and the waiting pieces after it up to `end`: one long text is quicker to read than many short
+        """Joins `text` and the waiting pieces after it up to `end`: one long text is quicker to read than many short
         ones."""
         taken, size = [text], self._read + len(text)
         while self._pieces and size < end:
@@ -177,12 +177,12 @@ class PartialJSON(Preview):
         return "".join(taken)
 
     def _break(self, text: str) -> int:
-        """Mark the text as broken; the view stays as it is."""
+        """Marks the text as broken; the view stays as it is."""
         self._leaf, self._expect = None, _BROKEN
         return len(text)
 
     def _place(self, value: Any, again: bool = False) -> None:
-        """Show a value in the innermost container; `again`: replace the one that was placed last."""
+        """Shows a value in the innermost container; `again`: replace the one that was placed last."""
         if again or self._after is _AFTER_MEMBER:
             self._parent[self._slot] = value
         else:
@@ -251,7 +251,7 @@ class PartialJSON(Preview):
         return self._in_string(held + text, i) - len(held)
 
     def _more_string(self, run: str) -> None:
-        """Append to the string, and show it; a long one is shown only when a copy is due."""
+        """Appends to the string, and shows it; a long one is shown only when a copy is due."""
         if len(self._shown) < EAGER_CHARACTERS:
             self._shown = shown = self._shown + run
             if not self._in_key:
@@ -288,7 +288,7 @@ class PartialJSON(Preview):
         return i
 
     def _odd_number(self, text: str, i: int, before: str, number: str) -> int:
-        """Show the valid part of a number that is long, or cut."""
+        """Shows the valid part of a number that is long, or cut."""
         ended = self._leaf is None
         limit = min(_MAX_NUMBER_CHARACTERS, sys.get_int_max_str_digits() or _MAX_NUMBER_CHARACTERS)
         too_long = len(number.lstrip("-")) > limit
@@ -300,7 +300,7 @@ class PartialJSON(Preview):
 
 
 def _decoded(run: str) -> str:
-    """Decode a run of a string. The halves of a pair are joined; one alone becomes U+FFFD."""
+    """Decodes a run of a string. The halves of a pair are joined; one alone becomes U+FFFD."""
     try:
         text: str = orjson.loads(f'"{run}"')
     except orjson.JSONDecodeError:  # orjson refuses halves
@@ -314,7 +314,7 @@ _IN_NUMBER = PartialJSON._in_number
 
 
 def _table(moves: dict[str, _Table | None], actions: dict[str, _Action] | None = None) -> _Table:
-    """Build a state: each character's next state (None: this same one), and the characters that need an action."""
+    """Builds a state: each character's next state (None: this same one), and the characters that need an action."""
     table: _Table = {}
     for characters, following in moves.items():
         table |= dict.fromkeys(characters, (table if following is None else following, None))
@@ -324,7 +324,7 @@ def _table(moves: dict[str, _Table | None], actions: dict[str, _Action] | None =
 
 
 def _literal(word: str, value: bool | None) -> _Table:
-    """Build the states inside a literal, from its second letter on."""
+    """Builds the states inside a literal, from its second letter on."""
 
     def end(self: PartialJSON, text: str, i: int) -> int:
         self._place(value)

@@ -32,7 +32,7 @@ class Validate:
         """True if long work is deferred."""
 
     def feed(self, event: Event) -> Iterable[Event | Deferred]:
-        """Take one event."""
+        """Takes one event."""
         if not isinstance(event, ToolCallEnd) or event.call.status != "ready" or event.call.kind == "server":
             return (event,)
         tool = self._tools.get(event.call.name)
@@ -45,7 +45,7 @@ class Validate:
             return (Deferred(event=event, run=partial(self._judged, event, tool), timeout_s=timeout),)
 
     def finish(self) -> Iterable[Event]:
-        """Return nothing: no event is held."""
+        """Returns nothing: no event is held."""
         return ()
 
     def _judged(self, event: ToolCallEnd, tool: Tool, *, quick: bool = False) -> Iterable[Event]:

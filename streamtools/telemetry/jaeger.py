@@ -90,7 +90,7 @@ class JaegerDocument:
         """The document so far; it grows with the next `add`."""
 
     def add(self, span: _FinishedSpan) -> None:
-        """Put a finished span into its trace."""
+        """Puts a finished span into its trace."""
         context = span.context
         if context is None:
             raise AssertionError("a span that was started has a context")

@@ -26,7 +26,7 @@ _MAX_CHARS = 256  # of an id or a name; a run's id has no limit of its own
 
 
 def log_call(logger: logging.Logger, observation: Observation, run_id: str, span: Span) -> None:
-    """Write the record of one call: INFO if it is ``ok``, WARNING otherwise.
+    """Writes the record of one call: INFO if it is ``ok``, WARNING otherwise.
 
     The span is current meanwhile, so that OpenTelemetry's own log handlers find it, too.
     """

@@ -54,7 +54,7 @@ def configure(
     set_global: bool = True,
     max_spans: int = MAX_SPANS,
 ) -> Telemetry:
-    """Send spans somewhere, and tell pipelines so.
+    """Sends spans somewhere, and tells pipelines so.
 
     If the application has set a TracerProvider already, that one stays: the exporter is added to it, and its own
     resource (with its service name) goes on to describe the spans.
@@ -128,7 +128,7 @@ class Telemetry:
         return inner.spans
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Export what has ended so far. Blocks; in async code call it in a thread.
+        """Exports what has ended so far. Blocks; in async code call it in a thread.
 
         Returns:
             Whether every span since the last flush was exported, and in time.
@@ -140,7 +140,7 @@ class Telemetry:
         return self._exporter.take_success() and not worker.is_alive()
 
     def shutdown(self) -> None:
-        """Export what is left, and stop. Spans that end later go nowhere. Calling it again does nothing.
+        """Exports what is left, and stop. Spans that end later go nowhere. Calling it again does nothing.
 
         The program's TracerProvider stays, and works: a later `configure` adds to it.
         """
@@ -172,7 +172,7 @@ class MemoryExporter(SpanExporter):
         return tuple(self._spans)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Keep these spans, as many as there is room for."""
+        """Keeps these spans, as many as there is room for."""
         kept = spans[: self._max_spans - len(self._spans)]
         self._spans.extend(kept)
         return _count_dropped(self, len(spans) - len(kept), "memory", self._max_spans)
@@ -196,7 +196,7 @@ class JaegerFileExporter(SpanExporter):
         self._write()  # an unwritable path is told to the one who gave it
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Add these spans, as many as there is room for, and write the file."""
+        """Adds these spans, as many as there is room for, and writes the file."""
         with self._lock:
             kept = spans[: self._max_spans - self._kept]
             for span in kept:

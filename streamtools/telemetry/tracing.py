@@ -127,7 +127,7 @@ class Tracing:
         return _WITH_TEXT if self._writer.capture_content else _COLD
 
     def on_event(self, event: Event) -> None:
-        """Draw what the event says.
+        """Draws what the event says.
 
         Raises:
             LocalProtocolError: a second step begins before the first has ended.
@@ -150,7 +150,7 @@ class Tracing:
 
     @contextmanager
     def around_tool(self, call_id: str) -> Iterator[None]:
-        """Make the call's span current, so that spans which the tool's body makes become its children.
+        """Makes the call's span current, so that spans which the tool's body makes become its children.
 
         Enter and leave it in the tool's own task or thread, after `ToolStarted`.
         """

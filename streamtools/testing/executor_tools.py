@@ -61,31 +61,31 @@ def _mark(path: str) -> None:
 
 @tool(name="echo")
 async def echo_async(value: Any, ctx: ToolContext) -> Any:
-    """Return the value, and what the call knows."""
+    """Returns the value, and what the call knows."""
     return _echo(value, ctx)
 
 
 @tool(name="echo")
 def echo_sync(value: Any, ctx: ToolContext) -> Any:
-    """Return the value, and what the call knows."""
+    """Returns the value, and what the call knows."""
     return _echo(value, ctx)
 
 
 @tool(name="fail")
 async def fail_async(kind: str) -> None:
-    """Raise."""
+    """Raises."""
     _raise(kind)
 
 
 @tool(name="fail")
 def fail_sync(kind: str) -> None:
-    """Raise."""
+    """Raises."""
     _raise(kind)
 
 
 @tool(name="work")
 async def work_async(path: str, ctx: ToolContext) -> None:
-    """Leave marks and report them, until it is cancelled."""
+    """Leaves marks and reports them, until it is cancelled."""
     while True:
         _mark(path)
         ctx.progress("marked")
@@ -94,7 +94,7 @@ async def work_async(path: str, ctx: ToolContext) -> None:
 
 @tool(name="work")
 def work_sync(path: str, ctx: ToolContext) -> None:
-    """Leave marks and report them, until it is cancelled."""
+    """Leaves marks and reports them, until it is cancelled."""
     pause = threading.Event()
     while not ctx.cancelled:
         _mark(path)
@@ -104,7 +104,7 @@ def work_sync(path: str, ctx: ToolContext) -> None:
 
 @tool(name="meet")
 async def meet_async(path: str, ctx: ToolContext) -> int:
-    """Return when two calls are here."""
+    """Returns when two calls are here."""
     _mark(path)
     while marks(path) < 2:  # noqa: ASYNC110 - the other call may be in another process
         await anyio.sleep(0.01)
@@ -113,7 +113,7 @@ async def meet_async(path: str, ctx: ToolContext) -> int:
 
 @tool(name="meet")
 def meet_sync(path: str, ctx: ToolContext) -> int:
-    """Return when two calls are here."""
+    """Returns when two calls are here."""
     _mark(path)
     pause = threading.Event()
     while marks(path) < 2 and not ctx.cancelled:
@@ -123,14 +123,14 @@ def meet_sync(path: str, ctx: ToolContext) -> int:
 
 @tool(name="mark")
 async def mark_async(path: str) -> str:
-    """Have an effect."""
+    """Has an effect."""
     _mark(path)
     return "done"
 
 
 @tool(name="mark")
 def mark_sync(path: str) -> str:
-    """Have an effect."""
+    """Has an effect."""
     _mark(path)
     return "done"
 

@@ -22,18 +22,18 @@ class Decoder(Protocol[Out]):
     """Any object that is fed bytes and then finished: `StreamDecoder`, `SSEDecoder`, or one of yours."""
 
     def feed(self, chunk: bytes, /) -> Iterable[Out]:
-        """Take the next bytes."""
+        """Takes the next bytes."""
         ...
 
     def finish(self) -> Iterable[Out]:
-        """End the input."""
+        """Ends the input."""
         ...
 
 
 def feed_every_way(
     make_decoder: Callable[[], Decoder[T]], data: bytes, *, trailing: bytes = b"", max_splits: int = 256
 ) -> list[T]:
-    """Feed `data` whole, byte by byte and in two pieces cut at every place; the outcome must always be the same.
+    """Feeds `data` whole, byte by byte and in two pieces cut at every place; the outcome must always be the same.
 
     Args:
         make_decoder: makes a fresh decoder for each way.
@@ -80,7 +80,7 @@ def _feed(decoder: Decoder[T], chunks: Iterable[bytes]) -> tuple[list[T], list[T
 
 
 def _comparable(value: Any) -> Any:
-    """Return `value` in a form that is equal for equal content: an exception itself equals no other."""
+    """Returns `value` in a form that is equal for equal content: an exception itself equals no other."""
     if isinstance(value, BaseException):
         return type(value).__name__, str(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -97,7 +97,7 @@ class Gate(Protocol):
     """An object to wait for: an `anyio.Event`, or an asyncio or trio one."""
 
     def wait(self) -> Awaitable[object]:
-        """Return when the gate is open."""
+        """Returns when the gate is open."""
         ...
 
 
@@ -126,11 +126,11 @@ class ScriptedSource:
         """True once the script came to its end, or to an exception."""
 
     def __aiter__(self) -> ScriptedSource:
-        """Return itself: the stream can be read once."""
+        """Returns itself: the stream can be read once."""
         return self
 
     async def __anext__(self) -> Any:
-        """Return the next item of the script. This is a checkpoint, so that the reader can be cancelled between any
+        """Returns the next item of the script. This is a checkpoint, so that the reader can be cancelled between any
         two."""
         await anyio.lowlevel.checkpoint()
         while not self.closed and self.position < len(self.script):
@@ -147,7 +147,7 @@ class ScriptedSource:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Close the stream, as its reader must when it is done."""
+        """Closes the stream, as its reader must when it is done."""
         self.closed = True
         await anyio.lowlevel.checkpoint()
 

@@ -65,6 +65,6 @@ class ToolContext:
         return self.is_cancelled is not None and self.is_cancelled()
 
     def progress(self, value: Any) -> None:
-        """Report an interim value: observers and the consumer see a `ToolProgress` event, the model does not."""
+        """Reports an interim value: observers and the consumer see a `ToolProgress` event, the model does not."""
         if self.report is not None:
             self.report(value)

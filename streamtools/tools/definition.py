@@ -221,7 +221,7 @@ class Tool(RunOptions, Generic[P, R]):
         return self._binder.drift()
 
     def validate(self, arguments: Mapping[str, Any], *, text: str | None = None, quick: bool = False) -> Bound:
-        """Check a call's arguments, and turn them into the Python values that the function wants.
+        """Checks a call's arguments, and turns them into the Python values that the function wants.
 
         Args:
             arguments: plain JSON values by name. They are not changed, and no part of them is kept.

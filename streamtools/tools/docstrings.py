@@ -56,7 +56,7 @@ class Docstring:
 
 
 def parse_docstring(text: str) -> Docstring:
-    """Read a docstring, indented or not. Nothing in it is an error: what no style explains is prose."""
+    """Reads a docstring, indented or not. Nothing in it is an error: what no style explains is prose."""
     lines = inspect.cleandoc(text).split("\n")
     reader = _Reader()
     for line, following in zip(lines, [*lines[1:], ""], strict=True):

@@ -107,7 +107,7 @@ class Enforced:
 
 
 def _decode(values: dict[str, Any], path: Path) -> str | None:
-    """Put the array or object that the string at `path` holds in its place. The string; None if it holds none."""
+    """Puts the array or object that the string at `path` holds in its place. The string; None if it holds none."""
     text: str = _descend(values, path)
     try:
         inner = from_json(text, allow_inf_nan=False)

@@ -24,7 +24,7 @@ class LazyFunction:
         self._lock = threading.RLock()  # a loader that calls its own tool recurses into an error, and hangs nobody
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Load the function if need be, and call it."""
+        """Loads the function if need be, and calls it."""
         loaded = self._loaded
         if loaded is None:
             loaded = self._first()

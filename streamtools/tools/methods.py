@@ -58,7 +58,7 @@ class ToolMethod:
         return self if bound_to is None else replace(self.template, fn=MethodType(self._runs, bound_to))
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, the instance first."""
+        """Calls the function itself, the instance first."""
         return self.function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

@@ -41,7 +41,7 @@ class ModelBinder:
 
     @classmethod
     def of(cls, model: Any, function: Callable[..., Any], tool: str, *, coerce: Coerce) -> ModelBinder:
-        """Read a model, and the function for its one open parameter.
+        """Reads a model, and the function for its one open parameter.
 
         Raises:
             ToolDefinitionError: no schema can be made of the model, or the function takes something else than it.

@@ -38,7 +38,7 @@ class Placement:
 
     @classmethod
     def of(cls, function: Callable[..., Any], parameters: Sequence[Parameter], tool: str) -> Placement:
-        """Read a function whose parameters `callables.parameters_of` has resolved.
+        """Reads a function whose parameters `callables.parameters_of` has resolved.
 
         Raises:
             ToolDefinitionError: a parameter is annotated with a `ToolContext` among other things.

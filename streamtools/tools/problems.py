@@ -110,7 +110,7 @@ def describe(error: ValidationError, arguments: dict[str, Any], takes: Iterable[
 
 
 def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[str, ...]:
-    """Decode the strings that hold the JSON text of the array or object that `error` says belongs in their place.
+    """Decodes the strings that hold the JSON text of the array or object that `error` says belongs in their place.
 
     `arguments` is changed in place. Returns what was done, ``people: json_string`` for each, at most 16 and a line that
     counts the rest; only once: strings inside what was decoded stay strings. Nothing else is ever coerced here.

@@ -52,7 +52,7 @@ class Signature:
         coerce: Coerce,
         freeform: bool,
     ) -> Signature:
-        """Read a function. Takes about half a millisecond; do it once, at definition.
+        """Reads a function. Takes about half a millisecond; do it once, at definition.
 
         Args:
             function: what the tool runs; see `callables.as_function`.

@@ -28,7 +28,7 @@ def tool(fn: Callable[P, R], /, **options: Unpack[ToolKeywords]) -> Tool[P, R]: 
 @overload
 def tool(**options: Unpack[ToolKeywords]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords]) -> Any:
-    """Make a tool of a function. Use it as a decorator, with or without arguments, or call it.
+    """Makes a tool of a function. Use it as a decorator, with or without arguments, or call it.
 
         @tool(effect="pure")
         async def get_weather(city: str, days: int = 1) -> Forecast:

@@ -65,8 +65,8 @@ def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
 
 
 def refuse_not_finite(tool: str, text: bytes) -> None:
-    """Refuse the NaN and the Infinity that Python's floats may be and JSON has no word for. Ask for it where one of the
-    words is in the text: perhaps it is inside a string, which parsing tells.
+    """Refuses the NaN and the Infinity that Python's floats may be and JSON has no word for. Ask for it where one of
+    the words is in the text: perhaps it is inside a string, which parsing tells.
 
     Raises:
         InvalidArguments: there is one.
@@ -129,7 +129,7 @@ class TypedArguments:
         return value, coercions
 
     def _weigh(self, arguments: Mapping[str, Any], chars: int, quick: bool) -> None:
-        """Refuse what pydantic, which nobody can stop, would work on for too long."""
+        """Refuses what pydantic, which nobody can stop, would work on for too long."""
         if quick and chars > LARGE_CHARS:
             raise TakesLong
         try:

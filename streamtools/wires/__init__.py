@@ -107,7 +107,8 @@ def detect(payload: Mapping[str, Any]) -> str | None:
 
 
 def register(wire: Wire) -> None:
-    """Make a wire of your own known by its name: to `find`, to detection, to the command line, to `streamtools.resume`.
+    """Makes a wire of your own known by its name: to `find`, to detection, to the command line, to
+    `streamtools.resume`.
 
     Without it the wire can be passed itself: ``pipeline(stream, wire=ACME)``. To register the same one again does
     nothing.
@@ -124,6 +125,6 @@ def register(wire: Wire) -> None:
 
 
 def unregister(wire: Wire) -> None:
-    """Forget a wire that was registered; nothing happens if it was not."""
+    """Forgets a wire that was registered; nothing happens if it was not."""
     if _registered.get(wire.name) is wire:
         del _registered[wire.name]

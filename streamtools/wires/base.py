@@ -84,7 +84,7 @@ class WireDecoder(ABC):
 
     @abstractmethod
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Take one payload."""
+        """Takes one payload."""
 
     def terminate(self) -> list[Event]:
         """The ``[DONE]`` line came. On most wires it says nothing: gateways add it."""
@@ -126,7 +126,7 @@ class WireDecoder(ABC):
         return self.out
 
     def forget(self) -> None:
-        """Let go of the payload that was read last."""
+        """Lets go of the payload that was read last."""
         self.raw = self._payload = self._exact = None
 
     def be_loose(self) -> None:
@@ -141,7 +141,7 @@ class WireDecoder(ABC):
         self.done = True
 
     def warn(self, code: str, detail: str = "") -> None:
-        """Report a tolerated deviation, once; and no more than so many different ones."""
+        """Reports a tolerated deviation, once; and no more than so many different ones."""
         if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned |= {(code, detail)}
             self.out.append(StreamWarning(code, one_line(detail)))
@@ -149,12 +149,12 @@ class WireDecoder(ABC):
     # -- for the wires --
 
     def emit_start(self, model: object, response_id: object) -> None:
-        """Emit the start of the response, which shows that the payload was understood."""
+        """Emits the start of the response, which shows that the payload was understood."""
         self._started = True
         self.out.append(StreamStart(self.name, read_text(model), read_text(response_id)))
 
     def emit_text(self, text: str) -> None:
-        """Emit a delta of text; it begins a text if none is open."""
+        """Emits a delta of text; it begins a text if none is open."""
         if self._open != "text":
             self._begin_part("text")
             self._plain_text_max = 0 if self.loose else self._max_text
@@ -163,7 +163,7 @@ class WireDecoder(ABC):
             self.out.append(TextDelta(text))
 
     def emit_reasoning(self, text: str) -> None:
-        """Emit a delta of reasoning; it begins one if none is open."""
+        """Emits a delta of reasoning; it begins one if none is open."""
         if self._open != "reasoning":
             self._begin_part("reasoning")
             self.out.append(ReasoningStart())
@@ -171,7 +171,7 @@ class WireDecoder(ABC):
             self.out.append(ReasoningDelta(text))
 
     def emit_refusal(self, text: str) -> None:
-        """Emit a delta of a refusal."""
+        """Emits a delta of a refusal."""
         if text := self._bounded("refusal", text):
             self.out.append(RefusalDelta(text))
 
@@ -183,7 +183,7 @@ class WireDecoder(ABC):
             self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the response"))
 
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
-        """End the text or the reasoning that is open, if one is; `provider_state` goes back with it in the history."""
+        """Ends the text or the reasoning that is open, if one is; `provider_state` goes back with it in the history."""
         if self._joiners:
             self._flush_joiners()
         if self._open == "text":
@@ -194,11 +194,11 @@ class WireDecoder(ABC):
         self._plain_text_max = 0
 
     def emit_unknown(self, raw: object) -> None:
-        """Emit a piece of the payload that the wire does not know, so that nothing is lost in silence."""
+        """Emits a piece of the payload that the wire does not know, so that nothing is lost in silence."""
         self.out.append(UnknownPayload(raw))
 
     def read_usage(self, usage: object) -> None:
-        """Keep the token counts of a usage object, if that is one; a later count replaces an earlier."""
+        """Keeps the token counts of a usage object, if that is one; a later count replaces an earlier."""
         self.usage.read(usage, self._counts)
 
     def object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
@@ -231,7 +231,7 @@ class WireDecoder(ABC):
         return value if plain else well_formed_tree(value)
 
     def charge(self, extra: object) -> bool:
-        """Count what is kept beside the text (a signature, a citation) as if it were; False if that is too much."""
+        """Counts what is kept beside the text (a signature, a citation) as if it were; False if that is too much."""
         self._text_size += weight(extra)
         if self._text_size > self._max_text:
             error = LimitExceeded("max_text_bytes", limit=self._max_text, value=self._text_size, where="the text")

@@ -32,7 +32,7 @@ class Validator(Protocol):
         ...
 
     def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
-        """Return the problems of a value, at most 64; empty if it fits.
+        """Returns the problems of a value, at most 64; empty if it fits.
 
         Args:
             value: plain JSON.
@@ -41,7 +41,7 @@ class Validator(Protocol):
         ...
 
     def is_valid(self, value: Any) -> bool:
-        """Return whether a value fits; the same verdict as `validate`, without the reasons."""
+        """Returns whether a value fits; the same verdict as `validate`, without the reasons."""
         ...
 
 
@@ -52,7 +52,7 @@ def compile(
     limits: Limits = Limits(),
     engine: Literal["own", "auto"] = "own",
 ) -> Validator:
-    """Make a validator of a JSON Schema. Nothing is fetched, and no pattern can make it hang.
+    """Makes a validator of a JSON Schema. Nothing is fetched, and no pattern can make it hang.
 
     A value that is nested too deep for a recursive schema, or takes too much work, has a problem whose keyword is
     ``limit``. ``format``, ``contentEncoding`` and ``contentMediaType`` are annotations: they do not decide what is

@@ -43,12 +43,12 @@ class TextRecipe:
     """The stage that takes the events of this one, and so has to come after it."""
 
     def build(self, tools: Toolset, limits: Limits, id_salt: str) -> TextStage:
-        """Make the stage for one stream."""
+        """Makes the stage for one stream."""
         return self._make(tools, limits)
 
 
 def text_calls(dialect_name: str) -> TextRecipe:
-    """Find the calls that a model writes into its text, for a model or server without native tool calling.
+    """Finds the calls that a model writes into its text, for a model or server without native tool calling.
 
         pipeline(stream, tools=[...], stages=DEFAULT.insert_before("accumulate", text_calls("hermes")))
 
@@ -71,7 +71,7 @@ def text_calls(dialect_name: str) -> TextRecipe:
 
 
 def split_think(tags: Iterable[str | tuple[str, str]] = DEFAULT_TAGS, *, opened: bool = False) -> TextRecipe:
-    """Split reasoning off the text wherever it stands between tags such as ``<think>`` or ``[THINK]``.
+    """Splits reasoning off the text wherever it stands between tags such as ``<think>`` or ``[THINK]``.
 
         pipeline(stream, stages=DEFAULT.insert_before("accumulate", split_think()))
 

@@ -59,11 +59,11 @@ class CallWriter:
         self._left = ""  # label of the call that ends with the response, or with the next call
 
     def knows(self, name: str) -> bool:
-        """Return whether a tool of that name is registered."""
+        """Returns whether a tool of that name is registered."""
         return name.removeprefix("functions.") in self.tools.names
 
     def begin(self, name: str, call_id: str | None = None, *, close: str | None, verbatim: bool = True) -> None:
-        """Announce a call, which cannot be taken back.
+        """Announces a call, which cannot be taken back.
 
         Args:
             name: the tool's name.
@@ -87,19 +87,19 @@ class CallWriter:
         self._tell(ToolCallFragment(self._label, call_id, name, start=True))
 
     def add(self, text: str) -> None:
-        """Emit more of the open call's arguments."""
+        """Emits more of the open call's arguments."""
         if text:
             self.is_json = self._verbatim
             self._tell(ToolCallFragment(self._label, arguments=text))
 
     def end(self, *, cut: bool = False) -> None:
-        """End the open call. The text that follows is held, since it may be plain text."""
+        """Ends the open call. The text that follows is held, since it may be plain text."""
         self.is_open = False
         self._tell(ToolCallFragment(self._label, end=True, cut=cut))
         self._reader.hold()
 
     def leave(self) -> None:
-        """End the open call together with the next call or the response: it is whole, but has no closing marker. The
+        """Ends the open call together with the next call or the response: it is whole, but has no closing marker. The
         text that follows is held, since it may be plain text."""
         self.is_open = False
         self._left = self._label
@@ -167,7 +167,7 @@ class TextCalls(TextStage):
         return replace(end, finish="tool_calls") if end.finish == "stop" and self._calls.count else end
 
     def _read(self) -> None:
-        """Read all text that has come."""
+        """Reads all text that has come."""
         while self._parsing is not None or self._seek():
             assert self._parsing is not None, "one was found"
             try:
@@ -182,7 +182,7 @@ class TextCalls(TextStage):
                 self._cut()
 
     def _seek(self) -> bool:
-        """Look for the beginning of a call; emit the text before it."""
+        """Looks for the beginning of a call; emits the text before it."""
         reader, dialect = self._reader, self._dialect
         text, start = reader.text, reader.at
         at = start
@@ -204,7 +204,7 @@ class TextCalls(TextStage):
         return False
 
     def _give_up(self) -> None:
-        """Stop reading a call that turned out to be none, or broken."""
+        """Stops reading a call that turned out to be none, or broken."""
         rest = self._reader.take_back()
         if self._calls.is_open and self._calls.close is not None:
             self._parsing = _spoiled(self._reader, self._calls, self._calls.close, rest)
@@ -215,7 +215,7 @@ class TextCalls(TextStage):
         self._tell_text(rest)
 
     def _cut(self) -> None:
-        """Stop reading where the text ended inside a call."""
+        """Stops reading where the text ended inside a call."""
         self._parsing = None
         if self._calls.is_open:
             self._calls.end(cut=True)
@@ -226,7 +226,7 @@ class TextCalls(TextStage):
 
 
 def _spoiled(reader: Reader, calls: CallWriter, close: str, rest: str) -> Parsing[None]:
-    """Read a broken call to its closing marker. `rest` is the text read since its arguments."""
+    """Reads a broken call to its closing marker. `rest` is the text read since its arguments."""
     was_json, more = calls.is_json, False
 
     def take(piece: str) -> None:

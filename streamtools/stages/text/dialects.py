@@ -56,7 +56,7 @@ def _bare_objects(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def _objects(reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[None]:
-    """Read objects with semicolons between them; anything behind the last is text."""
+    """Reads objects with semicolons between them; anything behind the last is text."""
     while True:
         yield from one_call_object(reader, calls, close=None, known_only=known_only)
         calls.leave()
@@ -91,7 +91,7 @@ DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for kn
 
 
 def dialect(name: str) -> TextDialect:
-    """Return the dialect of that name.
+    """Returns the dialect of that name.
 
     Raises:
         ValueError: there is none; the message lists the known names.

@@ -21,7 +21,7 @@ class Markers:
         self._beginnings = frozenset(marker[:end] for marker in longest_first for end in range(1, len(marker)))
 
     def held_from(self, text: str, start: int) -> int:
-        """Return where the end of a text begins that may become a marker with more text; the text's length if there is
+        """Returns where the end of a text begins that may become a marker with more text; the text's length if there is
         none.
 
         Call it when `search` found nothing. Takes time linear in the longest marker.

@@ -43,7 +43,7 @@ FUNCTION_OPENER = "<function="
 
 
 def deepseek(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Read a section of calls: DeepSeek V3, V3.1 and R1."""
+    """Reads a section of calls: DeepSeek V3, V3.1 and R1."""
     if (yield from reader.expect(*DEEPSEEK_OPENERS)) != _DEEPSEEK_CALL:
         yield from reader.spaces()
         yield from reader.expect(_DEEPSEEK_CALL)
@@ -75,7 +75,7 @@ def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def kimi(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Read a section of calls of Kimi K2, each with an id that contains the name."""
+    """Reads a section of calls of Kimi K2, each with an id that contains the name."""
     if (yield from reader.expect(*KIMI_OPENERS)) == _KIMI_SECTION:
         yield from reader.spaces()
         yield from reader.expect(_KIMI_CALL)
@@ -97,7 +97,7 @@ def kimi(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Read Mistral's calls: a name and arguments, which end with the response, or a list of call objects."""
+    """Reads Mistral's calls: a name and arguments, which end with the response, or a list of call objects."""
     yield from reader.expect(MISTRAL_OPENER)
     if (yield from reader.spaces()) in "[{":
         yield from call_objects(reader, calls, close=None, known_only=False)
@@ -113,7 +113,7 @@ def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def function_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Read a call in Llama 3.1's format for custom tools."""
+    """Reads a call in Llama 3.1's format for custom tools."""
     yield from reader.expect(FUNCTION_OPENER)
     name = yield from reader.name()
     yield from reader.expect(">")
@@ -126,7 +126,7 @@ def function_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
 def _json_arguments(
     reader: Reader, calls: CallWriter, name: str, call_id: str | None = None, *, close: str | None
 ) -> Parsing[None]:
-    """Announce the call if an object begins here, and read the object."""
+    """Announces the call if an object begins here, and reads the object."""
     if (yield from reader.spaces()) != "{":
         raise NotACall
     calls.begin(name, call_id, close=close)

@@ -19,7 +19,7 @@ _MAX_KEY = 32  # characters of a key; the longest key has ten
 
 
 def call_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
-    """Read an object, or a list of them, and the closing marker.
+    """Reads an object, or a list of them, and the closing marker.
 
     Args:
         reader: its position is before the object.
@@ -56,7 +56,7 @@ def _list(reader: Reader, calls: CallWriter, close: str | None, known_only: bool
 
 
 def one_call_object(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
-    """Read one object and announce its call. The caller has to end the call."""
+    """Reads one object and announces its call. The caller has to end the call."""
     call = _CallObject(reader, calls, close, known_only)
     yield from call.read()
     call.check()
@@ -78,7 +78,7 @@ class _CallObject:
         self.begun = False
 
     def read(self, *, nested: bool = False) -> Parsing[None]:
-        """Read the object."""
+        """Reads the object."""
         reader = self.reader
         yield from reader.expect("{")
         while True:
@@ -98,7 +98,7 @@ class _CallObject:
                 return
 
     def check(self) -> None:
-        """Announce the call if the whole object did not yet, or find that it is none."""
+        """Announces the call if the whole object did not yet, or finds that it is none."""
         if not self.begun:
             if self.known_only:  # an object without arguments may be anything that has a name
                 raise NotACall

@@ -32,7 +32,7 @@ _TYPE_OF: dict[type, str] = {
 
 
 def parameter_types(tools: Toolset, name: str) -> Mapping[str, Types]:
-    """Return the types that each parameter of a tool takes; empty if the tool's schema is not known."""
+    """Returns the types that each parameter of a tool takes; empty if the tool's schema is not known."""
     tool = tools.get(name.removeprefix("functions."))
     if tool is None:
         return {}
@@ -44,7 +44,7 @@ def parameter_types(tools: Toolset, name: str) -> Mapping[str, Types]:
 
 
 def as_json(text: str, types: Types) -> str:
-    """Return the raw text of a parameter as JSON."""
+    """Returns the raw text of a parameter as JSON."""
     bare = text.strip()
     if types is not None and "string" in types:
         return bare if bare == "null" and "null" in types else f'"{escaped(text)}"'
@@ -57,12 +57,12 @@ def as_json(text: str, types: Types) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return `text` as it stands inside a JSON string."""
+    """Returns `text` as it stands inside a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _types(schema: Any, root: Mapping[str, Any], steps: int) -> Types:
-    """Return the JSON types that a schema takes; None where it does not say."""
+    """Returns the JSON types that a schema takes; None where it does not say."""
     if not isinstance(schema, Mapping) or steps <= 0:
         return None
     if isinstance(reference := schema.get("$ref"), str):

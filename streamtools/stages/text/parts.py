@@ -26,7 +26,7 @@ class TextStage(ABC):
         self._open = False  # True while a part of text is open
 
     def feed(self, event: Event) -> Iterable[Event]:
-        """Take one event."""
+        """Takes one event."""
         if type(event) is TextDelta:
             if self._open and self._is_plain(event.text):
                 return (event,)
@@ -38,7 +38,7 @@ class TextStage(ABC):
         return self._out
 
     def finish(self) -> Iterable[Event]:
-        """End the stream; return the events still held, which are none if it had a `StreamEnd`."""
+        """Ends the stream; returns the events still held, which are none if it had a `StreamEnd`."""
         self._out = []
         self._text_over()
         self._close_part()
@@ -48,18 +48,18 @@ class TextStage(ABC):
 
     @abstractmethod
     def _is_plain(self, text: str) -> bool:
-        """Return whether this text can pass unchanged: nothing is held, and nothing in it needs a look."""
+        """Returns whether this text can pass unchanged: nothing is held, and nothing in it needs a look."""
 
     @abstractmethod
     def _text(self, text: str) -> None:
-        """Take more text."""
+        """Takes more text."""
 
     @abstractmethod
     def _text_over(self) -> None:
-        """End the text: emit all that is held."""
+        """Ends the text: emits all that is held."""
 
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
-        """Return the `StreamEnd` to pass on."""
+        """Returns the `StreamEnd` to pass on."""
         return end
 
     def _tell_text(self, text: str) -> None:
@@ -71,7 +71,7 @@ class TextStage(ABC):
         self._out.append(TextDelta(text))
 
     def _tell_between(self, event: Event) -> None:
-        """Emit an event that stands between two parts of text."""
+        """Emits an event that stands between two parts of text."""
         self._start = None
         self._close_part()
         self._out.append(event)

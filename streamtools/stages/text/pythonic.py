@@ -41,14 +41,14 @@ _Heard = list[tuple[str, str]]  # name and arguments of each call
 
 
 def plain_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Read a list without a marker, which can call only registered tools."""
+    """Reads a list without a marker, which can call only registered tools."""
     heard: _Heard = []
     yield from _List(reader, calls, known_only=True).read(heard)
     _tell(heard, calls)
 
 
 def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Read a list between two markers, the second of which may be missing."""
+    """Reads a list between two markers, the second of which may be missing."""
     close = PYTHONIC_MARKERS[(yield from reader.expect(*PYTHONIC_MARKERS))]
     heard: _Heard = []
     yield from reader.spaces()
@@ -59,7 +59,7 @@ def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def dotted_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Read one call without a list, as Llama 3.1 calls its built-in tools: ``brave_search.call(query="...")``."""
+    """Reads one call without a list, as Llama 3.1 calls its built-in tools: ``brave_search.call(query="...")``."""
     name, arguments = yield from _List(reader, calls, known_only=False).call()
     if not name.endswith(".call"):
         raise NotACall
@@ -86,7 +86,7 @@ class _List:
         self._depth_left = min(reader.limits.max_json_depth, _MAX_DEPTH)
 
     def read(self, heard: _Heard) -> Parsing[None]:
-        """Read the list of calls."""
+        """Reads the list of calls."""
         reader = self._reader
         yield from reader.expect("[")
         yield from reader.spaces()
@@ -96,7 +96,7 @@ class _List:
                 return
 
     def call(self) -> Parsing[tuple[str, str]]:
-        """Read one call; return its name and its arguments."""
+        """Reads one call; returns its name and its arguments."""
         reader = self._reader
         self._spend(1)
         name = yield from reader.name()
@@ -122,7 +122,7 @@ class _List:
                 return name, "{" + ", ".join(pieces) + "}"
 
     def _more(self, closing: str) -> Parsing[bool]:
-        """Read a comma or the closing bracket, or both; return whether another item comes before the bracket."""
+        """Reads a comma or the closing bracket, or both; returns whether another item comes before the bracket."""
         reader = self._reader
         yield from reader.spaces()
         if (yield from reader.expect(",", closing)) == closing:
@@ -155,7 +155,7 @@ class _List:
         return number
 
     def _sequence(self, opening: str) -> Parsing[str]:
-        """Read a list or a tuple; JSON has only lists."""
+        """Reads a list or a tuple; JSON has only lists."""
         self._enter()
         self._reader.at += 1
         items: list[str] = []
@@ -194,7 +194,7 @@ class _List:
         return "{" + ", ".join(items) + "}"
 
     def _string(self) -> Parsing[str]:
-        """Read a string in one or three quotes, without a prefix."""
+        """Reads a string in one or three quotes, without a prefix."""
         reader = self._reader
         quote = yield from reader.expect(*_QUOTES)
         quotes = 1
@@ -228,7 +228,7 @@ class _List:
                 quotes += 1
 
     def _run(self, stops: Markers, pieces: list[str]) -> Parsing[str]:
-        """Read the inside of a string and the stop after it; return the stop."""
+        """Reads the inside of a string and the stop after it; returns the stop."""
         start = len(pieces)
         stop = yield from self._reader.until(stops, lambda piece: pieces.append(escaped(piece)), self._left)
         self._reader.at += 1
@@ -236,7 +236,7 @@ class _List:
         return stop
 
     def _escape(self) -> Parsing[str]:
-        """Read the rest of an escape, after its backslash; return it as JSON."""
+        """Reads the rest of an escape, after its backslash; returns it as JSON."""
         reader = self._reader
         character = yield from reader.peek()
         reader.at += 1

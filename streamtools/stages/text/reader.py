@@ -70,7 +70,7 @@ class Reader:
     # -- for the stage --
 
     def feed(self, text: str) -> None:
-        """Take more text."""
+        """Takes more text."""
         at = self.at
         if at:
             if self._lines:
@@ -85,12 +85,12 @@ class Reader:
         self.text = text
 
     def begin_again(self) -> None:
-        """Begin again: another text will come."""
+        """Begins again: another text will come."""
         self.over = False
         self._before = "\n"
 
     def passed(self, text: str) -> None:
-        """Note text that passed by without being fed."""
+        """Notes text that passed by without being fed."""
         if text.isspace():
             begins = _begins_line(text, len(text))
             if begins is not None:
@@ -99,20 +99,20 @@ class Reader:
             self._before = text
 
     def begins_line(self, at: int) -> bool:
-        """Return whether only white space stands before `at` in its line."""
+        """Returns whether only white space stands before `at` in its line."""
         begins = _begins_line(self.text, at)
         return bool(_begins_line(self._before, len(self._before)) if begins is None else begins)
 
     def hold(self) -> None:
-        """Keep the text read from here on, since it may turn out to be plain text."""
+        """Keeps the text read from here on, since it may turn out to be plain text."""
         self._held, self._from = [], self.at
 
     def let_go(self) -> None:
-        """Drop the held text, since it is no plain text."""
+        """Drops the held text, since it is no plain text."""
         self._held, self._from = [], -1
 
     def take_back(self) -> str:
-        """Return the held text, since it is plain text after all, and hold nothing."""
+        """Returns the held text, since it is plain text after all, and holds nothing."""
         if self._from < 0:
             return ""
         held = "".join([*self._held, self.text[self._from : self.at]])
@@ -122,19 +122,19 @@ class Reader:
     # -- for parsers --
 
     def more(self) -> Parsing[None]:
-        """Wait for more text."""
+        """Waits for more text."""
         if self.over:
             raise TextOver
         yield
 
     def peek(self) -> Parsing[str]:
-        """Return the next character without taking it."""
+        """Returns the next character without taking it."""
         while self.at >= len(self.text):
             yield from self.more()
         return self.text[self.at]
 
     def spaces(self) -> Parsing[str]:
-        """Take white space; return the character after it."""
+        """Takes white space; returns the character after it."""
         for _ in range(_MAX_SPACE):
             character = yield from self.peek()
             if not character.isspace():
@@ -143,7 +143,7 @@ class Reader:
         raise NotACall
 
     def expect(self, *literals: str) -> Parsing[str]:
-        """Take one of `literals`, none of which begins another; return the one found."""
+        """Takes one of `literals`, none of which begins another; returns the one found."""
         while True:
             for literal in literals:
                 if self.text.startswith(literal, self.at):
@@ -155,7 +155,7 @@ class Reader:
             yield from self.more()
 
     def word(self, limit: int) -> Parsing[str]:
-        """Take letters, digits and ``_ . -``: a name, maybe an empty one. Raise `NotACall` if it has more than `limit`
+        """Takes letters, digits and ``_ . -``: a name, maybe an empty one. Raise `NotACall` if it has more than `limit`
         characters."""
         pieces: list[str] = []
         left: int | None = limit
@@ -168,14 +168,14 @@ class Reader:
             yield from self.more()
 
     def name(self) -> Parsing[str]:
-        """Take a tool's name."""
+        """Takes a tool's name."""
         name = yield from self.word(self.limits.max_name_bytes)
         if not name:
             raise NotACall
         return name
 
     def until(self, stops: Markers, take: Callable[[str], object], limit: int | None = None) -> Parsing[str]:
-        """Take the text before the first of `stops`, in pieces; return the stop, which is not taken.
+        """Takes the text before the first of `stops`, in pieces; returns the stop, which is not taken.
 
         `limit`: the most characters that a call may have here, else `NotACall`; None: any number.
         """
@@ -187,7 +187,7 @@ class Reader:
             yield from self.more()
 
     def _take(self, end: int, take: Callable[[str], object], limit: int | None) -> int | None:
-        """Take the text up to `end`, or as much of it as `limit` allows; return the limit that is left."""
+        """Takes the text up to `end`, or as much of it as `limit` allows; returns the limit that is left."""
         size = end - self.at
         piece = self.text[self.at : end if limit is None or size <= limit else self.at + limit]
         self.at += len(piece)
@@ -200,7 +200,7 @@ class Reader:
         return limit - size
 
     def string(self, limit: int) -> Parsing[str]:
-        """Take a JSON string that is written with at most `limit` characters; return the string's value."""
+        """Takes a JSON string that is written with at most `limit` characters; returns the string's value."""
         yield from self.expect('"')
         pieces: list[str] = []
         while True:
@@ -222,7 +222,7 @@ class Reader:
         return value
 
     def value(self, take: Callable[[str], object], limit: int | None = None) -> Parsing[None]:
-        """Take one JSON value as it stands, in pieces. Only its end is looked for; whether it is valid is not checked.
+        """Takes one JSON value as it stands, in pieces. Only its end is looked for; whether it is valid is not checked.
 
         `limit`: the most characters that a call may have here, else `NotACall`; None: any number.
         """
@@ -256,7 +256,7 @@ class _Extent:
         """True if a bracket closes one that is not open, or too many are open: no further text can mend that."""
 
     def scan(self, text: str, at: int) -> int:
-        """Read on; return where in `text` the value ends or breaks, or 0 if it goes on."""
+        """Reads on; returns where in `text` the value ends or breaks, or 0 if it goes on."""
         expected = self._expected
         while at < len(text):
             if self._in_string:
@@ -293,7 +293,8 @@ class _Extent:
 
 
 def _begins_line(text: str, at: int) -> bool | None:
-    """Return whether only blanks stand between `at` and the end of the line before; None if `text` has nothing else."""
+    """Returns whether only blanks stand between `at` and the end of the line before; None if `text` has nothing
+    else."""
     while at > 0 and text[at - 1] in " \t\r":
         at -= 1
     return text[at - 1] == "\n" if at else None

@@ -31,7 +31,7 @@ _TAG_END, _QUOTE = Markers(">"), Markers('"')
 
 
 def qwen_coder(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Read Qwen3-Coder's call. The model often omits the outer opening tag; then only a registered tool is called."""
+    """Reads Qwen3-Coder's call. The model often omits the outer opening tag; then only a registered tool is called."""
     wrapped = (yield from reader.expect(_TOOL_CALL, _FUNCTION)) == _TOOL_CALL
     if wrapped:
         yield from reader.spaces()
@@ -55,7 +55,7 @@ def qwen_coder(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def glm(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Read a call of GLM 4.5 and later, with or without line breaks."""
+    """Reads a call of GLM 4.5 and later, with or without line breaks."""
     yield from reader.expect(_TOOL_CALL)
     yield from reader.spaces()
     name = yield from reader.name()
@@ -89,7 +89,7 @@ class Invokes:
         """The tags that begin a call: a section, or an ``invoke`` without one, which can call only registered tools."""
 
     def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
-        """Read a section."""
+        """Reads a section."""
         invoke = self._invoke_tag
         opener = yield from reader.expect(*self.openers)
         if opener == invoke:
@@ -135,7 +135,7 @@ MINIMAX = Invokes("minimax:tool_call")
 
 
 def _string_attribute(reader: Reader) -> Parsing[bool | None]:
-    """Read the rest of a parameter's tag; return the value of its ``string`` attribute, None if it has none."""
+    """Reads the rest of a parameter's tag; returns the value of its ``string`` attribute, None if it has none."""
     if (yield from reader.spaces()) == ">":
         reader.at += 1
         return None
@@ -146,7 +146,7 @@ def _string_attribute(reader: Reader) -> Parsing[bool | None]:
 
 
 def _key(reader: Reader, stops: Markers) -> Parsing[str]:
-    """Read a parameter's name."""
+    """Reads a parameter's name."""
     pieces: list[str] = []
     yield from reader.until(stops, pieces.append, _MAX_KEY)
     return "".join(pieces).strip()
@@ -172,7 +172,7 @@ class _Arguments:
     def value(
         self, key: str, close: str, tags: Markers, *, is_string: bool | None = None, trim: bool = False
     ) -> Parsing[None]:
-        """Read a parameter's value and its closing tag.
+        """Reads a parameter's value and its closing tag.
 
         Args:
             key: the parameter's name.
@@ -199,7 +199,7 @@ class _Arguments:
         self._reader.hold()
 
     def end(self) -> None:
-        """End the arguments and the call: there are no more parameters."""
+        """Ends the arguments and the call: there are no more parameters."""
         self._calls.add("{}" if self._before == "{" else "}")
         self._calls.end()
 

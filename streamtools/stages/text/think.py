@@ -103,7 +103,7 @@ class SplitThink(TextStage):
 
 
 def tag_pair(tag: str | tuple[str, str]) -> tuple[str, str]:
-    """Return the opening and closing tag for a name, an opening tag, or a pair.
+    """Returns the opening and closing tag for a name, an opening tag, or a pair.
 
     >>> tag_pair("think"), tag_pair("[THINK]"), tag_pair(("<|begin|>", "<|end|>"))
     (('<think>', '</think>'), ('[THINK]', '[/THINK]'), ('<|begin|>', '<|end|>'))

@@ -96,7 +96,7 @@ class AnthropicDecoder(WireDecoder):
         return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Take one stream event."""
+        """Takes one stream event."""
         kind = payload.get("type")
         out = self.out = []
         self._payload, self._exact = payload, None
@@ -236,7 +236,7 @@ class AnthropicDecoder(WireDecoder):
             self._stop(index, block)
 
     def _stop(self, index: object, block: _Block, *, cut: bool = False) -> None:
-        """Close a block: at its stop, or at the end of the message, which may have cut it."""
+        """Closes a block: at its stop, or at the end of the message, which may have cut it."""
         block.open = False
         if block.type in CALL_BLOCKS:
             text, problem = "", None

@@ -48,7 +48,7 @@ class StartedBlock:
         return self.kind in OPAQUE_BLOCKS or bool(self.blob)
 
     def keep(self, name: str, value: Any) -> bool:
-        """Take a delta that is no text of the model's. Returns whether it was understood."""
+        """Takes a delta that is no text of the model's. Returns whether it was understood."""
         return _KEEPERS[name](self, value)
 
     def whole(self) -> dict[str, Any] | None:

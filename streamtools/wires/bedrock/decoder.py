@@ -75,7 +75,7 @@ class BedrockDecoder(WireDecoder):
         return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Take one event. What else stands beside it (``amazon-bedrock-invocationMetrics``) says nothing about it."""
+        """Takes one event. What else stands beside it (``amazon-bedrock-invocationMetrics``) says nothing about it."""
         out = self.out = []
         self._payload, self._exact = payload, None
         known = False
@@ -205,7 +205,7 @@ class BedrockDecoder(WireDecoder):
         return block
 
     def _stop(self, index: object, block: StartedBlock, *, cut: bool = False) -> None:
-        """Close a block: at its stop, or at the end of the message, which may have cut it."""
+        """Closes a block: at its stop, or at the end of the message, which may have cut it."""
         block.open = False
         if block.kind == "toolUse":
             text, problem = "", None

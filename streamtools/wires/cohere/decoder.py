@@ -62,7 +62,7 @@ class CohereDecoder(LegacyEvents):
         return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Take one stream event."""
+        """Takes one stream event."""
         kind = payload.get("type", payload.get("event_type"))
         out = self.out = []
         self._payload, self._exact = payload, None

@@ -89,7 +89,7 @@ def _with_ids(calls: object, index: int, saying: Saying) -> object:
 
 
 def _content(content: object, path: str, saying: Saying) -> bool:
-    """Say what the content holds; whether any of it is text."""
+    """Says what the content holds; whether any of it is text."""
     has_text = False
     for number, raw in enumerate([{"type": "text", "text": content}] if isinstance(content, str) else _list(content)):
         where = f"{path}.content[{number}]"

@@ -83,7 +83,7 @@ class GeminiDecoder(WireDecoder):
         return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Take one response object."""
+        """Takes one response object."""
         out = self.out = []
         payload = self._as_wire(payload)
         if error := error_in(payload):
@@ -241,7 +241,7 @@ class GeminiDecoder(WireDecoder):
         )
 
     def _may_keep(self) -> bool:
-        """Count a part that is kept whole; False if it is one too many."""
+        """Counts a part that is kept whole; False if it is one too many."""
         self._part_count += 1
         limit = self.limits.max_open_blocks
         if self._part_count > limit:

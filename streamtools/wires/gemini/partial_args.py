@@ -96,7 +96,7 @@ class PartialArgs:
         return bool(self._open)
 
     def add(self, piece: object) -> None:
-        """Take a piece."""
+        """Takes a piece."""
         self.began = True
         if self.problem is None and not self._placed(piece):
             self._refuse("bad_path")
@@ -116,7 +116,7 @@ class PartialArgs:
         return self.problem is None
 
     def _placed(self, piece: object) -> bool:
-        """Put the piece where its path says; False if that cannot be."""
+        """Puts the piece where its path says; False if that cannot be."""
         steps = parse_path(piece.get("jsonPath"), self._limits) if isinstance(piece, dict) else None
         if not steps or not isinstance(piece, dict):
             return False
@@ -177,7 +177,7 @@ class PartialArgs:
         return True
 
     def _set(self, node: dict[str, Any] | list[Any], step: str | int, value: object) -> bool:
-        """Put a value where there is none."""
+        """Puts a value where there is none."""
         if isinstance(node, dict):
             if not isinstance(step, str):
                 return False

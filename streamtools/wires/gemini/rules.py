@@ -77,7 +77,7 @@ def _check(contents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
 
 
 def _mend(contents: list[Any]) -> list[Any]:
-    """Join a call with what the model said before it, part by part, each with its own signature."""
+    """Joins a call with what the model said before it, part by part, each with its own signature."""
     behind = set(_calls_after_model(contents))
     if not behind:
         return contents

@@ -32,7 +32,7 @@ class Thinking:
         return not signature or other == signature or says_nothing(chunk)
 
     def add(self, chunk: Mapping[str, Any]) -> Iterator[str]:
-        """Take a delta; yields its texts."""
+        """Takes a delta; yields its texts."""
         self.latest = []
         for key, value in chunk.items():
             if key not in ("type", "thinking") and value is not None:

@@ -57,7 +57,7 @@ class OllamaDecoder(WireDecoder):
         return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Take one line."""
+        """Takes one line."""
         out = self.out = []
         self._payload, self._exact = payload, None
         if "error" in payload and (error := provider_error(payload)):

@@ -103,7 +103,7 @@ class OpenAIChatDecoder(WireDecoder):
         return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Take one chunk."""
+        """Takes one chunk."""
         out = self.out = []
         if "error" in payload and (error := provider_error(payload)):
             self._read_usages(payload)

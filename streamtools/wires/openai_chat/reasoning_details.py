@@ -29,7 +29,7 @@ class ReasoningDetails:
         return bool(self._entries)
 
     def add(self, details: object) -> Iterator[str]:
-        """Take the entries of one delta; yields their new texts."""
+        """Takes the entries of one delta; yields their new texts."""
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
                 continue

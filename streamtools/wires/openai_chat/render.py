@@ -96,7 +96,7 @@ def _kept_fields(answer: Answer) -> dict[str, Any]:
 
 
 def _render_reasoning(message: dict[str, Any], answer: Answer) -> None:
-    """Give reasoning back in the field it came in; its owner wants it there, or ignores it."""
+    """Gives reasoning back in the field it came in; its owner wants it there, or ignores it."""
     fields: dict[str, list[str]] = {}
     blocks: list[dict[str, Any]] = []
     inline = ""

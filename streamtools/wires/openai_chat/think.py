@@ -29,7 +29,7 @@ class LeadingThink:
         self._space_size = 0
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Take more text; returns (reasoning, text) that are now certain."""
+        """Takes more text; returns (reasoning, text) that are now certain."""
         reasoning = ""
         if self.state == "undecided":
             if not self._begins_with_tag(text):

@@ -60,7 +60,7 @@ class ResponsesDecoder(WireDecoder):
         return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Take one stream event."""
+        """Takes one stream event."""
         kind = payload.get("type")
         out = self.out = []
         self._payload, self._exact = payload, None
