@@ -1,6 +1,6 @@
-"""What a tool gives the model to read, where a text alone does not say it: `ToolResult`, and the blocks that it holds.
+"""Defines `ToolResult` and its blocks, for tools whose result is more than text: images, files, several blocks.
 
-A tool that returns a plain value needs none of this: a string is read as it is, anything else as JSON.
+A tool that returns a plain value needs none of this: the model reads a string as it is, and anything else as JSON.
 
     return ToolResult(blocks=(Text("the plan"), Media(kind="image", mime_type="image/png", data=encoded)), value=plan)
 """
@@ -22,7 +22,7 @@ _MAX_WORD_CHARS = 1024  # of a type or a name in a placeholder: as long as an ad
 
 @dataclass(frozen=True, slots=True)
 class FinalResult:
-    """The result of a tool that is an async generator; what it yields before is progress.
+    """The result of a tool that is an async generator; values yielded before it are progress.
 
         @tool(effect="pure")
         async def search(words: str) -> AsyncIterator[str | FinalResult]:
@@ -30,7 +30,7 @@ class FinalResult:
             yield "opening the index"
             yield FinalResult(["first", "second"])
 
-    The generator is closed after it. A `ToolResult` that is yielded is a result, too.
+    The generator is closed after it. A yielded `ToolResult` is a result, too.
     """
 
     value: Any = field(repr=False)
@@ -42,22 +42,22 @@ class Text:
 
     text: str = field(repr=False)
     state: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
-    """The block as its provider wrote it, to go back over the same wire as it is."""
+    """The block as its provider wrote it, sent back unchanged over the same wire."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Media:
-    """An image, a sound, a film or a file: by its bytes, by an address, or by an id that a provider gave it.
+    """An image, audio, video or file, given by its bytes, its address, or the id that a provider has for it.
 
     Args:
-        kind: what it is.
+        kind: ``image``, ``audio``, ``video`` or ``file``.
         mime_type: ``image/png``; None where only the provider knows. Most providers take no bytes without it.
-        data: the bytes as base64 text: ``base64.b64encode(png).decode()``. What is no base64, or has no type, goes as a
-            placeholder to providers that decode it.
-        url: the address.
-        file_id: a provider's own id: of no use anywhere else.
-        filename: for people, and for providers that want one.
-        state: the block as its provider wrote it, to go back over the same wire as it is.
+        data: the bytes as base64 text: ``base64.b64encode(png).decode()``. Data that is not base64, or
+            has no type, becomes a placeholder for providers that decode it.
+        url: its address.
+        file_id: a provider's own id, valid at that provider only.
+        filename: a name for people, and for providers that require one.
+        state: the block as its provider wrote it, sent back unchanged over the same wire.
     """
 
     kind: _Kind
@@ -69,7 +69,8 @@ class Media:
     state: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def problem(self) -> str | None:
-        """What is of the wrong type; None if nothing is. `ToolResult` asks, since a provider's refusal comes later."""
+        """Returns which field has the wrong type, or None. `ToolResult` checks it, since a provider's refusal would
+        come later."""
         if self.kind not in get_args(_Kind):
             return f"kind must be one of {', '.join(get_args(_Kind))}, not {self.kind!r}"
         for name in ("data", "url", "file_id"):
@@ -80,14 +81,15 @@ class Media:
         return None
 
     def placeholder(self) -> str:
-        """What stands for it where it cannot go: its kind, type and name on one line, never its content."""
+        """Returns the text that replaces a medium which a wire cannot carry: kind, type and name on one line, no
+        content."""
         told = ", ".join(one_line(word, _MAX_WORD_CHARS) for word in (self.mime_type, self.filename) if word)
         return f"[{self.kind}{f': {told}' if told else ''}]"
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A block that only its own provider understands. It goes back over its own wire, and nowhere else."""
+    """A block that only its own provider understands. It is sent back over that provider's wire, and over no other."""
 
     state: Mapping[str, Any] = field(repr=False)
 
@@ -97,18 +99,18 @@ Block: TypeAlias = Text | Media | Opaque
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class ToolResult:
-    """What a tool may return to say apart what the model reads and what the program gets.
+    """A tool's return value that separates the content for the model from the value for the program.
 
     Args:
-        blocks: what the model reads, in order. A str is a `Text`.
-        value: what the program gets (``Observation.value``); None gives it the whole result.
-        is_error: the tool failed, in words that the model should read, behind ``Error:``; the outcome is ``failed``.
-        native: the content as one provider wants it, by wire name. It goes to that wire as it is; any other reads the
+        blocks: the content that the model reads, in order. A str is a `Text`.
+        value: the program's value (``Observation.value``); with None, that is the whole result.
+        is_error: the tool failed; the model reads the blocks behind ``Error:``, and the outcome is ``failed``.
+        native: the content in a provider's own form, by wire name. That wire gets it unchanged; any other wire gets the
             blocks, or a placeholder if there are none.
-        display: what a person is shown; never sent to the model.
+        display: a value to show to a person; it is never sent to the model.
 
     Raises:
-        TypeError: a block is none of ours, or a `Media` holds something else than text.
+        TypeError: a block is of another type, or a field of a `Media` that must be text is not.
     """
 
     blocks: tuple[Block, ...]
@@ -145,12 +147,12 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """What the text of a freeform tool has to match.
+    """A grammar that the input of a freeform tool has to match.
 
     https://platform.openai.com/docs/guides/function-calling#context-free-grammars
 
     Raises:
-        ValueError: the syntax is another one.
+        ValueError: `syntax` is neither ``lark`` nor ``regex``.
     """
 
     syntax: Literal["lark", "regex"]

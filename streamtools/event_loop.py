@@ -1,4 +1,5 @@
-"""Deals with the event loop: whose a cancellation is, the way in from any thread, work outside it, its sudden end."""
+"""Deals with the event loop: the origin of a cancellation, the way in from any thread, work outside it, its sudden
+end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The parts of a response: its calls, its token counts, its pieces in order; and why it ended.
+"""Defines the parts of a response: its calls, its token counts, its pieces in order, and the reasons why it ended.
 
-`FINISHES` and `OUTCOMES` are the one place where a reason to end is described. Everything that asks what follows from
-one reads it here: which calls may start, which siblings are cancelled, how far a call came.
+`FINISHES` and `OUTCOMES` are the only tables of the reasons to end. All code that depends on a reason reads them: which
+calls may start, which siblings are cancelled, how far a call came.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishFacts:
-    """What follows from a finish."""
+    """The consequences of a finish."""
 
     lets_calls_start: bool = False
-    """The model had finished deciding, so that calls which were held back may run."""
+    """The model has decided, so calls that were held back may run."""
     goes_on: bool = False
-    """The turn goes on when it is sent back, as after Anthropic's own tools."""
+    """The model continues the turn once it is sent back, as after Anthropic's server tools."""
 
 
 FINISHES: Mapping[Finish, FinishFacts] = {
@@ -47,7 +47,7 @@ FINISHES: Mapping[Finish, FinishFacts] = {
     "other": FinishFacts(),
     "error": FinishFacts(),
 }
-"""Every finish, with what follows from it."""
+"""Every finish, with its consequences."""
 
 Outcome: TypeAlias = Literal[
     "ok",
@@ -66,11 +66,11 @@ Outcome: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeFacts:
-    """What follows from an outcome."""
+    """The consequences of an outcome."""
 
     stage: str | None
-    """How far the call came that did not succeed, as spans name it; None for success. A call whose tool had started
-    came to ``execution`` in any case."""
+    """The stage that a failed call reached, as spans name it; None for success. A call whose tool had started reached
+    ``execution`` in any case."""
     cancels_siblings: bool = False
     """The tool ran and failed, so that ``on_tool_error="cancel"`` ends the other calls of the turn."""
     may_have_had_effect: bool = False
@@ -89,7 +89,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
     "skipped": OutcomeFacts(stage="dispatch"),
     "unknown": OutcomeFacts(stage="dispatch", cancels_siblings=True, may_have_had_effect=True),
 }
-"""Every outcome, with what follows from it."""
+"""Every outcome, with its consequences."""
 
 StepOutcome: TypeAlias = Literal["complete", "truncated", "error", "cancelled", "abandoned"]
 """How one step ended; see `streamtools.events.StepEnd.outcome`."""
@@ -103,15 +103,15 @@ class Usage:
     """Token counts with the same meaning on every wire; None where the wire gives none."""
 
     input_tokens: int | None = None
-    """All that the model was given, read from the provider's cache, written to it, or neither."""
+    """All tokens of the input, including those read from the provider's cache or written to it."""
     output_tokens: int | None = None
-    """All that the model wrote."""
+    """All tokens of the output."""
     cached_input_tokens: int | None = None
     """Those of `input_tokens` that were read from the cache."""
     cache_write_input_tokens: int | None = None
     """Those of `input_tokens` that were written to the cache."""
     reasoning_tokens: int | None = None
-    """How many tokens of reasoning the model wrote."""
+    """Those of the output that were reasoning, where the provider counts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class ToolCall:
     index: int = 0
     """Position among the turn's calls, from 0."""
     arguments_text: str = field(default="", repr=False)
-    """What the wire said, verbatim. A ``custom`` call's input."""
+    """The arguments as the wire sent them, verbatim; the input of a ``custom`` call."""
     arguments: dict[str, Any] | None = field(default=None, repr=False)
     """The dispatchable value: verbatim, or losslessly normalised (`normalizations`); None unless ``ready``."""
     status: Literal["ready", "truncated", "invalid"] = "truncated"
@@ -137,9 +137,9 @@ class ToolCall:
     normalizations: tuple[str, ...] = ()
     """Lossless steps that led from `arguments_text` to `arguments` (``double_encoded``)."""
     dispatchable: bool = False
-    """Ready, of ours to run, and its turn ended well. Whether a tool of that name exists is the registry's question."""
+    """Ready, of ours to run, and its turn ended well. It does not say whether a tool of that name exists."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What the provider wants back with the call, byte for byte."""
+    """Data that has to be sent back to the provider with the call, byte for byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,4 +150,4 @@ class Part:
     text: str = field(default="", repr=False)
     call_id: str | None = None
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What the provider wants back with it; for ``provider`` parts the part itself."""
+    """Data that has to be sent back to the provider with the part; for ``provider`` parts the part itself."""

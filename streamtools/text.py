@@ -1,4 +1,4 @@
-"""A peer's text made safe: well-formed for every encoder, printable on one line, short where it is quoted.
+"""Makes a peer's text safe: well-formed for every encoder, printable on one line, short where it is quoted.
 
 Servers that escape per token cut a character outside the BMP in two (UKGovernmentBEIS/inspect_ai#3802). A half of such
 a surrogate pair in a Python string makes everything that encodes UTF-8 raise, so none leaves the library: halves are
@@ -33,7 +33,7 @@ class SurrogateJoiner:
     def __init__(self) -> None:
         self._held = ""
         self.lone = False
-        """A half stayed alone and became U+FFFD."""
+        """True if a lone half became U+FFFD."""
 
     def feed(self, text: str) -> str:
         """Takes a delta; returns the text that is certain now."""
@@ -44,7 +44,7 @@ class SurrogateJoiner:
         return self._well_formed(text[: len(text) - len(self._held)])
 
     def finish(self) -> str:
-        """The text is over; returns what a waiting half becomes."""
+        """Ends the text; returns the replacement of a half that still waits, or nothing."""
         held, self._held = self._held, ""
         return self._well_formed(held)
 
@@ -56,15 +56,15 @@ class SurrogateJoiner:
 
 
 def well_formed(text: str) -> str:
-    """`text` with adjacent halves joined, and lone ones replaced by U+FFFD."""
+    """Joins adjacent halves of surrogate pairs, and replaces lone ones by U+FFFD."""
     if text.isascii() or not _HALF.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def well_formed_tree(value: Any) -> Any:
-    """A JSON value that every encoder takes: strings well-formed, keys too, and no NaN or infinity. The caller bounds
-    its depth."""
+    """Copies a JSON value so that every encoder accepts it: strings and keys well-formed, null for NaN and infinity.
+    The caller bounds the depth."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str):
@@ -77,11 +77,11 @@ def well_formed_tree(value: Any) -> Any:
 
 
 def one_line(text: str, max_chars: int | None = None) -> str:
-    """`text` with line breaks, control characters and what cannot be seen written as their escapes.
+    """Escapes line breaks, control characters and invisible characters, so that `text` stays on one line.
 
     Args:
-        text: what to show; letters of every script stay as they are.
-        max_chars: cut longer text here, and say so by ``…``. Escapes are counted as what they stand for.
+        text: the text to show; letters of every script stay as they are.
+        max_chars: longer text is cut here and ends in ``…``. An escaped character counts as one.
 
     >>> one_line("ok\\nERROR forged\\x1b[2J")
     'ok\\\\nERROR forged\\\\x1b[2J'
@@ -101,8 +101,8 @@ def _escaped(character: str) -> str:
 def printable(text: str) -> str:
     """Escapes everything in `text` that a terminal might obey or show as nothing; line feeds stay.
 
-    What a model or a file says must not move the cursor, change the title or turn the direction of writing. Costs time
-    linear in the text.
+    Text from a model or a file must not move the cursor, change the title or reverse the direction of writing. Takes
+    time linear in the text.
 
     >>> printable("a\\x1b[2Jb")
     'a\\\\x1b[2Jb'
@@ -116,7 +116,7 @@ def printable(text: str) -> str:
 
 
 def excerpt(data: bytes | str, limit: int) -> str:
-    """The first characters of something that a peer sent, safe to show: escapes and controls are spelled out."""
+    """Returns the first characters of a peer's data, safe to show: anything beyond printable ASCII is escaped."""
     text = data[: 4 * limit].decode("utf-8", "replace") if isinstance(data, bytes) else data[:limit]
     shown = re.sub(r"[^\x20-\x7e]", lambda match: ascii(match[0])[1:-1], text.strip()[:limit])
     return shown + ("…" if len(data) > limit else "")
@@ -128,7 +128,7 @@ def cut(text: str, max_chars: int) -> str:
 
 
 def deeper_than(limit: int, value: object) -> bool:
-    """Whether a JSON value is nested deeper than so many levels. Without recursion."""
+    """Returns whether a JSON value is nested deeper than `limit` levels, without recursion."""
     waiting = [(value, 1)]
     while waiting:
         node, depth = waiting.pop()

@@ -54,7 +54,7 @@ class Turn:
     """The wire's own terminal marker was seen."""
     usage: Usage | None = None
     error: StreamError | None = None
-    """What ended the stream, if that was not its own end; see `raise_for_error`."""
+    """The error that ended the stream, or None; see `raise_for_error`."""
     warnings: tuple[StreamWarning, ...] = ()
     """Every tolerance that was used, once per code and detail."""
     observations: tuple[Observation, ...] = ()
@@ -86,7 +86,7 @@ class Turn:
             raise self.error
 
     def messages(self, wire: Wire | str | None = None) -> list[Any]:
-        """The messages to append for the next request: the assistant's turn, and one result for every call.
+        """Returns the messages to append for the next request: the assistant's turn, and one result for every call.
 
         Args:
             wire: the wire to write for, or its name; by default the one that the turn came over.
@@ -131,14 +131,14 @@ class TurnBuilder:
 
     def __init__(self) -> None:
         self.wire: Wire | str | None = None
-        """The wire, or its name, as far as the one who asks for the turn knows it."""
+        """The wire or its name; None while it is unknown."""
         self._start: StreamStart | None = None
         self._end: StreamEnd | None = None
         self._parts: list[Part | _OpenPart] = []
         self._open: dict[str, _OpenPart] = {}
         self._calls: dict[str, ToolCall] = {}
         self.add_text: Callable[[str], None] = self._first_text
-        """Take a delta of text: what `add` does with a `TextDelta`, at the price of a list's append."""
+        """Takes a delta of text, as `add` takes a `TextDelta`, at the price of a list's append."""
         self._warnings: dict[tuple[str, str], StreamWarning] = {}
         self._observations: dict[str, Observation] = {}
 
@@ -157,7 +157,7 @@ class TurnBuilder:
                 self.add(event)
 
     def build(self) -> Turn:
-        """The turn so far. Costs time linear in its size."""
+        """Returns the turn so far, in time linear in its size."""
         start, end, wire = self._start, self._end, self.wire
         in_order = sorted(self._calls.values(), key=lambda call: call.index)  # a call may be announced late
         calls = tuple(self._dispatchable(call) for call in in_order)
@@ -178,7 +178,7 @@ class TurnBuilder:
         )
 
     def _ordered_parts(self, calls: tuple[ToolCall, ...]) -> tuple[Part, ...]:
-        """The parts in the order in which they began, and the calls among them in call order."""
+        """Returns the parts in the order in which they began, with the calls among them in call order."""
         ids = iter(call.call_id for call in calls)
         parts = (part.close() if isinstance(part, _OpenPart) else part for part in self._parts)
         return tuple(replace(part, call_id=next(ids)) if part.kind == "call" else part for part in parts)
@@ -263,7 +263,7 @@ class TurnBuilder:
 
 
 class _OpenPart:
-    """A text that grows: a list of deltas, joined when somebody asks."""
+    """A growing text: a list of deltas, joined when the turn is built."""
 
     __slots__ = ("append", "deltas", "kind", "provider_state")
 

@@ -29,7 +29,7 @@ class Body:
 
     def __init__(self, limits: Limits) -> None:
         self.feed_payloads: Callable[[bytes], Sequence[bytes | Frame]] = self._with_head
-        """Take the next bytes; returns the data of the payloads that they complete."""
+        """Takes the next bytes; returns the data of the payloads that they complete."""
         self._limits = limits
         self._framing: Framing | None = None
         self._head = bytearray()
@@ -109,8 +109,8 @@ class Body:
 
 
 def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> Iterable[bytes | Mapping[str, Any]]:
-    """Splits a chunk into parts of at most `SLICE_BYTES`, so that few events are held at once; leave a payload as it
-    is."""
+    """Splits a chunk into parts of at most `SLICE_BYTES`, so that few events are held at once; a payload
+    stays whole."""
     if isinstance(item, str):
         item = item.encode("utf-8", "surrogatepass")
     if isinstance(item, (bytes, bytearray, memoryview)):

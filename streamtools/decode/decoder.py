@@ -108,7 +108,7 @@ class StreamDecoder:
         return out
 
     def feed(self, item: bytes | str | Mapping[str, Any]) -> list[Event]:
-        """Takes the next item: bytes or text of the body, cut anywhere, or one parsed payload. Return events.
+        """Takes the next item: bytes or text of the body, cut anywhere, or one parsed payload; returns events.
 
         Raises:
             LocalProtocolError: after `finish`.
@@ -193,7 +193,7 @@ class StreamDecoder:
         out.extend(self._chain.feed(StreamEnd(finish="error", error=self._error)))
 
     def _last_bytes(self, item: bytes, size: int) -> list[Event]:
-        """Feeds the bytes that the limit still allows; unless they end the stream, end it with an error."""
+        """Feeds the bytes that the limit still allows; if they do not end the stream, ends it with an error."""
         out = self.feed(item)
         if not self.done:
             out += self.feed(b"")  # only now does the framing raise for anything else that was too large
@@ -312,7 +312,7 @@ class StreamDecoder:
         return self._name_for(payload) is None
 
     def _name_for(self, payload: dict[str, Any]) -> str | None:
-        """The wire that a payload speaks; the one that was given is asked first, since it need not be registered."""
+        """Returns the name of a payload's wire; the given wire is asked first, since it need not be registered."""
         given = self.record
         return given.name if given is not None and given.recognises(payload) else detect(payload)
 
