@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from profiles import thorough_unless
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = REPOSITORY / "README.md"
@@ -42,6 +43,7 @@ PAGES = [
 ]
 WANTS = {"ray_executor.py": "ray", "dbos_durable.py": "dbos"}  # make test-ray and make test-dbos run these
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
+SLOW = ("process_executor.py", "mcp_server.py", "anthropic_loop.py")  # some seconds each
 PATIENCE_S = 60  # a program takes a second or two; one that hangs must not take the whole run with it
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -211,7 +213,9 @@ def test_there_are_examples() -> None:
     assert all(path.read_text(encoding="utf-8").startswith('"""') for path in EXAMPLES)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", thorough_unless(lambda path: path.name not in SLOW, EXAMPLES), ids=lambda path: path.name
+)
 def test_an_example_runs_and_prints_something(path: Path, tmp_path: Path, model_url: str) -> None:
     if path.name in WANTS:
         pytest.importorskip(WANTS[path.name], reason=f"{path.name} runs where {WANTS[path.name]} is installed")

@@ -22,6 +22,7 @@ from streamtools.testing.executors import CHECKS
 pytestmark = [pytest.mark.anyio, pytest.mark.costly]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("anyio_backend", "tools"), [("asyncio", "async"), ("trio", "sync")])
 async def test_worker_processes_do_what_executors_do(tools: Any) -> None:
     """The event loop here and the form of the tools there have nothing to do with each other."""

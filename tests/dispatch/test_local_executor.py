@@ -15,6 +15,7 @@ import anyio.lowlevel
 import executor_tools
 import pytest
 from processes import begin, begin_with, call, never, nobody, wait_for
+from profiles import mostly_thorough
 
 from streamtools import ToolContext, ToolError, tool
 from streamtools.dispatch.executors import LocalExecutor
@@ -87,7 +88,8 @@ def gate(name: str) -> Any:
         wait_for(lambda: not abandoned_threads())
 
 
-@pytest.mark.parametrize("form", ["async", "sync"])
+@pytest.mark.costly
+@pytest.mark.parametrize("form", mostly_thorough(["async", "sync"], 1))
 async def test_it_does_what_executors_do(form: Any) -> None:
     assert len(await check_executor(LocalExecutor, tools=form)) == len(CHECKS)
 

@@ -8,7 +8,7 @@ from profiles import examples
 
 
 def test_the_invariant_holds_for_some_mutations_of_a_list_and_an_answer() -> None:
-    fuzz_mcp.run(examples(60), seed=1)
+    fuzz_mcp.run(examples(60, quick=4), seed=1)
 
 
 def test_the_seeds_hold_tools_that_are_taken() -> None:
@@ -22,6 +22,7 @@ def test_an_input_that_costs_too_much_does_not_pass(monkeypatch: pytest.MonkeyPa
         fuzz_mcp.check(fuzz_mcp.seeds()[0])
 
 
+@pytest.mark.thorough
 def test_it_runs_as_a_script_without_anything_installed_for_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

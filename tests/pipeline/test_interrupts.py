@@ -71,18 +71,21 @@ def thirty() -> Tally:
     return soak(30, 7, whole_every=15)
 
 
+@pytest.mark.thorough
 def test_every_program_that_is_interrupted_ends_in_time(thirty: Tally) -> None:
     assert thirty.trials == 30
     assert thirty.hung == []
     assert max(thirty.took) < BOUND_S + LOADED_S
 
 
+@pytest.mark.thorough
 def test_every_call_has_its_one_observation_whenever_the_program_was_interrupted(thirty: Tally) -> None:
     assert thirty.announced > 0
     assert thirty.missing == []
     assert thirty.twice == []
 
 
+@pytest.mark.thorough
 def test_nothing_of_ours_is_on_stderr_after_an_interrupt(thirty: Tally) -> None:
     assert [said for said in thirty.noise if "never awaited" not in said] == []  # which asyncio says of its own, too
 

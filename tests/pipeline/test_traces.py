@@ -136,6 +136,7 @@ async def cancelled_at(n: int, observers: list[Tracing]) -> None:
                 await checkpoint()
 
 
+@pytest.mark.thorough
 async def test_at_24_every_span_that_started_has_ended_wherever_the_consumer_is_cancelled() -> None:
     dice = random.Random(20261120)
     counts = set()

@@ -175,6 +175,7 @@ def test_more_mistakes_than_can_be_told_are_told_by_the_first_ones() -> None:
     assert said.endswith("more")
 
 
+@pytest.mark.thorough
 def test_mistakes_are_told_too_where_the_schema_is_larger_than_a_foreign_one_may_be() -> None:
     """pydantic would name 31,000 options 6,000 times."""
     choice = Enum("Choice", {f"n{number}": f"v{number}" for number in range(31_000)})  # type: ignore[misc]
