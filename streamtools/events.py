@@ -353,9 +353,7 @@ class Observation(CausedEvent):
     call_id: str = field(kw_only=True)
     tool_name: str = field(kw_only=True)
     outcome: Outcome = field(kw_only=True)
-    """``ok``; ``failed``: the tool raised; ``invalid``: bad arguments; ``unknown_tool``; ``truncated``: the arguments
-    were cut; ``denied``: not approved, or repeated too often; ``timed_out``; ``cancelled``; ``skipped``: complete, but
-    the turn ended in a way that lets nothing start; ``unknown``: it was handed over and may or may not have run."""
+    """How the call ended; `streamtools.parts.Outcome` lists the words, ``docs/dispatch.md`` explains them."""
     value: Any = field(default=None, repr=False, kw_only=True)
     """The tool's return value, as Python made it; None unless the outcome is ``ok``."""
     error: ToolError | None = field(default=None, kw_only=True)

@@ -51,17 +51,17 @@ FINISHES: Mapping[Finish, FinishFacts] = {
 
 Outcome: TypeAlias = Literal[
     "ok",
-    "failed",
-    "invalid",
+    "failed",  # the tool raised
+    "invalid",  # the arguments do not fit the tool's schema
     "unknown_tool",
-    "truncated",
-    "denied",
+    "truncated",  # the arguments were cut
+    "denied",  # not approved, or repeated too often
     "timed_out",
     "cancelled",
-    "skipped",
-    "unknown",
+    "skipped",  # complete, but its turn ended in a way that starts nothing
+    "unknown",  # handed over; it may or may not have run
 ]
-"""How one call ended; see `streamtools.events.Observation.outcome`."""
+"""How one call ended, its `Observation.outcome`; ``docs/dispatch.md`` says which of them ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import copy
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from anthropic.types import TextBlock, ToolUseBlock
@@ -37,9 +37,7 @@ FILE = Media(kind="file", mime_type="application/pdf", data="JVBERi0=", filename
 FILM = Media(kind="video", mime_type="video/mp4", data="AAAA")
 WAITING = "Error: not run: it waits for an approval"
 
-outcomes: st.SearchStrategy[Outcome] = st.sampled_from([
-    "ok", "failed", "invalid", "unknown_tool", "truncated", "denied", "timed_out", "cancelled", "skipped", "unknown",
-])  # fmt: skip
+outcomes: st.SearchStrategy[Outcome] = st.sampled_from(get_args(Outcome))
 results = st.sampled_from([
     None, ToolResult(blocks=("a map", IMAGE)), ToolResult(blocks=(FILE, IMAGE), is_error=True),
     ToolResult(blocks=(Text("a"), Text("b"))), ToolResult(blocks=(FILM,)), ToolResult(),
