@@ -144,7 +144,7 @@ def advance(call: HasState, happened: Input) -> tuple[Effect, ...]:
 
 
 def table() -> str:
-    """Returns the transitions as a Markdown table, as `docs/architecture.md` shows them."""
+    """Returns the transitions as a Markdown table, as `docs/internals.md` shows them."""
     rows = [
         f"| {state} | {happened} | {row.state} | {', '.join(row.effects) or '—'} |"
         for (state, happened), row in TRANSITIONS.items()

@@ -68,7 +68,7 @@ class Expected:
 
 
 class Model:
-    """What should become of the calls: `docs/architecture.md`, section 5."""
+    """What should become of the calls: `docs/internals.md`, Dispatch."""
 
     def __init__(self, policy: str, cancels: bool, drain: bool, most: int) -> None:
         self.policy, self.cancels, self.drain, self.most = policy, cancels, drain, most
