@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..limits import Limits
-from .answer import Answer
-from .base import WireDecoder
-from .call_format import CallFormat
-from .result_format import ResultFormat
-from .rules import HistoryRules
+from .call_format import CallFormat, ResultFormat
+from .decoder import WireDecoder
+from .history_rules import HistoryRules
 from .tool_format import StructuredOutput, ToolFormat
-from .transcript import Entry, Prompt
+from .transcript import Answer, Entry, Prompt
 from .usage import NO_COUNTS, UsageMap
 
 __all__ = ["CallIds", "Tolerance", "Wire"]
