@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from ..limits import Limits
@@ -19,7 +19,7 @@ from .usage import NO_COUNTS, UsageMap
 __all__ = ["CallIds", "Tolerance", "Wire"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tolerance:
     """One deviation of real servers that a wire takes: a row of its table, and of the page about wires."""
 
@@ -27,6 +27,7 @@ class Tolerance:
     """What the server sends."""
     becomes: str
     """What becomes of it."""
+    _: KW_ONLY
     case: str
     """Id of the case that shows it, in ``tests/data/quirks``."""
     warning: str | None = None
