@@ -17,14 +17,12 @@ from streamtools.parts import Finish
 from streamtools.schema.dialects import PLAIN
 from streamtools.schema.names import NameRule
 from streamtools.wires import Answer, CallIds, Wire, WireDecoder
-from streamtools.wires.answer import CallResult
-from streamtools.wires.call_format import CallFormat
+from streamtools.wires.answer_builder import AnswerBuilder, CallNames
+from streamtools.wires.call_format import CallFormat, ResultFormat
+from streamtools.wires.history_rules import HistoryRules
 from streamtools.wires.media import text_of
-from streamtools.wires.result_format import ResultFormat
-from streamtools.wires.rules import HistoryRules
-from streamtools.wires.saying import CallNames, Saying
 from streamtools.wires.tool_format import EntryFormat, ToolFormat
-from streamtools.wires.transcript import Entry, Prompt, Returned
+from streamtools.wires.transcript import CallResult, Entry, Prompt, Returned
 from streamtools.wires.usage import UsageMap
 
 FINISHES: dict[str, Finish] = {"done": "stop", "calls": "tool_calls", "full": "length"}
@@ -87,7 +85,7 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     for index, message in enumerate(messages):
         who, words, origin = message.get("who"), str(message.get("words", "")), (index, index + 1)
         if who == "model":
-            answer = Saying(names)
+            answer = AnswerBuilder(names)
             if words:
                 answer.text(words)
             for call in message.get("calls", ()):

@@ -11,7 +11,7 @@ from sdk_types import check_types
 from streamtools import Observation, Turn, history
 from streamtools.content import ToolResult
 from streamtools.wires import find
-from streamtools.wires.rules import Violation
+from streamtools.wires.history_rules import Violation
 from streamtools.wires.transcript import Prompt, Returned, Said
 
 __all__ = ["again", "codes", "found", "observed", "repaired"]

@@ -11,7 +11,7 @@ All of it is sans-IO and deterministic. The messages are the provider's own, as 
 
 from __future__ import annotations
 
-from ..wires.rules import Violation
+from ..wires.history_rules import Violation
 from .convert import Converted, convert
 from .lint import lint
 from .repair import repair

@@ -10,7 +10,7 @@ from ..events import Observation
 from ..limits import Limits
 from ..parts import ToolCall
 from ..stages.finalize import arguments_of
-from ..wires.answer import CallResult
+from ..wires.transcript import CallResult
 
 __all__ = ["history_form", "object_of", "result_of"]
 

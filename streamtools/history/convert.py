@@ -8,9 +8,8 @@ from typing import Any
 
 from ..content import Block, Media, Opaque, Text
 from ..wires import Wire
-from ..wires.answer import CallResult
 from ..wires.media import encoded, text_of
-from ..wires.transcript import Entry, Prompt, Said
+from ..wires.transcript import CallResult, Entry, Prompt, Said
 from .assembly import written
 from .native import Messages, refuse_another_wires, wire_named
 from .pairing import pair

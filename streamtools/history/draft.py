@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..wires.answer import CallResult
-from ..wires.transcript import Returned
+from ..wires.transcript import CallResult, Returned
 from .assembly import joined
 from .native import Messages
 

@@ -17,7 +17,7 @@ from ..events import Observation
 from ..parts import ToolCall
 from ..text import excerpt
 from ..wires import Wire
-from ..wires.saying import id_as_read
+from ..wires.answer_builder import id_as_read
 from .ids import stand_ins
 from .pairing import Exchange, Paired
 

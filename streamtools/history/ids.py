@@ -6,7 +6,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import replace
 
 from ..wires import Answer, Wire, find
-from ..wires.saying import CallNames
+from ..wires.answer_builder import CallNames
 
 __all__ = ["renamed", "stand_ins", "valid_ids", "with_valid_ids"]
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ..parts import ToolCall
 from ..text import excerpt
 from ..wires import Wire
-from ..wires.rules import Violation, ViolationCode
-from ..wires.saying import id_as_read
+from ..wires.answer_builder import id_as_read
+from ..wires.history_rules import Violation, ViolationCode
 from ..wires.transcript import Entry, Prompt, Said
 from .native import Messages, is_empty, role_of, wire_named
 from .pairing import Exchange, Given, Paired, pair

@@ -13,8 +13,8 @@ from ..content import Media
 from ..events import Observation
 from ..parts import Part, ToolCall
 from ..wires import Answer, Wire
-from ..wires.answer import CallResult
-from ..wires.saying import id_as_read
+from ..wires.answer_builder import id_as_read
+from ..wires.transcript import CallResult
 from .calls import result_of
 from .native import role_of
 from .pairing import Exchange

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..parts import ToolCall
-from ..wires.answer import CallResult
-from ..wires.rules import HistoryRules
-from ..wires.saying import id_as_read
-from ..wires.transcript import Entry, Prompt, Returned, Said
+from ..wires.answer_builder import id_as_read
+from ..wires.history_rules import HistoryRules
+from ..wires.transcript import CallResult, Entry, Prompt, Returned, Said
 from .native import is_empty
 
 __all__ = ["Exchange", "Given", "Paired", "Stray", "pair"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..events import Observation
 from ..wires import Wire
-from ..wires.saying import id_as_read
+from ..wires.answer_builder import id_as_read
 from .draft import Draft, Site, is_same
 from .finding import Observed, observed_calls, shown
 from .native import Messages, refuse_another_wires, wire_named

@@ -16,9 +16,8 @@ from ..content import Text
 from ..parts import Part, ToolCall
 from ..text import well_formed
 from ..wires import Answer, Wire
-from ..wires.answer import CallResult
-from ..wires.saying import id_as_read
-from ..wires.transcript import Prompt, Returned, Said
+from ..wires.answer_builder import id_as_read
+from ..wires.transcript import CallResult, Prompt, Returned, Said
 from .calls import object_of
 from .ids import renamed, valid_ids
 from .pairing import Exchange

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..wires.rules import HistoryRules
+from ..wires.history_rules import HistoryRules
 from ..wires.transcript import Prompt, Said
 
 __all__ = ["as_one", "is_system", "takes_system"]

@@ -15,10 +15,9 @@ from ..errors import ExportError
 from ..history.ids import with_valid_ids
 from ..parts import Part, ToolCall
 from ..wires import Answer, Wire, find, names
-from ..wires.answer import CallResult
+from ..wires.answer_builder import id_as_read
 from ..wires.media import text_of
-from ..wires.saying import id_as_read
-from ..wires.transcript import Entry, Prompt, Said
+from ..wires.transcript import CallResult, Entry, Prompt, Said
 from .attachments import AttachmentStore
 from .blocks import read_blocks, write_blocks
 from .calls import arguments_text, stored_call

@@ -19,10 +19,9 @@ from ..content import Block, ToolResult
 from ..errors import ExportError
 from ..parts import Part, ToolCall
 from ..wires import Answer, Wire, find
-from ..wires.answer import CallResult
+from ..wires.call_format import ResultFormat
 from ..wires.media import text_of
-from ..wires.result_format import ResultFormat
-from ..wires.transcript import Returned
+from ..wires.transcript import CallResult, Returned
 from .attachments import Attachment, AttachmentStore, compact_attachments
 from .blocks import read_blocks, write_blocks
 from .contributions import ToolResultAccessor

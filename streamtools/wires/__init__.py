@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from .answer import Answer
-from .base import WireDecoder
+from .decoder import WireDecoder
+from .transcript import Answer
 from .wire import CallIds, Tolerance, Wire
 
 __all__ = [

@@ -1,14 +1,15 @@
-"""How a provider's history writes one call, as data: which field holds what.
+"""How a provider's history writes a call and its result, as data: which field holds what.
 
     CallFormat(name="bedrock.tool_spec", inside="toolUse", id="toolUseId", id_inside=True, arguments="input")
     {"toolUse": {"toolUseId": "t1", "name": "find", "input": {"path": "README.md"}}}
 
-Nothing is judged here: arguments are read as they stand, be they a value, a text or missing.
+Nothing is judged here: arguments are read as they stand, be they a value, a text or missing. The content of a result is
+written by a wire's `render` and read by its `read`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,8 +17,7 @@ from pydantic_core import to_json
 
 from ..errors import ExportError
 
-__all__ = ["CallFormat", "CallRead"]
-
+__all__ = ["CallFormat", "CallRead", "ResultFormat"]
 
 CallRead: TypeAlias = tuple[str, str | None, Any, dict[str, Any]]
 """Name and id of a call, its arguments as they stand there, if any do, and the fields that other calls lack."""
@@ -99,3 +99,31 @@ class CallFormat:
 
     def _written(self, arguments: str | dict[str, Any]) -> str | dict[str, Any]:
         return to_json(arguments).decode() if self.as_text and isinstance(arguments, dict) else arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ResultFormat:
+    """Where a result stands, and what tells that it is one."""
+
+    recognises: Callable[[Mapping[str, Any]], bool]
+    """Whether a dict is such a result."""
+    list_key: str | None = None
+    """Results are blocks of one message of the user's, in this field; None where each is a message or an item."""
+    call_id_key: str | None = None
+    """The field of a message or an item that says which call it answers."""
+    id_optional: bool = False
+    """Results may come without ids, and are then paired by name and order."""
+    raw_type: str | None = None
+    """What the field ``type`` says where the call was one of raw text; None where results do not tell."""
+    is_message: bool = False
+    """A result is a message of its own, with the role ``tool``."""
+
+    def as_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Results as messages that hold them."""
+        return list(results) if self.list_key is None else [{"role": "user", self.list_key: list(results)}]
+
+    def of_messages(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The results that stand in messages of nothing else: the inverse of `as_messages`."""
+        if self.list_key is None:
+            return list(messages)
+        return [block for message in messages for block in message[self.list_key]]

@@ -5,23 +5,21 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from ..limits import Limits
-from .answer import Answer
-from .base import WireDecoder
-from .call_format import CallFormat
-from .result_format import ResultFormat
-from .rules import HistoryRules
+from .call_format import CallFormat, ResultFormat
+from .decoder import WireDecoder
+from .history_rules import HistoryRules
 from .tool_format import StructuredOutput, ToolFormat
-from .transcript import Entry, Prompt
+from .transcript import Answer, Entry, Prompt
 from .usage import NO_COUNTS, UsageMap
 
 __all__ = ["CallIds", "Tolerance", "Wire"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tolerance:
     """One deviation of real servers that a wire takes: a row of its table, and of the page about wires."""
 
@@ -29,6 +27,7 @@ class Tolerance:
     """What the server sends."""
     becomes: str
     """What becomes of it."""
+    _: KW_ONLY
     case: str
     """Id of the case that shows it, in ``tests/data/quirks``."""
     warning: str | None = None

@@ -15,19 +15,16 @@ blocks are found by index, never by position: gateways mix up both.
 from __future__ import annotations
 
 from ..wire import CallIds, Wire
-from .decoder import NAME, AnthropicDecoder, recognises
-from .facts import CALLS, RESULT
-from .messages import read
+from .decoder import AnthropicDecoder, recognises
+from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .read import read
 from .render import render, render_prompt
-from .rules import RULES
 from .tolerances import TOLERANCES
-from .tools import TOOLS
-from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "AnthropicDecoder"]
+__all__ = ["WIRE", "AnthropicDecoder"]
 
 WIRE = Wire(
-    name=NAME,
+    name="anthropic.messages",
     short_name="anthropic",
     provider="anthropic",
     decoder=AnthropicDecoder,

@@ -11,14 +11,13 @@ from typing_extensions import override
 from ...errors import LimitExceeded, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ...parts import CallKind, Finish
+from ...parts import Finish
 from ...text import well_formed
-from ..base import WireDecoder
+from ..decoder import WireDecoder
 from ..reading import label_of, malformed, provider_error, read_text
+from .facts import CALL_BLOCKS
 
-__all__ = ["CALL_BLOCKS", "NAME", "AnthropicDecoder", "recognises"]
-
-NAME = "anthropic.messages"
+__all__ = ["AnthropicDecoder", "recognises"]
 
 _FINISHES: dict[str, Finish] = {
     "end_turn": "stop",
@@ -33,7 +32,6 @@ _FINISHES: dict[str, Finish] = {
     "tool_calls": "tool_calls",
     "length": "length",
 }
-CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", "server_tool_use": "server", "mcp_tool_use": "server"}
 _BAD_NEWS = frozenset({"length", "content_filter"})  # a finish that no later one takes back
 _EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop"})  # a "ping" may be of any wire
 

@@ -1,22 +1,119 @@
-"""How the Messages API writes a call and its result."""
+"""The Messages API's facts: how it writes calls, results and tools, what it demands of a history, what it counts."""
 
 from __future__ import annotations
 
-from ..call_format import CallFormat
-from ..result_format import ResultFormat
+import re
+from dataclasses import replace
 
-__all__ = ["CALLS", "RESULT"]
+from ...parts import CallKind
+from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
+from ...schema.names import PLAIN_NAMES
+from ..call_format import CallFormat, ResultFormat
+from ..history_rules import HistoryRules
+from ..tool_format import JSON, EntryFormat, RequestLimits, StrictForm, ToolFormat
+from ..usage import UsageMap, total
+
+__all__ = ["CALLS", "LIMITS", "NAMES", "RESULT", "RULES", "SERVER_CALL", "SERVER_RESULT", "TOOLS", "USAGE"]
+
+SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
+"""Blocks that are calls which the provider runs itself."""
+
+CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", **dict.fromkeys(SERVER_CALLS, "server")}
+"""Blocks that are calls, and who runs them."""
 
 CALLS = (
     CallFormat(
-        name="anthropic.messages.tool",
-        type="tool_use",
-        id="id",
-        arguments="input",
-        run_by_provider=("server_tool_use", "mcp_tool_use"),
+        name="anthropic.messages.tool", type="tool_use", id="id", arguments="input", run_by_provider=SERVER_CALLS
     ),
 )
 
 RESULT = ResultFormat(
     recognises=lambda result: result.get("type") == "tool_result" and "tool_use_id" in result, list_key="content"
 )
+
+
+# 400 otherwise: "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'".
+NAMES = replace(PLAIN_NAMES, length=128)
+
+# https://docs.claude.com/en/docs/build-with-claude/structured-outputs#schema-complexity-limits
+LIMITS = RequestLimits(strict_tools=20, optional_properties=24, unions=16)
+
+
+def hosted(tool: JSON) -> str | None:
+    """Returns the name in ``{"type": "web_search_20250305", "name": "web_search"}``: the type ends in a date."""
+    type_, name = tool.get("type"), tool.get("name")
+    dated = isinstance(type_, str) and re.search(r"_\d{8}$", type_)
+    return name if dated and isinstance(name, str) else None
+
+
+TOOLS = (
+    ToolFormat(
+        name="anthropic.messages",
+        dialect=ANTHROPIC,
+        strict=StrictForm(dialect=ANTHROPIC_STRICT, said_at="`strict`"),
+        names=NAMES,
+        function=EntryFormat(name="anthropic.messages.tool", schema_at=("input_schema",), strict="where_strict"),
+        hosted=hosted,
+        limits=LIMITS,
+    ),
+)
+
+
+# open-gsd/gsd-pi#1330
+SERVER_CALL = (
+    "`web_search` tool use with id `srvtoolu_1` was found without a corresponding `web_search_tool_result` block"
+)
+# anthropics/claude-code#64383
+SERVER_RESULT = (
+    "messages.7.content.0: unexpected `tool_use_id` found in `advisor_tool_result` blocks: srvtoolu_1. Each "
+    "`advisor_tool_result` block must have a corresponding `server_tool_use` block before it."
+)
+
+
+RULES = HistoryRules(
+    system="apart",
+    # https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages (read 2026-11-21)
+    system_stands="before_answer",
+    # kennethreitz/simplemind#37, of models that take none among the messages at all
+    system_text='messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter, not '
+    '"system" as an input message role.',
+    first_user=True,
+    results_in_one_message=True,
+    names=NAMES,
+    texts={
+        # anthropics/claude-code#7929
+        "unanswered_call": "messages.125: `tool_use` ids were found without `tool_result` blocks immediately after: "
+        "toolu_1. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
+        # anthropics/claude-code#18947
+        "orphan_result": "messages.0.content.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_1. Each "
+        "`tool_result` block must have a corresponding `tool_use` block in the previous message.",
+        # as public clients quote it that guard against it
+        "duplicate_result": "messages.2.content.1: each tool_use must have a single result. Found multiple "
+        "`tool_result` blocks with id: toolu_1",
+        # Of results after other content, too: Zoo-Code-Org/Zoo-Code#1705
+        "content_before_results": "tool_use ids were found without tool_result blocks immediately after",
+        # trycua/cua#524
+        "duplicate_id": "messages.1.content.1: `tool_use` ids must be unique",
+        # LibreChat-AI/agents#153
+        "bad_id": "messages.1.content.1.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+        # anthropics/anthropic-sdk-typescript#648
+        "arguments_not_object": "messages.3.content.1.tool_use.input: Input should be a valid dictionary",
+        # anthropics/claude-code#59812; of white space: "must contain non-whitespace text" (#23369)
+        "empty_message": "messages: text content blocks must be non-empty",
+        # lobehub/lobehub#1601; some endpoints take it (anthropics/anthropic-sdk-typescript#622)
+        "first_not_user": 'messages: first message must use the "user" role',
+        # anthropics/claude-code#10627; of an empty one: anthropics/anthropic-sdk-csharp#126
+        "missing_signature": "messages.1.content.0: Invalid `signature` in `thinking` block",
+        # tailcallhq/forgecode#2107
+        "reasoning_apart": "messages.1: The final block in an assistant message cannot be `thinking`.",
+    },
+)
+
+
+USAGE = UsageMap({
+    # "Anthropic `input_tokens` excludes cached tokens": docs/gen-ai/anthropic.md of OpenTelemetry's conventions v1.41.1
+    "input_tokens": total("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+    "output_tokens": ("output_tokens",),
+    "cached_input_tokens": ("cache_read_input_tokens",),
+    "cache_write_input_tokens": ("cache_creation_input_tokens",),
+})  # fmt: skip

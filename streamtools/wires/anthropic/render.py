@@ -7,14 +7,11 @@ from typing import Any
 from ...content import Text
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
-from ..answer import Answer, CallResult
-from ..transcript import Prompt
+from ..transcript import Answer, CallResult, Prompt
 from .content import native_blocks
-from .decoder import CALL_BLOCKS
+from .facts import SERVER_CALLS
 
 __all__ = ["render", "render_prompt"]
-
-_SERVER_BLOCKS = frozenset(name for name, kind in CALL_BLOCKS.items() if kind == "server")
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
@@ -64,7 +61,7 @@ def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     Otherwise both happen when a response was cut: "without a corresponding web_search_tool_result block"
     (open-gsd/gsd-pi#1330), "The final block in an assistant message cannot be `thinking`" (tailcallhq/forgecode#2107).
     """
-    calls = [block["id"] for block in blocks if block["type"] in _SERVER_BLOCKS]
+    calls = [block["id"] for block in blocks if block["type"] in SERVER_CALLS]
     answered = [block["tool_use_id"] for block in blocks if isinstance(block.get("tool_use_id"), str)]
     # Results that name no call of this message belong to the calls without one, in order.
     strays = sum(call_id not in calls for call_id in answered)
@@ -72,7 +69,7 @@ def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     callers = [block.get("caller") for block in blocks if block["type"] == "tool_use"]
     waiting = [caller.get("tool_id") for caller in callers if isinstance(caller, dict)]
     orphans = {call_id for call_id in open_calls if call_id not in waiting}
-    kept = [b for b in blocks if b["type"] not in _SERVER_BLOCKS or b["id"] not in orphans]
+    kept = [b for b in blocks if b["type"] not in SERVER_CALLS or b["id"] not in orphans]
     while kept and kept[-1]["type"] in ("thinking", "redacted_thinking"):
         kept.pop()
     return kept

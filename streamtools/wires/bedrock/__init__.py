@@ -19,19 +19,16 @@ and ``{"role": "user", "content": [{"toolResult": …}]}``.
 from __future__ import annotations
 
 from ..wire import CallIds, Wire
-from .decoder import NAME, BedrockDecoder, recognises
-from .facts import CALLS, RESULT
-from .messages import read
+from .decoder import BedrockDecoder, recognises
+from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .read import read
 from .render import render, render_prompt
-from .rules import RULES
 from .tolerances import TOLERANCES
-from .tools import TOOLS
-from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "BedrockDecoder"]
+__all__ = ["WIRE", "BedrockDecoder"]
 
 WIRE = Wire(
-    name=NAME,
+    name="bedrock.converse_stream",
     short_name="bedrock",
     provider="aws.bedrock",
     decoder=BedrockDecoder,

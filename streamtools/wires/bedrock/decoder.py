@@ -12,13 +12,11 @@ from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
-from ..base import WireDecoder
+from ..decoder import WireDecoder
 from ..reading import label_of, malformed, provider_error, read_text
 from .blocks import OPAQUE_BLOCKS, StartedBlock
 
-__all__ = ["NAME", "BedrockDecoder", "recognises"]
-
-NAME = "bedrock.converse_stream"
+__all__ = ["BedrockDecoder", "recognises"]
 
 _FINISHES: dict[str, Finish] = {
     "end_turn": "stop",

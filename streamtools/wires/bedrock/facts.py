@@ -1,13 +1,22 @@
-"""How Converse writes a call and its result."""
+"""Converse's facts: how it writes calls, results and tools, what it demands of a history, what it counts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from ..call_format import CallFormat
-from ..result_format import ResultFormat
+from ...schema.dialects import BEDROCK_STRICT, PLAIN
+from ...schema.names import PLAIN_NAMES
+from ..anthropic.facts import LIMITS
+from ..call_format import CallFormat, ResultFormat
+from ..history_rules import HistoryRules, joined
+from ..tool_format import JSON, EntryFormat, StrictForm, ToolFormat
+from ..usage import UsageMap, total
 
-__all__ = ["CALLS", "RESULT"]
+__all__ = ["BLANK_TEXT", "CALLS", "DOCUMENT_WITHOUT_TEXT", "EMPTY_RESULT", "RESULT", "RULES", "TOOLS", "USAGE"]
 
 CALLS = (CallFormat(name="bedrock.tool_spec", inside="toolUse", id="toolUseId", id_inside=True, arguments="input"),)
 
@@ -15,3 +24,106 @@ RESULT = ResultFormat(
     recognises=lambda result: isinstance(result.get("toolResult"), Mapping) and "role" not in result,
     list_key="content",
 )
+
+
+# https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Tool.html (read 2026-11-21)
+_HOSTED = frozenset({"systemTool", "cachePoint"})
+
+
+def hosted(tool: JSON) -> str | None:
+    """Returns the key of ``{"systemTool": {"name": ...}}``, or of a mark for the cache."""
+    return next(iter(tool)) if "type" not in tool and tool.keys() & _HOSTED else None
+
+
+def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
+    """Returns ``toolConfig``."""
+    return {"toolConfig": {"tools": entries}}
+
+
+TOOLS = (
+    ToolFormat(
+        name="bedrock.converse_stream",
+        dialect=PLAIN,
+        strict=StrictForm(dialect=BEDROCK_STRICT, said_at="`strict` of the `toolSpec`"),
+        names=PLAIN_NAMES,
+        function=EntryFormat(
+            name="bedrock.tool_spec", inside="toolSpec", schema_at=("inputSchema", "json"), strict="where_strict"
+        ),
+        request=request,
+        hosted=hosted,
+        limits=LIMITS,
+    ),
+)
+
+
+BLANK_TEXT = (  # OpenHands/OpenHands#5339
+    "The text field in the ContentBlock object at messages.28.content.1 is blank. Add text to the text field, and try "
+    "again."
+)
+EMPTY_RESULT = (  # aws-samples/sample-multi-agent-orchestration-chat-on-agentcore#15
+    "The content field at messages.2.content.0.toolResult cannot be empty when status value is error."
+)
+DOCUMENT_WITHOUT_TEXT = "A text block must be included when using documents."  # archestra-ai/archestra#4220
+
+# strands-agents/harness-sdk#1223 and langchain-ai/langchain-aws#141: Llama and Mistral
+_RESULTS_APART = re.compile(r"(^|[./])(meta|mistral)\.|llama|mistral|mixtral|pixtral", re.IGNORECASE)
+
+
+def _for_model(model: str) -> HistoryRules:
+    return _STRICT if _RESULTS_APART.search(model) else RULES
+
+
+RULES = HistoryRules(
+    system="apart",
+    first_user=True,
+    results_in_one_message=True,
+    alternate=True,
+    texts={
+        # camel-ai/camel#3954
+        "unanswered_call": "Expected toolResult blocks at messages.2.content for the following Ids: tooluse_1",
+        # strands-agents/harness-sdk#1435
+        "orphan_result": "The number of toolResult blocks at messages.2.content exceeds the number of toolUse blocks "
+        "of previous turn.",
+        # BerriAI/litellm#20047
+        "duplicate_result": "The toolResult blocks at messages.2.content contain duplicate Ids: tooluse_1",
+        # bvcyber/Cyber-AutoAgent-ng#72
+        "duplicate_id": "The toolUse blocks at messages.2.content contain duplicate Ids: http_request",
+        # Claude's behind it, from LibreChat-AI/agents#153
+        "bad_id": "messages.1.content.1.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+        # aws/aws-sdk-net#3377, of another object
+        "arguments_not_object": "The format of the value at messages.1.content.0.toolUse.input is invalid. Provide a "
+        "json object for the field and try again.",
+        # deepset-ai/haystack-core-integrations#3766, sigoden/aichat#1550
+        "bad_result": "The format of the value at messages.28.content.0.toolResult.content.0.json is invalid. Provide "
+        "a json object for the field and try again.",
+        # earendil-works/pi#3443
+        "empty_message": "The content field in the Message object at messages.2 is empty. Add a ContentBlock object to "
+        "the content field and try again.",
+        # pydantic/pydantic-ai#4495
+        "first_not_user": "A conversation must start with a user message. Try again with a conversation that starts "
+        "with a user message.",
+        # microsoft/semantic-kernel#10281
+        "role_order": "A conversation must alternate between user and assistant roles. Make sure the conversation "
+        "alternates between user and assistant roles and try again.",
+        # langchain-ai/langchain-aws#141
+        "mixed_results": "messages.2.content: Conversation blocks and tool result blocks cannot be provided in the "
+        "same turn.",
+        # can1357/oh-my-pi#9086
+        "missing_signature": "User messages cannot contain reasoning content",
+        # langgenius/dify#17545
+        "missing_tools": "The toolConfig field must be defined when using toolUse and toolResult content blocks.",
+    },
+    join=partial(joined, key="content"),
+    for_model=_for_model,
+)
+_STRICT = replace(RULES, results_apart=True, answer_before_user=True)
+
+
+USAGE = UsageMap({
+    # "total tokens = cacheReadInputTokens + cacheWriteInputTokens + inputTokens":
+    # https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
+    "input_tokens": total("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
+    "output_tokens": ("outputTokens",),
+    "cached_input_tokens": ("cacheReadInputTokens",),
+    "cache_write_input_tokens": ("cacheWriteInputTokens",),
+})  # fmt: skip

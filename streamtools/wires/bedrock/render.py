@@ -7,8 +7,7 @@ from typing import Any
 from ...content import Text
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
-from ..answer import Answer, CallResult
-from ..transcript import Prompt
+from ..transcript import Answer, CallResult, Prompt
 from .content import kind_of, native_blocks
 
 __all__ = ["render", "render_prompt"]

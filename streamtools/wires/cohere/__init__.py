@@ -31,19 +31,16 @@ for ``chat_history``, and a ``TOOL`` message, whose ``tool_results`` the next re
 from __future__ import annotations
 
 from ..wire import CallIds, Wire
-from .decoder import NAME, CohereDecoder, recognises
-from .facts import CALLS, RESULT
-from .messages import read
+from .decoder import CohereDecoder, recognises
+from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .read import read
 from .render import render, render_prompt
-from .rules import RULES
 from .tolerances import TOLERANCES
-from .tools import TOOLS
-from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "CohereDecoder"]
+__all__ = ["WIRE", "CohereDecoder"]
 
 WIRE = Wire(
-    name=NAME,
+    name="cohere.chat",
     short_name="cohere",
     provider="cohere",
     decoder=CohereDecoder,

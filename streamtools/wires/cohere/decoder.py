@@ -12,9 +12,7 @@ from ..reading import provider_error, read_text
 from .legacy import LegacyEvents
 from .parts import label
 
-__all__ = ["NAME", "CohereDecoder", "recognises"]
-
-NAME = "cohere.chat"
+__all__ = ["CohereDecoder", "recognises"]
 
 _EVENTS = frozenset({
     "message-start", "content-start", "content-delta", "content-end", "tool-plan-delta", "tool-call-start",

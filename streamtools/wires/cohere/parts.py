@@ -11,7 +11,7 @@ from ...errors import LimitExceeded, ProviderError
 from ...events import ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
-from ..base import WireDecoder
+from ..decoder import WireDecoder
 from ..reading import provider_error, read_text
 
 __all__ = ["CohereParts", "label"]

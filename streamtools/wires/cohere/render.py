@@ -6,10 +6,9 @@ from typing import Any
 
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
-from ..answer import Answer, CallResult
 from ..media import text_of
 from ..openai_chat.content import image_part, native_content
-from ..transcript import Prompt
+from ..transcript import Answer, CallResult, Prompt
 
 __all__ = ["render", "render_prompt"]
 

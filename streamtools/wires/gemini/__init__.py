@@ -20,19 +20,16 @@ stand-in for a signature (`streamtools.wires.gemini.render.FOREIGN_SIGNATURE`).
 from __future__ import annotations
 
 from ..wire import CallIds, Wire
-from .decoder import NAME, GeminiDecoder, recognises
-from .facts import CALLS, RESULT
-from .messages import read
+from .decoder import GeminiDecoder, recognises
+from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .read import read
 from .render import render, render_prompt
-from .rules import RULES
 from .tolerances import TOLERANCES
-from .tools import TOOLS
-from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "GeminiDecoder"]
+__all__ = ["WIRE", "GeminiDecoder"]
 
 WIRE = Wire(
-    name=NAME,
+    name="gemini.generate_content",
     short_name="gemini",
     provider="gcp.gemini",
     decoder=GeminiDecoder,

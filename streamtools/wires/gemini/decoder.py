@@ -12,15 +12,22 @@ from ...errors import LimitExceeded
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
-from ..base import WireDecoder
+from ..decoder import WireDecoder
 from ..reading import malformed, read_text
-from .endings import UNSPECIFIED, error_in, finish_of, reason_of, refusal_of, verdict
-from .open_call import OpenCall
-from .shapes import as_wire, is_foreign, without_nulls
+from .envelope import (
+    UNSPECIFIED,
+    as_wire,
+    error_in,
+    finish_of,
+    is_foreign,
+    reason_of,
+    refusal_of,
+    verdict,
+    without_nulls,
+)
+from .partial_args import OpenCall
 
-__all__ = ["NAME", "GeminiDecoder", "recognises"]
-
-NAME = "gemini.generate_content"
+__all__ = ["GeminiDecoder", "recognises"]
 
 _MARKS = frozenset({"candidates", "usageMetadata", "promptFeedback", "usage_metadata", "prompt_feedback"})
 _OTHERS = ("choices", "type", "object")  # marks of other wires

@@ -1,13 +1,20 @@
-"""How the Gemini API writes a call and its result."""
+"""The Gemini API's facts: how it writes calls, results and tools, what it demands of a history, what it counts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from ..call_format import CallFormat
-from ..result_format import ResultFormat
+from ...schema.dialects import GEMINI, GEMINI_OPENAPI
+from ...schema.names import NameRule
+from ...schema.openapi import as_json_schema
+from ..call_format import CallFormat, ResultFormat
+from ..history_rules import HistoryRules, Violation, joined
+from ..tool_format import JSON, EntryFormat, StrictForm, ToolFormat
+from ..usage import Derived, UsageMap
 
-__all__ = ["CALLS", "RESULT"]
+__all__ = ["BLANK_PART", "CALLS", "NAMES_IN_HISTORY", "RESULT", "RULES", "TOOLS", "USAGE"]
 
 CALLS = (
     CallFormat(
@@ -23,3 +30,188 @@ CALLS = (
 RESULT = ResultFormat(
     recognises=lambda result: isinstance(result.get("functionResponse"), Mapping), list_key="parts", id_optional=True
 )
+
+
+# 400 otherwise: "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores (_), dots
+# (.), colons (:), or dashes (-), with a maximum length of 64."
+NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.:-", 64)
+NAMES_IN_HISTORY = replace(NAMES, length=128)
+"""Longer ones of calls go back as they came."""
+
+# https://ai.google.dev/api/caching#Tool (read 2026-11-21)
+_HOSTED = frozenset({
+    "codeExecution", "computerUse", "enterpriseWebSearch", "fileSearch", "googleMaps", "googleSearch",
+    "googleSearchRetrieval", "urlContext",
+})  # fmt: skip
+_SYNONYMS = {"parameters": "parametersJsonSchema", "response": "responseJsonSchema"}
+"""The fields in OpenAPI's form, and those in JSON Schema: https://ai.google.dev/api/caching#FunctionDeclaration"""
+
+
+def in_json_schema(declaration: JSON) -> JSON:
+    """Returns a declaration with its schemas in JSON Schema, be they in that or in OpenAPI's form."""
+    kept = {key: value for key, value in declaration.items() if key not in _SYNONYMS}
+    for openapi, json_schema in _SYNONYMS.items():
+        written = declaration.get(openapi)
+        if isinstance(written, Mapping) and not isinstance(declaration.get(json_schema), Mapping):
+            kept[json_schema] = as_json_schema(written)
+    return kept
+
+
+def hosted(tool: JSON) -> str | None:
+    """Returns the name in ``{"googleSearch": {}}``; None if the object has any other key."""
+    return next(iter(tool)) if tool and tool.keys() <= _HOSTED else None
+
+
+def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
+    """Returns all declarations in one tool; strict is a mode of the whole request."""
+    said: dict[str, Any] = {"tools": [{"functionDeclarations": entries}]}
+    if strict:
+        # https://ai.google.dev/gemini-api/docs/function-calling#function_calling_modes
+        said["toolConfig"] = {"functionCallingConfig": {"mode": "VALIDATED"}}
+    return said
+
+
+DECLARATION = EntryFormat(
+    name="gemini.function_declaration",
+    schema_at=("parametersJsonSchema",),
+    output_at="responseJsonSchema",
+    never=frozenset({"type"}),
+    bare=True,
+    in_own_words=in_json_schema,
+)
+
+_STRICT = StrictForm(dialect=GEMINI, said_at="mode `VALIDATED` of the request", whole_request=True)
+
+TOOLS = (
+    ToolFormat(
+        name="gemini.generate_content",
+        dialect=GEMINI,
+        strict=_STRICT,
+        names=NAMES,
+        function=DECLARATION,
+        request=request,
+        hosted=hosted,
+    ),
+    ToolFormat(
+        name="gemini.parameters",
+        dialect=GEMINI_OPENAPI,
+        strict=replace(_STRICT, dialect=GEMINI_OPENAPI),
+        names=NAMES,
+        # 400 otherwise: "parameters.properties: should be non-empty for OBJECT type"
+        function=replace(
+            DECLARATION, schema_at=("parameters",), schema_optional=True, output_at="response", in_own_words=None
+        ),
+        request=request,
+    ),
+)
+
+
+# google-gemini/gemini-cli#4217
+_COUNT = (
+    "Please ensure that the number of function response parts is equal to the number of function call parts of the "
+    "function call turn."
+)
+# langchain-ai/langchain#27799
+_RESPONSE_TURN = "Please ensure that function response turn comes immediately after a function call turn."
+# google-gemini/gemini-cli#26486; of a history that begins with a call: #11814
+_CALL_TURN = (
+    "Please ensure that function call turn comes immediately after a user turn or after a function response turn."
+)
+BLANK_PART = "required oneof field 'data' must have one initialized field"  # router-for-me/CLIProxyAPI#1292
+
+
+def _calls_after_model(contents: Sequence[Any]) -> Iterator[int]:
+    """The places of model contents with a call that stand right behind another of the model's."""
+    for place in range(1, len(contents)):
+        if _role(contents[place]) == _role(contents[place - 1]) == "model" and _has_call(contents[place]):
+            yield place
+
+
+def _role(content: object) -> object:
+    return content.get("role") if isinstance(content, Mapping) else None
+
+
+def _parts(content: object) -> list[Any]:
+    parts = content.get("parts") if isinstance(content, Mapping) else None
+    return parts if isinstance(parts, list) else []
+
+
+def _has_call(content: object) -> bool:
+    return any(
+        isinstance(part, dict) and ("functionCall" in part or "function_call" in part) for part in _parts(content)
+    )
+
+
+def _check(contents: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+    for place in _calls_after_model(contents):
+        yield RULES.violation("role_order", f"contents[{place}]", "a call of the model's follows what the model said")
+
+
+def _mend(contents: list[Any]) -> list[Any]:
+    """Joins a call with what the model said before it, part by part, each with its own signature."""
+    behind = set(_calls_after_model(contents))
+    if not behind:
+        return contents
+    runs: list[list[Any]] = []
+    for place, content in enumerate(contents):
+        if place in behind:
+            runs[-1].append(content)
+        else:
+            runs.append([content])
+    return [run[0] if len(run) == 1 else joined(run, "parts") for run in runs]
+
+
+RULES = HistoryRules(
+    list_name="contents",
+    system="apart",
+    first_user=True,
+    results_in_one_message=True,
+    results_apart=True,
+    names=NAMES_IN_HISTORY,
+    result_names=True,
+    call_ids_optional=True,
+    texts={
+        "unanswered_call": _COUNT,
+        "result_count": _COUNT,
+        "duplicate_result": _COUNT,
+        "mixed_results": _COUNT,
+        "orphan_result": _RESPONSE_TURN,
+        "content_before_results": _RESPONSE_TURN,
+        "first_not_user": _CALL_TURN,
+        "role_order": _CALL_TURN,
+        # envoyproxy/ai-gateway#2686
+        "empty_message": "Unable to submit request because it must include at least one parts field, which describes "
+        "the prompt input.",
+        # nanbingxyz/5ire#405
+        "missing_signature": "Function call is missing a thought_signature in functionCall parts. This is required for "
+        "tools to work correctly, and missing thought_signature may lead to degraded model performance. Additional "
+        "data, function call `default_api:f`, position 2.",
+        # vercel/ai#14369
+        "bad_result": "The referenced name `#/$defs/__schema0` in function_response.response does not match to a "
+        "display_name in the function_response.parts.",
+        # ShishirPatil/gorilla#768
+        "not_a_message": "Please use a valid role: user, model.",
+    },
+    check=_check,
+    mend=_mend,
+)
+
+
+def _output(counts: Sequence[int | None]) -> int | None:
+    """Adds the thoughts to the answer: they are output, as with every provider."""
+    answer, thoughts, prompt, tool_use, total = counts
+    if not thoughts:
+        return answer
+    # Gemini counts them apart; servers whose sum comes out without them do not (BerriAI/litellm#10141).
+    inside = answer is not None and (prompt or 0) + (tool_use or 0) + answer == total
+    return answer if inside else (answer or 0) + thoughts
+
+
+USAGE = UsageMap({
+    "input_tokens": ("promptTokenCount",),
+    "output_tokens": Derived((
+        "candidatesTokenCount", "thoughtsTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "totalTokenCount",
+    ), _output),
+    "cached_input_tokens": ("cachedContentTokenCount",),
+    "reasoning_tokens": ("thoughtsTokenCount",),
+})  # fmt: skip

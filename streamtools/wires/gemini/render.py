@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...parts import Part, ToolCall
-from ..answer import Answer, CallResult
 from ..media import text_of
 from ..reading import json_text
-from ..transcript import Prompt
+from ..transcript import Answer, CallResult, Prompt
 from .content import native_parts, response_media
-from .tools import NAMES_IN_HISTORY
+from .facts import NAMES_IN_HISTORY
 
 __all__ = ["FOREIGN_SIGNATURE", "as_text", "refers", "render", "render_prompt", "without_orphans"]
 

@@ -25,19 +25,16 @@ ends with an assistant's message: add the user's next one, if there were no call
 from __future__ import annotations
 
 from ..wire import CallIds, Wire
-from .decoder import NAME, MistralDecoder, recognises
-from .facts import CALLS, RESULT
-from .messages import read
+from .decoder import MistralDecoder, recognises
+from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .read import read
 from .render import render, render_prompt
-from .rules import RULES
 from .tolerances import TOLERANCES
-from .tools import TOOLS
-from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "MistralDecoder"]
+__all__ = ["WIRE", "MistralDecoder"]
 
 WIRE = Wire(
-    name=NAME,
+    name="mistral.chat",
     short_name="mistral",
     provider="mistral_ai",
     decoder=MistralDecoder,

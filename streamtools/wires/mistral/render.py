@@ -9,11 +9,10 @@ from typing import Any
 from ...content import Media
 from ...parts import Part
 from ...schema.names import PLAIN_NAMES
-from ..answer import Answer, CallResult
 from ..media import data_url
 from ..openai_chat.content import image_part, native_content
 from ..openai_chat.render import media_of
-from ..transcript import Prompt
+from ..transcript import Answer, CallResult, Prompt
 
 __all__ = ["render", "render_prompt"]
 

@@ -16,19 +16,16 @@ are newer than most servers. A response ends with ``done: true``. ``/api/generat
 from __future__ import annotations
 
 from ..wire import CallIds, Wire
-from .decoder import NAME, OllamaDecoder, recognises
-from .facts import CALLS, RESULT
-from .messages import read
+from .decoder import OllamaDecoder, recognises
+from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .read import read
 from .render import render, render_prompt
-from .rules import RULES
 from .tolerances import TOLERANCES
-from .tools import TOOLS
-from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "OllamaDecoder"]
+__all__ = ["WIRE", "OllamaDecoder"]
 
 WIRE = Wire(
-    name=NAME,
+    name="ollama.chat",
     short_name="ollama",
     provider="ollama",
     decoder=OllamaDecoder,

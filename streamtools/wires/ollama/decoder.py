@@ -10,12 +10,10 @@ from typing_extensions import override
 from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
-from ..base import WireDecoder
+from ..decoder import WireDecoder
 from ..reading import malformed, provider_error, read_text
 
-__all__ = ["NAME", "OllamaDecoder", "recognises"]
-
-NAME = "ollama.chat"
+__all__ = ["OllamaDecoder", "recognises"]
 
 # "load" and "unload" answer requests without a prompt. Some imitations have a word for calls.
 _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}

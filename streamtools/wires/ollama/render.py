@@ -8,9 +8,8 @@ from typing import Any
 from ...content import Block, Media, Text
 from ...parts import ToolCall
 from ...schema.names import PLAIN_NAMES
-from ..answer import Answer, CallResult
-from ..saying import id_as_read
-from ..transcript import Prompt
+from ..answer_builder import id_as_read
+from ..transcript import Answer, CallResult, Prompt
 
 __all__ = ["render", "render_prompt"]
 

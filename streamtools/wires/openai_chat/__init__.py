@@ -15,19 +15,16 @@ after an upstream died (lemonade-sdk/lemonade#2826).
 from __future__ import annotations
 
 from ..wire import CallIds, Wire
-from .decoder import NAME, OpenAIChatDecoder, recognises
-from .facts import CALLS, RESULT
-from .messages import read
+from .decoder import OpenAIChatDecoder, recognises
+from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+from .read import read
 from .render import render, render_prompt
-from .rules import RULES
 from .tolerances import TOLERANCES
-from .tools import STRUCTURED, TOOLS
-from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "OpenAIChatDecoder"]
+__all__ = ["WIRE", "OpenAIChatDecoder"]
 
 WIRE = Wire(
-    name=NAME,
+    name="openai.chat_completions",
     short_name="openai",
     provider="openai",
     decoder=OpenAIChatDecoder,

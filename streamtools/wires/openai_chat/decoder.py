@@ -12,14 +12,11 @@ from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
-from ..base import WireDecoder
+from ..decoder import WireDecoder
 from ..reading import malformed, provider_error, read_text
-from .reasoning_details import ReasoningDetails
-from .think import LeadingThink
+from .reasoning import LeadingThink, ReasoningDetails
 
-__all__ = ["NAME", "OpenAIChatDecoder", "recognises"]
-
-NAME = "openai.chat_completions"
+__all__ = ["OpenAIChatDecoder", "recognises"]
 
 # The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
 _FINISHES: dict[str, Finish] = {

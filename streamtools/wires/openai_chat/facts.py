@@ -1,13 +1,32 @@
-"""How Chat Completions writes a call and its result."""
+"""Chat Completions' facts: how it writes calls, results and tools, what it demands of a history, what it counts."""
 
 from __future__ import annotations
 
-from ..call_format import CallFormat
-from ..result_format import ResultFormat
+from typing import Any
 
-__all__ = ["CALLS", "FUNCTION", "RESULT"]
+from ...schema.bounds import SchemaBound
+from ...schema.dialects import OPENAI, OPENAI_STRICT
+from ...schema.names import PLAIN_NAMES
+from ..call_format import CallFormat, ResultFormat
+from ..history_rules import HistoryRules
+from ..tool_format import EntryFormat, RequestLimits, StrictForm, StructuredOutput, ToolFormat
+from ..usage import UsageMap
 
-FUNCTION = CallFormat(
+__all__ = [
+    "CALLS",
+    "EMPTY_ARRAY",
+    "FUNCTION_CALL",
+    "FUNCTION_TOOL",
+    "LIMITS",
+    "RESULT",
+    "RULES",
+    "STRICT",
+    "STRUCTURED",
+    "TOOLS",
+    "USAGE",
+]
+
+FUNCTION_CALL = CallFormat(
     name="openai.chat_completions.function",
     type="function",
     type_optional=True,
@@ -17,14 +36,109 @@ FUNCTION = CallFormat(
 )
 """The form that most other providers took over."""
 
-CUSTOM = CallFormat(
+CUSTOM_CALL = CallFormat(
     name="openai.chat_completions.custom", type="custom", inside="custom", id="id", arguments="input", raw=True
 )
 
-CALLS = (FUNCTION, CUSTOM)
+CALLS = (FUNCTION_CALL, CUSTOM_CALL)
 
 RESULT = ResultFormat(
     recognises=lambda result: result.get("role") == "tool" and "tool_call_id" in result,
     call_id_key="tool_call_id",
     is_message=True,
 )
+
+
+FUNCTION_TOOL = EntryFormat(
+    name="openai.chat_completions.function",
+    type="function",
+    type_optional=True,
+    inside="function",
+    schema_at=("parameters",),
+    strict="where_strict",
+)
+"""The form that most other providers took over."""
+
+# https://platform.openai.com/docs/guides/function-calling#custom-tools
+CUSTOM_TOOL = EntryFormat(
+    name="openai.chat_completions.custom", type="custom", inside="custom", freeform=True, grammar_at="grammar"
+)
+
+STRICT = StrictForm(
+    dialect=OPENAI_STRICT,
+    said_at="`strict` of the function",
+    # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+    bounds=(
+        SchemaBound(count="properties", most=5000, what="properties"),
+        SchemaBound(count="depth", most=10, what="levels of nesting"),
+        SchemaBound(count="enum_values", most=1000, what="enum values"),
+        SchemaBound(count="long_enum", most=15_000, what="characters in one enum of more than 250 values"),
+        SchemaBound(count="characters", most=120_000, what="characters of names and enum values"),
+    ),
+)
+
+
+def response_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Returns ``response_format``. https://platform.openai.com/docs/guides/structured-outputs"""
+    asked = {"name": name, "strict": strict, "schema": schema}
+    return {"response_format": {"type": "json_schema", "json_schema": asked}}
+
+
+STRUCTURED = StructuredOutput(request=response_format, bounds=STRICT.bounds)
+
+LIMITS = RequestLimits(tools=128)  # https://platform.openai.com/docs/api-reference/chat/create
+
+TOOLS = (
+    ToolFormat(
+        name="openai.chat_completions",
+        dialect=OPENAI,
+        strict=STRICT,
+        names=PLAIN_NAMES,
+        function=FUNCTION_TOOL,
+        freeform=CUSTOM_TOOL,
+        limits=LIMITS,
+    ),
+)
+
+
+# Of calls: openai/openai-node#1341, home-assistant/core#118577; of content: n8n-io/n8n#38526
+EMPTY_ARRAY = "empty array. Expected an array with minimum length 1, but got an empty array instead."
+
+RULES = HistoryRules(
+    call_path="tool_calls[{}]",
+    texts={
+        # aliasrobotics/cai#111, agno-agi/agno#3105
+        "unanswered_call": "An assistant message with 'tool_calls' must be followed by tool messages responding to "
+        "each 'tool_call_id'. The following tool_call_ids did not have response messages: call_jJATmoUduQWxi4tR",
+        # dimagi/open-chat-studio#1659, miurla/morphic#136
+        "orphan_result": "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
+        "'tool_calls'.",
+        # anomalyco/opencode#1211, agno-agi/agno#5116
+        "duplicate_result": "Invalid parameter: Duplicate value for 'tool_call_id' of 'tool_0_glob', in messages[8] "
+        "and messages[9].",
+        # A tool's message behind a user's is none behind calls: the same words as for calls without one.
+        "content_before_results": "An assistant message with 'tool_calls' must be followed by tool messages responding "
+        "to each 'tool_call_id'.",
+        # pydantic/pydantic-ai#4389
+        "bad_id": "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40, "
+        "but got a string with length 46 instead.",
+        # mcp-use/mcp-use#90
+        "bad_name": "Invalid 'messages[9].tool_calls[0].function.name': string does not match pattern. Expected a "
+        "string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
+        # run-llama/llama_index#17555, docker/docker-agent#63
+        "empty_message": "Invalid value for 'content': expected a string, got null.",
+        # Servers read the text as JSON, and say how that went (router-for-me/CLIProxyAPI#2001, agno-agi/agno#8343).
+        "arguments_not_object": "Expecting ',' delimiter",
+        # OpenHands/OpenHands#7700
+        "mixed_results": "Invalid 'messages[234]'. Image URLs are only allowed for messages with role 'user', but this "
+        "message with role 'tool' contains an image URL.",
+    },
+)
+
+
+USAGE = UsageMap({
+    "input_tokens": ("prompt_tokens",),
+    "output_tokens": ("completion_tokens",),
+    "cached_input_tokens": ("prompt_tokens_details.cached_tokens",),
+    "reasoning_tokens": ("completion_tokens_details.reasoning_tokens",),
+})  # fmt: skip

@@ -8,8 +8,7 @@ from typing import Any
 from ...content import Media
 from ...parts import ToolCall
 from ...schema.names import PLAIN_NAMES
-from ..answer import Answer, CallResult
-from ..transcript import Prompt
+from ..transcript import Answer, CallResult, Prompt
 from .content import audio_part, file_part, image_part, native_content, text_part
 
 __all__ = ["media_of", "render", "render_prompt"]

@@ -16,19 +16,16 @@ list fills in what never streamed. On the way back every item goes as it came, i
 from __future__ import annotations
 
 from ..wire import CallIds, Wire
-from .decoder import NAME, ResponsesDecoder, recognises
-from .facts import CALLS, RESULT
-from .messages import read
+from .decoder import ResponsesDecoder, recognises
+from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .read import read
 from .render import render, render_prompt
-from .rules import RULES
 from .tolerances import TOLERANCES
-from .tools import TOOLS
-from .usage import USAGE
 
-__all__ = ["NAME", "WIRE", "ResponsesDecoder"]
+__all__ = ["WIRE", "ResponsesDecoder"]
 
 WIRE = Wire(
-    name=NAME,
+    name="openai.responses",
     short_name="responses",
     provider="openai",
     decoder=ResponsesDecoder,

@@ -12,16 +12,13 @@ from ...events import Event, ProviderItem, TextDelta
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
-from ..base import WireDecoder
+from ..decoder import WireDecoder
 from ..reading import malformed, provider_error
 from . import calls
-from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, texts_of, type_of
-from .register import Register
-from .vocabulary import ARGUMENTS, FINISHES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
+from .facts import ARGUMENTS, FINISHES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
+from .items import OPAQUE, Item, Register, call_kind, identity, message_so_far, name_of, texts_of, type_of
 
-__all__ = ["NAME", "ResponsesDecoder", "recognises"]
-
-NAME = "openai.responses"
+__all__ = ["ResponsesDecoder", "recognises"]
 
 _NOWHERE = object()  # a place that no payload names
 

@@ -1,11 +1,37 @@
-"""How the Responses API writes a call and its result."""
+"""The Responses API's facts: how it writes calls, results and tools, what it demands of its
+input, what it counts, what its events are called."""
 
 from __future__ import annotations
 
-from ..call_format import CallFormat
-from ..result_format import ResultFormat
+import re
+from dataclasses import replace
 
-__all__ = ["CALLS", "RESULT"]
+from ...parts import CallKind, Finish
+from ...schema.dialects import OPENAI
+from ...schema.names import PLAIN_NAMES
+from ..call_format import CallFormat, ResultFormat
+from ..history_rules import HistoryRules
+from ..openai_chat.facts import LIMITS, STRICT
+from ..tool_format import JSON, EntryFormat, ToolFormat
+from ..usage import UsageMap
+
+__all__ = [
+    "ARGUMENTS",
+    "CALLS",
+    "FINISHES",
+    "NO_REASONING",
+    "QUIET",
+    "RESULT",
+    "RULES",
+    "STATUSES",
+    "TERMINALS",
+    "TEXTS",
+    "TEXT_DELTAS",
+    "TEXT_DONES",
+    "TOLD_LATER",
+    "TOOLS",
+    "USAGE",
+]
 
 CALLS = (
     CallFormat(name="openai.responses.function", type="function_call", id="call_id", as_text=True),
@@ -17,3 +43,132 @@ RESULT = ResultFormat(
     call_id_key="call_id",
     raw_type="custom_tool_call_output",
 )
+
+
+FUNCTION = EntryFormat(
+    name="openai.responses.function",
+    type="function",
+    schema_at=("parameters",),
+    # Without `strict` the API would try to make the schema strict, and change it:
+    # https://platform.openai.com/docs/guides/function-calling#strict-mode
+    strict="always",
+    output_at="output_schema",
+)
+
+CUSTOM = EntryFormat(
+    name="openai.responses.custom", type="custom", freeform=True, never=frozenset({"custom", "input_schema"})
+)
+
+
+def hosted(tool: JSON) -> str | None:
+    """Returns any type but the two: ``{"type": "web_search"}``, ``{"type": "mcp", "server_label": ...}``. A date in a
+    type is written with underscores here (``web_search_preview_2025_03_11``), never as eight digits."""
+    type_ = tool.get("type")
+    ours = isinstance(type_, str) and type_ not in ("function", "custom") and not re.search(r"_\d{8}$", type_)
+    return type_ if ours else None
+
+
+TOOLS = (
+    ToolFormat(
+        name="openai.responses",
+        dialect=OPENAI,
+        strict=replace(STRICT, said_at="`strict`, always said"),
+        names=PLAIN_NAMES,
+        function=FUNCTION,
+        freeform=CUSTOM,
+        hosted=hosted,
+        limits=LIMITS,
+    ),
+)
+
+
+# 0xPlaygrounds/rig#751, of a message in continuedev/continue#11994
+NO_REASONING = "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."
+
+RULES = HistoryRules(
+    list_name="input",
+    texts={
+        # bytedance/trae-agent#245
+        "unanswered_call": "No tool output found for function call call_1.",
+        # continuedev/continue#10092
+        "orphan_result": "No tool call found for function call output with call_id call_1.",
+        # openai/codex#14355
+        "bad_id": "Invalid 'input[4].call_id': string too long. Expected a string with maximum length 64, but got a "
+        "string with length 1324 instead.",
+        # vercel/ai#7883
+        "duplicate_id": "Duplicate item found with id rs_1. Remove duplicate items from your input and try again.",
+        # continuedev/continue#8933
+        "reasoning_apart": "Item 'rs_1' of type 'reasoning' was provided without its required following item.",
+        # AAswordman/Operit#797
+        "missing_field": "Missing required parameter: 'input[7].summary'.",
+    },
+)
+
+
+USAGE = UsageMap({
+    "input_tokens": ("input_tokens",),
+    "output_tokens": ("output_tokens",),
+    "cached_input_tokens": ("input_tokens_details.cached_tokens",),
+    "reasoning_tokens": ("output_tokens_details.reasoning_tokens",),
+})  # fmt: skip
+
+# -- the stream's vocabulary --
+
+TERMINALS: dict[str, str] = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+    "response.done": "completed",
+}
+"""The last event, and the status that it stands for where the response has none."""
+
+STATUSES = frozenset(TERMINALS.values())
+
+FINISHES: dict[str, Finish] = {
+    "completed": "stop",
+    "cancelled": "other",
+    "max_output_tokens": "length",
+    "max_tokens": "length",  # compatible servers
+    "content_filter": "content_filter",
+}
+"""Statuses, and reasons of an incomplete response."""
+
+TEXTS: dict[str, tuple[str, ...]] = {"message": ("text", "refusal"), "reasoning": ("summary", "content")}
+"""Items that are told as text, and the texts that they have, the likeliest first."""
+
+TEXT_DELTAS: dict[str, tuple[str, str, str]] = {
+    "response.output_text.delta": ("message", "text", "content_index"),
+    "response.refusal.delta": ("message", "refusal", "content_index"),
+    "response.reasoning_summary_text.delta": ("reasoning", "summary", "summary_index"),
+    "response.reasoning_text.delta": ("reasoning", "content", "content_index"),
+}
+"""Deltas of text: the type of their item, which of its texts they are, and what numbers the paragraphs."""
+
+TEXT_DONES: dict[str, tuple[str, str, str]] = {
+    "response.output_text.done": ("message", "text", "text"),
+    "response.refusal.done": ("message", "refusal", "refusal"),
+    "response.reasoning_summary_text.done": ("reasoning", "summary", "text"),
+    "response.reasoning_text.done": ("reasoning", "content", "text"),
+}
+"""The ends of these texts, and the field that has one whole."""
+
+ARGUMENTS: dict[str, tuple[str, CallKind]] = {
+    "response.function_call_arguments": ("function_call", "function"),
+    "response.custom_tool_call_input": ("custom_tool_call", "custom"),
+    "response.mcp_call_arguments": ("mcp_call", "server"),
+}
+"""What the events about a call's arguments begin with: the type of its item, and its kind."""
+
+QUIET = frozenset({
+    "codex.keepalive", "codex.rate_limits", "keepalive", "ping", "response.compaction.compacting",
+    "response.keep_alive", "response.rate_limits.updated",
+})  # fmt: skip
+"""Events that say nothing about the response."""
+
+TOLD_LATER = frozenset({
+    "apply_patch_call_operation_diff", "code_interpreter_call", "code_interpreter_call_code", "content_part",
+    "file_search_call", "image_generation_call", "mcp_call", "mcp_list_tools", "output_text", "reasoning_part",
+    "reasoning_summary_part", "shell_call_command", "shell_call_output_content", "web_search_call",
+})  # fmt: skip
+"""Topics of events whose content their item repeats at its end."""

@@ -9,9 +9,8 @@ from typing import Any
 from ...content import Media, Opaque, Text
 from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
-from ..answer import Answer, CallResult
 from ..reading import json_text
-from ..transcript import Prompt
+from ..transcript import Answer, CallResult, Prompt
 from .content import native_blocks
 
 __all__ = ["render", "render_prompt"]

@@ -14,14 +14,13 @@ from typing import Any
 
 from ...content import Block, Media
 from ...parts import CallKind
-from ..answer import CallResult
+from ..answer_builder import AnswerBuilder, CallNames
+from ..history_rules import Violation
 from ..media import text_of
 from ..reading import json_text
-from ..rules import Violation
-from ..saying import CallNames, Saying
-from ..transcript import Entry, Prompt, Returned
+from ..transcript import CallResult, Entry, Prompt, Returned
 from .content import is_blank, kind_of, read_block, read_blocks
-from .rules import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RULES
+from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RULES
 
 __all__ = ["read"]
 
@@ -125,19 +124,19 @@ def _with_object(block: Any, path: str, flaws: list[Violation]) -> Any:
 
 
 def _assistant(numbered: list[tuple[Any, str]], origin: tuple[int, int], names: CallNames) -> Entry:
-    saying = Saying(names)
+    answer = AnswerBuilder(names)
     apart = _server_calls_apart([raw for raw, _ in numbered])
     kept = []
     for place, (raw, path) in enumerate(numbered):
         if flaw := _flaw(raw, path) or _unusable(raw, path) or (_apart(path) if place in apart else None):
-            saying.flaw(flaw)
+            answer.flaw(flaw)
         else:
             kept.append((raw, path))
     while kept and "reasoningContent" in kept[-1][0]:
-        saying.flaw(RULES.violation("reasoning_apart", kept.pop()[1], "reasoning is the last block of the message"))
+        answer.flaw(RULES.violation("reasoning_apart", kept.pop()[1], "reasoning is the last block of the message"))
     for raw, path in kept:
-        _say(raw, path, saying)
-    return saying.said(origin)
+        _say(raw, path, answer)
+    return answer.said(origin)
 
 
 def _unusable(raw: dict[str, Any], path: str) -> Violation | None:
@@ -157,32 +156,32 @@ def _apart(path: str) -> Violation:
     return RULES.violation("unanswered_call", path, what)
 
 
-def _say(raw: dict[str, Any], path: str, saying: Saying) -> None:
+def _say(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     use, thought = _body(raw, "toolUse"), _body(_body(raw, "reasoningContent"), "reasoningText")
     cited = _body(raw, "citationsContent")
     texts = [piece.get("text") for piece in _list(cited, "content") if isinstance(piece, dict)]
     match texts:
         case [str(text)] if cited is not None and cited.get("citations") and text.strip():
-            saying.text(text, {"citations": cited["citations"]})
+            answer.text(text, {"citations": cited["citations"]})
             return
     if use is not None:
-        _call(use, path, saying)
+        _call(use, path, answer)
     elif thought is not None and thought.keys() <= {"text", "signature"} and isinstance(thought.get("text", ""), str):
-        saying.reasoning(thought.get("text", ""), {"signature": thought["signature"]})
+        answer.reasoning(thought.get("text", ""), {"signature": thought["signature"]})
     elif kind_of(raw) == "text" and isinstance(raw["text"], str) and len(raw) == 1:
-        saying.text(raw["text"])
+        answer.text(raw["text"])
     else:
-        saying.provider(raw)
+        answer.provider(raw)
 
 
-def _call(use: dict[str, Any], path: str, saying: Saying) -> None:
+def _call(use: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     state = {key: value for key, value in use.items() if key not in ("toolUseId", "name", "input")} or None
     kind: CallKind = "server" if _is_server(use) else "function"
     given = use.get("input")
-    call = saying.call(use.get("toolUseId"), use.get("name"), given, kind=kind, state=state)
+    call = answer.call(use.get("toolUseId"), use.get("name"), given, kind=kind, state=state)
     if isinstance(given, str) and call.status == "ready":
         what = "the arguments are the text of an object"
-        saying.flaw(RULES.violation("arguments_not_object", f"{path}.toolUse.input", what))
+        answer.flaw(RULES.violation("arguments_not_object", f"{path}.toolUse.input", what))
 
 
 def _is_server(use: Mapping[str, Any]) -> bool:

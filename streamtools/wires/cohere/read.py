@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...content import Text
-from ..answer import CallResult
+from ..answer_builder import AnswerBuilder, CallNames
+from ..history_rules import Violation
 from ..media import text_of
-from ..openai_chat.messages import content_blocks, prompt, read_calls
-from ..rules import Violation
-from ..saying import CallNames, Saying
-from ..transcript import Entry, Prompt, Returned
-from .rules import RULES
+from ..openai_chat.read import content_blocks, prompt, read_calls
+from ..transcript import CallResult, Entry, Prompt, Returned
+from .facts import RULES
 
 __all__ = ["read"]
 
@@ -59,22 +58,22 @@ def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
-    saying, path = Saying(names), f"messages[{index}]"
+    answer, path = AnswerBuilder(names), f"messages[{index}]"
     if isinstance(plan := message.get("tool_plan"), str) and plan:
-        saying.reasoning(plan, {"field": "tool_plan"})
-    has_text = _content(message.get("content"), path, saying)
-    read_calls(_with_ids(message.get("tool_calls"), index, saying), path, saying, RULES)
-    if saying.says_more and has_text:
-        saying.flaw(RULES.violation("mixed_results", path, "text beside calls: it belongs into tool_plan"))
-    if not (saying.says_more or has_text):
-        saying.flaw(RULES.violation("empty_message", path, "the message has neither text nor calls"))
+        answer.reasoning(plan, {"field": "tool_plan"})
+    has_text = _content(message.get("content"), path, answer)
+    read_calls(_with_ids(message.get("tool_calls"), index, answer), path, answer, RULES)
+    if answer.says_more and has_text:
+        answer.flaw(RULES.violation("mixed_results", path, "text beside calls: it belongs into tool_plan"))
+    if not (answer.says_more or has_text):
+        answer.flaw(RULES.violation("empty_message", path, "the message has neither text nor calls"))
     citations = message.get("citations")
     for citation in citations if isinstance(citations, list) else ():
-        saying.provider({"citations": citation})
-    return saying.said((index, index + 1))
+        answer.provider({"citations": citation})
+    return answer.said((index, index + 1))
 
 
-def _with_ids(calls: object, index: int, saying: Saying) -> object:
+def _with_ids(calls: object, index: int, answer: AnswerBuilder) -> object:
     """The calls, each with an id: that it may miss one is v1's affair."""
     if not isinstance(calls, list):
         return calls
@@ -82,13 +81,13 @@ def _with_ids(calls: object, index: int, saying: Saying) -> object:
     for number, raw in enumerate(calls):
         if isinstance(raw, Mapping) and not (isinstance(raw.get("id"), str) and raw["id"]):
             where = f"messages[{index}].tool_calls[{number}]"
-            saying.flaw(RULES.violation("bad_id", where, "a call without an id"))
+            answer.flaw(RULES.violation("bad_id", where, "a call without an id"))
             raw = {**raw, "id": f"call_{index}_{number}"}
         found.append(raw)
     return found
 
 
-def _content(content: object, path: str, saying: Saying) -> bool:
+def _content(content: object, path: str, answer: AnswerBuilder) -> bool:
     """Says what the content holds; whether any of it is text."""
     has_text = False
     for number, raw in enumerate([{"type": "text", "text": content}] if isinstance(content, str) else _list(content)):
@@ -96,12 +95,12 @@ def _content(content: object, path: str, saying: Saying) -> bool:
         kind = raw.get("type") if isinstance(raw, Mapping) else None
         said = raw.get(kind) if isinstance(raw, Mapping) and isinstance(kind, str) else None
         if kind == "thinking" and isinstance(said, str) and said:
-            saying.reasoning(said, {"field": "thinking"})
+            answer.reasoning(said, {"field": "thinking"})
         elif kind == "text" and isinstance(said, str) and said.strip():
-            saying.text(said)
+            answer.text(said)
             has_text = True
         elif isinstance(content, list):
-            saying.flaw(RULES.violation("empty_message", where, "this is neither text nor thinking, or says nothing"))
+            answer.flaw(RULES.violation("empty_message", where, "this is neither text nor thinking, or says nothing"))
     return has_text
 
 
@@ -122,13 +121,13 @@ def _legacy_prompt(message: Mapping[str, Any], index: int, _: CallNames) -> Prom
 
 
 def _legacy_answer(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
-    saying = Saying(names)
+    answer = AnswerBuilder(names)
     if isinstance(text := message.get("message"), str) and text:
-        saying.text(text, _V1)
+        answer.text(text, _V1)
     for call in _list(message.get("tool_calls")):
         if isinstance(call, Mapping):
-            saying.call(None, call.get("name"), call.get("parameters"), state=_V1)
-    return saying.said((index, index + 1))
+            answer.call(None, call.get("name"), call.get("parameters"), state=_V1)
+    return answer.said((index, index + 1))
 
 
 def _legacy_results(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:

@@ -14,16 +14,15 @@ from itertools import groupby
 from typing import Any
 
 from ...content import Block, Text
-from ..answer import CallResult
+from ..answer_builder import AnswerBuilder, CallNames
+from ..history_rules import Violation
 from ..media import text_of
 from ..reading import json_text
-from ..rules import Violation
-from ..saying import CallNames, Saying
-from ..transcript import Entry, Prompt, Returned
+from ..transcript import CallResult, Entry, Prompt, Returned
 from .content import read_block
+from .envelope import as_wire, without_nulls
+from .facts import BLANK_PART, RULES
 from .render import FOREIGN_SIGNATURE, as_text, refers, without_orphans
-from .rules import BLANK_PART, RULES
-from .shapes import as_wire, without_nulls
 
 __all__ = ["read"]
 
@@ -138,49 +137,49 @@ def _told(response: object) -> tuple[str, bool]:
 
 
 def _model(numbered: list[tuple[Any, str]], origin: tuple[int, int], names: CallNames, *, sign: bool) -> Entry:
-    saying = Saying(names)
+    answer = AnswerBuilder(names)
     kept: list[tuple[dict[str, Any], str]] = []
     for part, path in numbered:
         if flaw := _flaw(part, path):
-            saying.flaw(flaw)
+            answer.flaw(flaw)
         else:
             kept.append((part, path))
     paired = {id(part) for part in without_orphans([part for part, _ in kept])}
     for part, path in kept:
         if id(part) not in paired:
             what = "a call that the API ran itself has no result"
-            saying.flaw(RULES.violation("unanswered_call", path, what, ""))
+            answer.flaw(RULES.violation("unanswered_call", path, what, ""))
             continue
         if sign and "functionCall" in part:
             what = "the first call of a step has no signature, and others have theirs"
-            saying.flaw(RULES.violation("missing_signature", path, what))
+            answer.flaw(RULES.violation("missing_signature", path, what))
             part, sign = {**part, "thoughtSignature": FOREIGN_SIGNATURE}, False
-        _say(part, path, saying)
+        _say(part, path, answer)
     if kept and all(part.keys() == {"text", "thought"} for part, _ in kept):
         path = f"contents[{origin[0]}]"
-        saying.flaw(RULES.violation("empty_message", path, "summaries of thoughts alone are no content"))
-    return saying.said(origin)
+        answer.flaw(RULES.violation("empty_message", path, "summaries of thoughts alone are no content"))
+    return answer.said(origin)
 
 
-def _say(part: dict[str, Any], path: str, saying: Saying) -> None:
+def _say(part: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     call, code, tool = part.get("functionCall"), part.get("executableCode"), part.get("toolCall")
     if isinstance(call, dict) and "text" not in part:
         arguments = {} if call.get("args") is None else call["args"]
-        made = saying.call(call.get("id"), call.get("name"), arguments, state=_rest(part, "functionCall"))
+        made = answer.call(call.get("id"), call.get("name"), arguments, state=_rest(part, "functionCall"))
         if isinstance(arguments, str) and made.status == "ready":
             what = "the arguments are the text of an object"
-            saying.flaw(RULES.violation("arguments_not_object", f"{path}.functionCall.args", what))
+            answer.flaw(RULES.violation("arguments_not_object", f"{path}.functionCall.args", what))
     elif "executableCode" in part:
         body = code if isinstance(code, dict) else {}
-        saying.call(body.get("id"), "code_execution", body, kind="server", state={"part": part})
+        answer.call(body.get("id"), "code_execution", body, kind="server", state={"part": part})
     elif isinstance(tool, dict):
         name, arguments = tool.get("toolType") or "tool_call", tool.get("args") or {}
-        saying.call(tool.get("id"), name, arguments, kind="server", state={"part": part})
+        answer.call(tool.get("id"), name, arguments, kind="server", state={"part": part})
     elif part.keys() <= _BARE and isinstance(text := part.get("text"), str):
-        tell = saying.reasoning if part.get("thought") else saying.text
+        tell = answer.reasoning if part.get("thought") else answer.text
         tell(text, _rest(part, "text", "thought"))
     else:
-        saying.provider(part)
+        answer.provider(part)
 
 
 def _rest(part: Mapping[str, Any], *known: str) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..schema.names import PLAIN_NAMES, NameRule
 
-__all__ = ["HistoryRules", "Violation", "ViolationCode"]
+__all__ = ["HistoryRules", "Violation", "ViolationCode", "joined"]
 
 ViolationCode: TypeAlias = Literal[
     "unanswered_call",  # a call without a result before the next answer of the model
@@ -102,3 +102,9 @@ class HistoryRules:
         """A violation of these rules, in the provider's words: those of `texts` unless others are given."""
         said = self.texts.get(code, "") if text is None else text
         return Violation(code=code, path=path, message=message, provider_text=said)
+
+
+def joined(messages: Sequence[Mapping[str, Any]], key: str) -> dict[str, Any]:
+    """Returns messages of one role as one: their lists in the field `key` are joined."""
+    lists = (message.get(key) for message in messages)
+    return {**messages[0], key: [item for found in lists if isinstance(found, list) for item in found]}

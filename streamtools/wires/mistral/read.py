@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...content import Text
-from ..answer import CallResult
+from ..answer_builder import AnswerBuilder, CallNames
+from ..history_rules import Violation
 from ..media import text_of
-from ..openai_chat.messages import content_blocks, prompt, read_calls, rest_of, split_text
-from ..rules import Violation
-from ..saying import CallNames, Saying
-from ..transcript import Entry, Returned
-from .rules import RULES
-from .thinking import Thinking, says_nothing
+from ..openai_chat.read import content_blocks, prompt, read_calls, rest_of, split_text
+from ..transcript import CallResult, Entry, Returned
+from .decoder import Thinking, says_nothing
+from .facts import RULES
 
 __all__ = ["read"]
 
@@ -54,32 +53,32 @@ def _result(message: Mapping[str, Any], index: int) -> Returned:
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
-    saying, path, content = Saying(names), f"messages[{index}]", message.get("content")
+    answer, path, content = AnswerBuilder(names), f"messages[{index}]", message.get("content")
     if isinstance(content, str):
-        split_text(content, saying)
+        split_text(content, answer)
     for number, chunk in enumerate(content if isinstance(content, list) else ()):
-        _chunk(chunk, f"{path}.content[{number}]", saying)
-    says_something = not saying.is_empty
-    read_calls(message.get("tool_calls"), path, saying, RULES)
-    if not (says_something or saying.says_more):
-        saying.flaw(RULES.violation("empty_message", path, "the message has neither content nor calls"))
+        _chunk(chunk, f"{path}.content[{number}]", answer)
+    says_something = not answer.is_empty
+    read_calls(message.get("tool_calls"), path, answer, RULES)
+    if not (says_something or answer.says_more):
+        answer.flaw(RULES.violation("empty_message", path, "the message has neither content nor calls"))
     elif kept := rest_of(message, "content", "role", "tool_calls"):
-        saying.provider({"fields": kept})
-    return saying.said((index, index + 1))
+        answer.provider({"fields": kept})
+    return answer.said((index, index + 1))
 
 
-def _chunk(chunk: object, path: str, saying: Saying) -> None:
+def _chunk(chunk: object, path: str, answer: AnswerBuilder) -> None:
     if not isinstance(chunk, Mapping):
-        saying.flaw(RULES.violation("not_a_message", path, "this is no chunk of content, which is an object"))
+        answer.flaw(RULES.violation("not_a_message", path, "this is no chunk of content, which is an object"))
     elif chunk.get("type") == "text":
         if isinstance(text := chunk.get("text"), str) and text:
-            saying.text(text)
+            answer.text(text)
         else:
-            saying.flaw(RULES.violation("empty_message", path, "the text says nothing"))
+            answer.flaw(RULES.violation("empty_message", path, "the text says nothing"))
     elif chunk.get("type") != "thinking":
-        saying.provider(chunk)
+        answer.provider(chunk)
     elif says_nothing(chunk):
-        saying.flaw(RULES.violation("empty_message", path, "the thinking says nothing"))
+        answer.flaw(RULES.violation("empty_message", path, "the thinking says nothing"))
     else:
         thinking = Thinking()
-        saying.reasoning("".join(thinking.add(chunk)), {"chunk": thinking.state()})
+        answer.reasoning("".join(thinking.add(chunk)), {"chunk": thinking.state()})

@@ -3,25 +3,24 @@
 A user's message holds results and other blocks side by side; it is read as `Returned` and `Prompt`, in the order in
 which they stand, both with the same origin. Blocks that the API would refuse are left out, each with a flaw that says
 so: blank text, thinking without a signature or at the very end, and what is left of a pair when the provider ran a call
-itself. All else goes on as it stands there, so that it can go back unmodified.
+itself: the API refuses such a call without its result, whatever else is there, and the other way round. All else goes
+on as it stands there, so that it can go back unmodified.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from ...content import Block, Text
-from ..answer import CallResult
+from ..answer_builder import AnswerBuilder, CallNames
+from ..history_rules import Violation
 from ..media import text_of
-from ..rules import Violation
-from ..saying import CallNames, Saying
-from ..transcript import Entry, Prompt, Returned
+from ..transcript import CallResult, Entry, Prompt, Returned
 from .content import read_block, read_blocks
-from .decoder import CALL_BLOCKS
-from .rules import RULES
-from .server_calls import Flawed, blocks_of, server_calls_apart
+from .facts import CALL_BLOCKS, RULES, SERVER_CALL, SERVER_CALLS, SERVER_RESULT
 
 __all__ = ["read"]
 
@@ -31,7 +30,7 @@ _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
     """The messages as entries. What is no message gives none."""
     names, entries = CallNames(), list[Entry]()
-    apart = server_calls_apart(messages)
+    apart = _server_calls_apart(messages)
     for index, message in enumerate(messages):
         role = message.get("role") if isinstance(message, Mapping) else None
         if role == "assistant":
@@ -113,26 +112,26 @@ def _result(raw: dict[str, Any], path: str, flaws: list[Violation]) -> CallResul
 # -- what Claude said --
 
 
-def _assistant(message: Mapping[str, Any], index: int, names: CallNames, apart: Flawed) -> Entry:
-    saying, content = Saying(names), message.get("content")
+def _assistant(message: Mapping[str, Any], index: int, names: CallNames, apart: _Flawed) -> Entry:
+    answer, content = AnswerBuilder(names), message.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}] if content.strip() else []
     numbered = [
-        (f"messages[{index}].content[{n}]", raw, apart.get((index, n))) for n, raw in enumerate(blocks_of(content))
+        (f"messages[{index}].content[{n}]", raw, apart.get((index, n))) for n, raw in enumerate(_blocks_of(content))
     ]
     kept = []
     for path, raw, flaw in numbered:
         if flaw := flaw or _block_flaw(raw, path) or _unsigned(raw, path):
-            saying.flaw(flaw)
+            answer.flaw(flaw)
         else:
             kept.append((path, raw))
     while kept and str(kept[-1][1].get("type")) in _THOUGHTS:
         path, _ = kept.pop()
-        saying.flaw(RULES.violation("reasoning_apart", path, "thinking is the last block of the message"))
+        answer.flaw(RULES.violation("reasoning_apart", path, "thinking is the last block of the message"))
     for path, raw in kept:
-        _READ.get(str(raw.get("type")), _other)(raw, path, saying)
+        _READ.get(str(raw.get("type")), _other)(raw, path, answer)
     # What the provider ran itself may be answered in a later message; `apart` has looked at all of them.
-    return saying.said((index, index + 1), "pause")
+    return answer.said((index, index + 1), "pause")
 
 
 def _unsigned(raw: Mapping[str, Any], path: str) -> Violation | None:
@@ -144,32 +143,100 @@ def _unsigned(raw: Mapping[str, Any], path: str) -> Violation | None:
     )
 
 
-def _text(raw: dict[str, Any], _: str, saying: Saying) -> None:
-    saying.text(str(raw["text"]), _rest(raw, "type", "text"))
+def _text(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
+    answer.text(str(raw["text"]), _rest(raw, "type", "text"))
 
 
-def _thinking(raw: dict[str, Any], _: str, saying: Saying) -> None:
+def _thinking(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
     text = raw.get("thinking")
-    saying.reasoning(text if isinstance(text, str) else "", _rest(raw, "type", "thinking"))
+    answer.reasoning(text if isinstance(text, str) else "", _rest(raw, "type", "thinking"))
 
 
-def _call(raw: dict[str, Any], path: str, saying: Saying) -> None:
+def _call(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     state, given = _rest(raw, "id", "name", "input"), raw.get("input")
-    call = saying.call(raw.get("id"), raw.get("name"), given, kind=CALL_BLOCKS[raw["type"]], state=state)
+    call = answer.call(raw.get("id"), raw.get("name"), given, kind=CALL_BLOCKS[raw["type"]], state=state)
     if isinstance(given, str) and call.status == "ready":
-        saying.flaw(RULES.violation("arguments_not_object", f"{path}.input", "the arguments are the text of an object"))
+        answer.flaw(RULES.violation("arguments_not_object", f"{path}.input", "the arguments are the text of an object"))
 
 
-def _other(raw: dict[str, Any], _: str, saying: Saying) -> None:
-    saying.provider(raw)
+def _other(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
+    answer.provider(raw)
 
 
 def _rest(raw: Mapping[str, Any], *known: str) -> dict[str, Any] | None:
     return {key: value for key, value in raw.items() if key not in known} or None
 
 
-_READ: dict[str, Callable[[dict[str, Any], str, Saying], None]] = {
+_READ: dict[str, Callable[[dict[str, Any], str, AnswerBuilder], None]] = {
     "text": _text,
     "thinking": _thinking,
     **dict.fromkeys(CALL_BLOCKS, _call),
 }
+
+
+# -- calls that the provider ran itself --
+
+_Place: TypeAlias = tuple[int, int]
+_Flawed: TypeAlias = dict[_Place, Violation]
+"""By message and block: what is wrong with a block that has to be left out."""
+
+
+def _blocks_of(content: object) -> list[Any]:
+    """A message's blocks, none if it has something else."""
+    return content if isinstance(content, list) else []
+
+
+def _server_calls_apart(messages: Sequence[Mapping[str, Any]]) -> _Flawed:
+    """Calls of the provider's own without a result, and results without a call.
+
+    A call may be answered in a later message: the turn was paused, or its code called tools of ours. At the end of the
+    history it may still be waiting for that. Results that name no call are the oldest ones', in order: recordings hide
+    ids. Costs time linear in the history.
+    """
+    open_ = _OpenCalls()
+    flawed: _Flawed = {}
+    callers: set[str] = set()
+    for place, raw in _said(messages):
+        kind, caller = str(raw.get("type")), raw.get("caller")
+        if kind in SERVER_CALLS:
+            open_.add(place, raw.get("id"))
+        elif kind == "tool_use" and isinstance(caller, dict) and isinstance(id_ := caller.get("tool_id"), str):
+            callers.add(id_)
+        elif kind.endswith("_tool_result") and isinstance(id_ := raw.get("tool_use_id"), str) and not open_.take(id_):
+            what = "the result of a server's tool has no call before it"
+            flawed[place] = RULES.violation("orphan_result", _path(place), what, SERVER_RESULT)
+    for place, id_ in open_.left.items():
+        if place[0] != len(messages) - 1 and id_ not in callers:
+            what = "the call of a server's tool has no result"
+            flawed[place] = RULES.violation("unanswered_call", _path(place), what, SERVER_CALL)
+    return flawed
+
+
+class _OpenCalls:
+    def __init__(self) -> None:
+        self.left: dict[_Place, str] = {}
+        self._by_id: dict[str, deque[_Place]] = defaultdict(deque)
+
+    def add(self, place: _Place, id_: object) -> None:
+        self.left[place] = id_ if isinstance(id_, str) else ""
+        self._by_id[self.left[place]].append(place)
+
+    def take(self, id_: str) -> bool:
+        """Whether there is a call for the result that names this id; it is then nobody else's."""
+        queue = self._by_id.get(id_, deque())
+        while queue and queue[0] not in self.left:
+            queue.popleft()
+        place = queue.popleft() if queue else next(iter(self.left), None)
+        return place is not None and self.left.pop(place) is not None
+
+
+def _said(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[_Place, dict[str, Any]]]:
+    for index, message in enumerate(messages):
+        if isinstance(message, Mapping) and message.get("role") == "assistant":
+            for number, raw in enumerate(_blocks_of(message.get("content"))):
+                if isinstance(raw, dict):
+                    yield (index, number), raw
+
+
+def _path(place: _Place) -> str:
+    return f"messages[{place[0]}].content[{place[1]}]"

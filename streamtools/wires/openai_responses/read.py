@@ -15,16 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...content import Media
-from ..answer import CallResult
+from ..answer_builder import AnswerBuilder, CallNames
+from ..history_rules import Violation
 from ..media import text_of
 from ..reading import json_text
-from ..rules import Violation
-from ..saying import CallNames, Saying
-from ..transcript import Entry, Prompt, Returned
+from ..transcript import CallResult, Entry, Prompt, Returned
 from .content import read_blocks
+from .facts import RULES
+from .item_repair import is_item, is_prompt, sound_items
 from .items import BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
-from .rules import RULES
-from .sound import is_item, is_prompt, sound_items
 
 __all__ = ["read"]
 
@@ -80,13 +79,13 @@ class _Reader:
         """The answer that is being collected is over."""
         if not self._run:
             return
-        saying = Saying(self._names)
+        answer = AnswerBuilder(self._names)
         for number in self._run:
             for flaw in self._flaws.get(number, ()):
-                saying.flaw(flaw)
+                answer.flaw(flaw)
             if (item := self._items[number]) is not None:
-                _say(item, {"output_index": number - self._run[0], "item": item}, saying)
-        self.entries.append(saying.said((self._run[0], self._run[-1] + 1)))
+                _say(item, {"output_index": number - self._run[0], "item": item}, answer)
+        self.entries.append(answer.said((self._run[0], self._run[-1] + 1)))
         self._run = []
 
     def _is_result(self, item: Mapping[str, Any]) -> bool:
@@ -159,19 +158,19 @@ def _has_chunks(output: object) -> bool:
 # -- what the model said --
 
 
-def _say(item: Mapping[str, Any], state: Mapping[str, Any], saying: Saying) -> None:
+def _say(item: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
     type_ = type_of(item) or "message"
     kind = call_kind(type_, item)
     if kind is not None:
         id_ = item.get("call_id") or (item.get("id") if kind == "server" else None)
-        saying.call(id_, name_of(item), _arguments(type_, item), kind=kind, state=state)
+        answer.call(id_, name_of(item), _arguments(type_, item), kind=kind, state=state)
     elif type_ == "message":
-        _say_message(item, state, saying)
+        _say_message(item, state, answer)
     elif type_ == "reasoning":
         texts = texts_of(item, "summary") or texts_of(item, "content")
-        saying.reasoning("\n\n".join(texts), state)
+        answer.reasoning("\n\n".join(texts), state)
     else:
-        saying.provider(state)
+        answer.provider(state)
 
 
 def _arguments(type_: str, item: Mapping[str, Any]) -> object:
@@ -181,11 +180,11 @@ def _arguments(type_: str, item: Mapping[str, Any]) -> object:
     return {key: item[key] for key in BUILT_IN[type_] if key in item}
 
 
-def _say_message(item: Mapping[str, Any], state: Mapping[str, Any], saying: Saying) -> None:
+def _say_message(item: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilder) -> None:
     text, refusal = ("".join(texts_of(item, channel)) for channel in ("text", "refusal"))
     if text or not refusal:
-        saying.text(text, state)
+        answer.text(text, state)
     if refusal:
-        saying.refusal(refusal)
+        answer.refusal(refusal)
         if not text:
-            saying.provider(state)
+            answer.provider(state)

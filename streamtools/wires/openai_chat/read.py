@@ -11,16 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ...content import Block, Media, Text
-from ..answer import CallResult
+from ..answer_builder import AnswerBuilder, CallNames
+from ..history_rules import HistoryRules, Violation
 from ..media import text_of
 from ..reading import json_text
-from ..rules import HistoryRules, Violation
-from ..saying import CallNames, Saying
-from ..transcript import Entry, Prompt, Returned
+from ..transcript import CallResult, Entry, Prompt, Returned
 from .content import read_block
+from .facts import EMPTY_ARRAY, RULES
+from .reasoning import LeadingThink
 from .render import render
-from .rules import EMPTY_ARRAY, RULES
-from .think import LeadingThink
 
 __all__ = ["content_blocks", "prompt", "read", "read_calls", "rest_of", "split_text"]
 
@@ -133,37 +132,37 @@ def _result(message: Mapping[str, Any], index: int) -> Returned:
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
-    saying, path = Saying(names), f"messages[{index}]"
+    answer, path = AnswerBuilder(names), f"messages[{index}]"
     for field in _REASONING_FIELDS:
         if isinstance(text := message.get(field), str):
-            saying.reasoning(text, {"field": field})
-    content = _sound_content(message.get("content"), path, saying)
-    _say(content, saying)
+            answer.reasoning(text, {"field": field})
+    content = _sound_content(message.get("content"), path, answer)
+    _say(content, answer)
     if isinstance(refusal := message.get("refusal"), str) and refusal:
-        saying.refusal(refusal)
+        answer.refusal(refusal)
     calls = message.get("tool_calls")
     for number, raw in enumerate(calls if isinstance(calls, list) else ()):
         if isinstance(raw, Mapping) and not isinstance(raw.get("type"), str):
-            saying.flaw(_typeless(f"{path}.tool_calls[{number}]", RULES))
-    read_calls(calls, path, saying)
+            answer.flaw(_typeless(f"{path}.tool_calls[{number}]", RULES))
+    read_calls(calls, path, answer)
     if isinstance(legacy := message.get("function_call"), Mapping):
-        _legacy_call(legacy, path, saying)
+        _legacy_call(legacy, path, answer)
     if message.get("reasoning_details"):
-        saying.provider({"reasoning_details": message["reasoning_details"]})
+        answer.provider({"reasoning_details": message["reasoning_details"]})
     kept = rest_of(message, *_KNOWN) or {}
-    if isinstance(content, list) and content and content != _rendered(saying):
+    if isinstance(content, list) and content and content != _rendered(answer):
         kept["content"] = content
-    if not (content or saying.says_more or "audio" in kept):
-        saying.flaw(RULES.violation("empty_message", path, "the message has neither content nor calls"))
+    if not (content or answer.says_more or "audio" in kept):
+        answer.flaw(RULES.violation("empty_message", path, "the message has neither content nor calls"))
     else:
         for flaw in _empty_lists(message, path, "content", "tool_calls"):
-            saying.flaw(flaw)
+            answer.flaw(flaw)
     if kept:
-        saying.provider({"fields": kept})
-    return saying.said((index, index + 1))
+        answer.provider({"fields": kept})
+    return answer.said((index, index + 1))
 
 
-def _sound_content(content: object, path: str, saying: Saying) -> str | list[Any]:
+def _sound_content(content: object, path: str, answer: AnswerBuilder) -> str | list[Any]:
     """The content without parts that the API would refuse."""
     if isinstance(content, str):
         return content
@@ -171,40 +170,40 @@ def _sound_content(content: object, path: str, saying: Saying) -> str | list[Any
     for number, raw in enumerate(content if isinstance(content, list) else ()):
         where = f"{path}.content[{number}]"
         if not isinstance(raw, Mapping):
-            saying.flaw(RULES.violation("not_a_message", where, "this is no part of content, which is an object"))
+            answer.flaw(RULES.violation("not_a_message", where, "this is no part of content, which is an object"))
         elif raw.get("type") == "text" and not raw.get("text"):
-            saying.flaw(RULES.violation("empty_message", where, "the text says nothing"))
+            answer.flaw(RULES.violation("empty_message", where, "the text says nothing"))
         else:
             sound.append(raw)
     return sound
 
 
-def _say(content: str | list[Any], saying: Saying) -> None:
+def _say(content: str | list[Any], answer: AnswerBuilder) -> None:
     if isinstance(content, str):
-        split_text(content, saying)
+        split_text(content, answer)
         return
     if content and all(raw.get("type") == "text" and isinstance(raw.get("text"), str) for raw in content):
-        saying.text("".join(raw["text"] for raw in content), {"content": content})  # in parts, with what stands at them
+        answer.text("".join(raw["text"] for raw in content), {"content": content})  # in parts, with what stands at them
         return
     for raw in content:
         kind, text = raw.get("type"), raw.get("text")
         if kind in ("thinking", "reasoning"):
             inner = raw.get("thinking") or raw.get("summary") or raw.get("reasoning")
-            saying.reasoning("".join(_texts(inner)), {"field": "content"})
+            answer.reasoning("".join(_texts(inner)), {"field": "content"})
         elif kind == "refusal" and isinstance(raw.get("refusal"), str):
-            saying.refusal(raw["refusal"])
+            answer.refusal(raw["refusal"])
         elif isinstance(text, str) and text:
-            split_text(text, saying)
+            split_text(text, answer)
 
 
-def split_text(text: str, saying: Saying) -> None:
+def split_text(text: str, answer: AnswerBuilder) -> None:
     """Text, without the reasoning in a tag that opens it."""
     think = LeadingThink()
     pieces = (think.feed(text), think.finish())
     if think.raw:
-        saying.reasoning("".join(reasoning for reasoning, _ in pieces), {"inline": "".join(think.raw)})
+        answer.reasoning("".join(reasoning for reasoning, _ in pieces), {"inline": "".join(think.raw)})
     if rest := "".join(rest for _, rest in pieces):
-        saying.text(rest)
+        answer.text(rest)
 
 
 def _texts(inner: object) -> Iterator[str]:
@@ -215,40 +214,40 @@ def _texts(inner: object) -> Iterator[str]:
             yield text
 
 
-def read_calls(calls: object, path: str, saying: Saying, rules: HistoryRules = RULES) -> None:
+def read_calls(calls: object, path: str, answer: AnswerBuilder, rules: HistoryRules = RULES) -> None:
     """The calls of a message."""
     if isinstance(calls, list):
         for number, raw in enumerate(calls):
-            _call(raw, f"{path}.tool_calls[{number}]", saying, rules)
+            _call(raw, f"{path}.tool_calls[{number}]", answer, rules)
     elif calls is not None:
-        saying.flaw(rules.violation("not_a_message", f"{path}.tool_calls", "these are no calls, which are a list"))
+        answer.flaw(rules.violation("not_a_message", f"{path}.tool_calls", "these are no calls, which are a list"))
 
 
-def _call(raw: object, path: str, saying: Saying, rules: HistoryRules) -> None:
+def _call(raw: object, path: str, answer: AnswerBuilder, rules: HistoryRules) -> None:
     if not isinstance(raw, Mapping):
-        saying.flaw(rules.violation("not_a_message", path, "this is no call, which is an object"))
+        answer.flaw(rules.violation("not_a_message", path, "this is no call, which is an object"))
         return
     is_custom = isinstance(raw.get("custom"), Mapping)
     body = raw.get("custom") if is_custom else raw.get("function")
     if not isinstance(body, Mapping):
-        saying.flaw(rules.violation("not_a_message", path, "this call has no function"))
+        answer.flaw(rules.violation("not_a_message", path, "this call has no function"))
         return
     given = body.get("input") if is_custom else body.get("arguments")
     if not isinstance(given, str):
         message = "arguments have to be a text, which is that of a JSON object"
-        saying.flaw(rules.violation("arguments_not_object", path, message))
+        answer.flaw(rules.violation("arguments_not_object", path, message))
     state = rest_of(raw, "id", "type", "index", "function", "custom")
     kind: Literal["custom", "function"] = "custom" if is_custom else "function"
-    saying.call(raw.get("id"), body.get("name"), given, kind=kind, state=state)
+    answer.call(raw.get("id"), body.get("name"), given, kind=kind, state=state)
 
 
-def _legacy_call(raw: Mapping[str, Any], path: str, saying: Saying) -> None:
+def _legacy_call(raw: Mapping[str, Any], path: str, answer: AnswerBuilder) -> None:
     """The call of an assistant from before there were several."""
-    saying.flaw(RULES.violation("not_a_message", f"{path}.function_call", "functions are no more: use tool_calls"))
-    saying.call(None, raw.get("name"), raw.get("arguments"))
+    answer.flaw(RULES.violation("not_a_message", f"{path}.function_call", "functions are no more: use tool_calls"))
+    answer.call(None, raw.get("name"), raw.get("arguments"))
 
 
-def _rendered(saying: Saying) -> object:
+def _rendered(answer: AnswerBuilder) -> object:
     """The content that would be written for what was read so far."""
-    made = render(saying.said().answer)
+    made = render(answer.said().answer)
     return made[0]["content"] if made else None

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 from ...text import excerpt
+from ..history_rules import Violation, ViolationCode
 from ..reading import read_text
-from ..rules import Violation, ViolationCode
+from .facts import NO_REASONING, RULES
 from .items import type_of
-from .rules import NO_REASONING, RULES
 
 __all__ = ["is_item", "is_prompt", "sound_items"]
 

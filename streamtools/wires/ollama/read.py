@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...content import Block, Media, Text
-from ..answer import CallResult
+from ..answer_builder import AnswerBuilder, CallNames
+from ..history_rules import Violation
 from ..media import text_of
-from ..rules import Violation
-from ..saying import CallNames, Saying
-from ..transcript import Entry, Prompt, Returned
-from .rules import RULES
+from ..transcript import CallResult, Entry, Prompt, Returned
+from .facts import RULES
 
 __all__ = ["read"]
 
@@ -72,23 +71,23 @@ def _result(message: Mapping[str, Any], index: int) -> Returned:
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
-    saying, path = Saying(names), f"{RULES.list_name}[{index}]"
+    answer, path = AnswerBuilder(names), f"{RULES.list_name}[{index}]"
     if isinstance(thinking := message.get("thinking"), str) and thinking:
-        saying.reasoning(thinking)
+        answer.reasoning(thinking)
     if isinstance(content := message.get("content"), str) and content:
-        saying.text(content)
+        answer.text(content)
     calls = message.get("tool_calls")
     if calls is not None and not isinstance(calls, list):
-        saying.flaw(RULES.violation("not_a_message", f"{path}.tool_calls", "these are no calls, which are a list"))
+        answer.flaw(RULES.violation("not_a_message", f"{path}.tool_calls", "these are no calls, which are a list"))
     for number, raw in enumerate(calls if isinstance(calls, list) else ()):
         function = raw.get("function") if isinstance(raw, Mapping) else None
         where = f"{path}.tool_calls[{number}]"
         if not isinstance(function, Mapping):
-            saying.flaw(RULES.violation("not_a_message", where, "this is no call, which is an object with a function"))
+            answer.flaw(RULES.violation("not_a_message", where, "this is no call, which is an object with a function"))
             continue
         given, position = function.get("arguments"), function.get("index")
         if isinstance(given, str):
-            saying.flaw(RULES.violation("arguments_not_object", where, "the arguments are a text, not an object"))
+            answer.flaw(RULES.violation("arguments_not_object", where, "the arguments are a text, not an object"))
         state = {"index": position} if isinstance(position, int) else None
-        saying.call(raw.get("id"), function.get("name"), given, state=state)
-    return saying.said((index, index + 1))
+        answer.call(raw.get("id"), function.get("name"), given, state=state)
+    return answer.said((index, index + 1))

@@ -13,12 +13,11 @@ from typing import Any
 from pydantic_core import from_json
 
 from ..parts import CallKind, Finish, Part, ToolCall
-from .answer import Answer
+from .history_rules import Violation
 from .reading import json_text
-from .rules import Violation
-from .transcript import Said
+from .transcript import Answer, Said
 
-__all__ = ["CallNames", "Saying", "id_as_read"]
+__all__ = ["CallNames", "AnswerBuilder", "id_as_read"]
 
 _APART = "\0"  # in no id: JSON writes it as an escape, and no provider gives or takes it
 
@@ -41,7 +40,7 @@ class CallNames:
         return own if own and count == 1 else f"{own}{_APART}{count}"
 
 
-class Saying:
+class AnswerBuilder:
     """Collects one answer, piece by piece, in its order."""
 
     def __init__(self, names: CallNames) -> None:
