@@ -1,4 +1,4 @@
-"""The whole loop with the Anthropic SDK: ask, run the calls, send the results, until the model is done."""
+"""Runs the whole loop with the Anthropic SDK: ask, run the calls, send the results, until the model is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that a person has to approve: one at once, one after a restart, in another process's words."""
+"""Runs one call at once and holds another until a person approves it, as if days later in another process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def pay(to: str, amount: int) -> str:
 
 
 async def answer() -> AsyncIterator[dict[str, Any]]:
-    """What a provider would stream: the model pays twice."""
+    """Streams a provider's response in which the model pays twice."""
     for index, (to, amount) in enumerate([("the baker", 3), ("the bank", 900)]):
         function = {"name": "pay", "arguments": json.dumps({"to": to, "amount": amount})}
         call = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
@@ -43,7 +43,7 @@ async def main() -> None:
         kept = events.suspended.to_json(secret)
         print("before:", [m["content"] for m in messages if m["role"] == "tool"])
 
-        # Days later, elsewhere: only `messages`, `kept` and the secret are left.
+        # Days later, in another process, that has only `messages`, `kept` and the secret.
         suspended = Suspended.from_json(kept, secret)
         for call in suspended.calls:
             print("asked about:", call.tool_name, call.arguments)

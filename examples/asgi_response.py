@@ -1,6 +1,6 @@
-"""A chat endpoint: server-sent events from a pipeline, and the turn stored when all is over, also if the client goes.
+"""Serves a chat endpoint: streams a pipeline's events and stores the turn at the end, even if the client disconnects.
 
-Put `app` behind any ASGI server (`uvicorn asgi_response:app`). Here one request is made to it without a server.
+Put `app` behind any ASGI server (`uvicorn asgi_response:app`). Here it gets one request without a server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ history: list[dict[str, Any]] = []
 
 @tool(effect="pure")
 async def get_weather(city: str) -> str:
-    """Weather of a city."""
+    """Weather in a city."""
     return f"sunny in {city}"
 
 
@@ -34,7 +34,7 @@ async def store(turn: Turn) -> None:
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """In Starlette this is an endpoint that returns the response."""
+    """Answers a request. In Starlette this would be an endpoint that returns the response."""
     question = json.loads((await receive())["body"])["question"]  # a framework reads the whole body for you
     history.append({"role": "user", "content": question})
     request = {

@@ -1,6 +1,6 @@
-"""A run that survives a crash anywhere: DBOS keeps the responses, a store keeps the calls, and nobody is paid twice.
+"""Survives a crash at any point: DBOS keeps the responses, a store keeps the calls, and nobody is paid twice.
 
-By itself it crashes at each point, starts again and counts the payments; with a task and a point it runs once.
+Without arguments it crashes at each point, restarts and counts the payments; with a task and a point it runs once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ crash_at = sys.argv[2] if len(sys.argv) > 2 else "nowhere"
 
 def crash(point: str) -> None:
     if crash_at == point:
-        os._exit(1)  # as if the power had failed
+        os._exit(1)  # as in a power failure
 
 
 def note(path: str, line: str) -> None:
@@ -33,7 +33,7 @@ def note(path: str, line: str) -> None:
         file.write(f"{line}\n")
 
 
-@tool  # effect="once": it is not harmless to run it twice
+@tool  # effect="once": running it twice does harm
 async def pay(to: str, amount: int) -> str:
     """Pay somebody."""
     note("payments.txt", f"{amount} to {to}")
@@ -42,7 +42,7 @@ async def pay(to: str, amount: int) -> str:
 
 
 async def model(messages: list[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """A model's streamed answer. Asked again, it makes the same call under another id, as models do."""
+    """Streams a model's answer. Asked again, the model makes the same call with another id, as models do."""
     call_id = f"call_{os.urandom(4).hex()}"
     note("asked.txt", f"{len(messages)} {call_id}")
     if len(messages) == 1:
@@ -59,15 +59,15 @@ async def model(messages: list[dict[str, Any]]) -> AsyncIterator[bytes]:
 
 @DBOS.step()
 async def respond(messages: list[dict[str, Any]]) -> bytes:
-    """The whole response. It is durable when this has returned, and the model is not asked for it again."""
+    """Returns the whole response, which is then durable: the model is not asked for it again."""
     return b"".join([chunk async for chunk in model(messages)])
 
 
 @DBOS.step()
 async def take_turn(body: bytes, run_id: str, step: int) -> dict[str, Any]:
-    """The turn of a durable response. Its calls begin here, so none of them is ever made under another id."""
+    """Runs the turn of a durable response. Its calls begin only here, so none is ever made with another id."""
     crash("before")
-    with SqliteStore("calls.sqlite3") as store:  # each call claimed before it runs, and kept with its result
+    with SqliteStore("calls.sqlite3") as store:  # claims each call before it runs, and keeps its result
         async with pipeline(body, tools=[pay], store=store, trajectory=Trajectory(run_id=f"{run_id}/{step}")) as events:
             async for _ in events:
                 pass
@@ -78,7 +78,7 @@ async def take_turn(body: bytes, run_id: str, step: int) -> dict[str, Any]:
 
 @DBOS.workflow()
 async def agent(task: str) -> list[str]:
-    """Ask the model and run its calls until it has nothing more to call; returns how the calls ended."""
+    """Asks the model and runs its calls until it makes no more; returns the outcomes."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": task}]
     calls: list[str] = []
     for step in range(5):
@@ -92,8 +92,8 @@ async def agent(task: str) -> list[str]:
 
 async def main(task: str) -> None:
     DBOS(config={"name": "payments", "system_database_url": "sqlite:///dbos.sqlite3", "application_version": "1"})
-    DBOS.launch()  # goes on with what a crash has interrupted
-    with SetWorkflowID("order-7"):  # the same id is the same run: it is started once, and waited for again
+    DBOS.launch()  # resumes runs that a crash interrupted
+    with SetWorkflowID("order-7"):  # the same id is the same run: a second start only waits for it
         handle = await DBOS.start_workflow_async(agent, task)
     print(*await handle.get_result(), sep="\n")
     DBOS.destroy()

@@ -1,4 +1,4 @@
-"""A freeform tool, written for OpenAI's Responses API, with a provider that has functions only: there and back."""
+"""Uses a freeform tool written for OpenAI's Responses API with a provider that has only functions, there and back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def apply_patch(text: str) -> str:
 
 
 def provider(payload: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Stands for the model: calls the tool once, then reads the result."""
+    """Stands in for the model: calls the tool once, then reads the result."""
     *_, last = payload["messages"]
     if last["role"] == "tool":
         yield {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": last["content"]}}]}

@@ -1,4 +1,4 @@
-"""A typed function as a tool: its schema, what is refused before it runs, and the record of each call."""
+"""Makes a typed function a tool, and shows its schema, a refused call, and the record of each call."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Address(BaseModel):
 async def order(
     item: str, to: Address, ctx: ToolContext, count: Annotated[int, Field(ge=1, le=100)] = 1
 ) -> dict[str, int]:
-    """Order something.
+    """Order an item.
 
     Args:
-        item: What, in one word.
-        to: Where it should go.
-        count: How many.
+        item: The item, in one word.
+        to: The address to ship it to.
+        count: The quantity.
     """
-    ctx.progress("looking into the stock")
+    ctx.progress("checking the stock")
     if STOCK.get(item, 0) < count:
         raise ToolError(f"there are {STOCK.get(item, 0)} left; order fewer")  # the model reads this
     STOCK[item] -= count
@@ -40,8 +40,8 @@ async def main() -> None:
     for arguments in (
         {"item": "pen", "to": home, "count": 2},
         {"item": "pen", "to": home, "count": "1"},  # coerced, and listed
-        {"item": "pen", "to": home, "count": 1000},  # refused: nothing runs
-        {"item": "ink", "to": home},  # runs, and fails in its own words
+        {"item": "pen", "to": home, "count": 1000},  # refused: the function does not run
+        {"item": "ink", "to": home},  # runs, and fails with the tool's own message
     ):
         record = await run_tool(order, arguments, limits=Limits(tool_timeout=1))
         print(record.report(values=True), record.coercions, sep="\n", end="\n\n")

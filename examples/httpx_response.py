@@ -1,4 +1,4 @@
-"""No SDK: an httpx response is read as bytes, which is the cheapest way there is."""
+"""Reads an httpx response as bytes, without an SDK."""
 
 from __future__ import annotations
 

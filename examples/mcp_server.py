@@ -1,4 +1,4 @@
-"""Tools of an MCP server, called by a stream: this file is both, and starts itself as the server."""
+"""Calls the tools of an MCP server from a stream; the file starts itself as the server."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ async def stream() -> AsyncIterator[bytes]:
 
 
 async def main() -> None:
-    cache, pins = SchemaCache(), Pins()  # keep them for the next time; Pins.dumps() gives the text of a file
+    cache, pins = SchemaCache(), Pins()  # keep both between runs; Pins.dumps() returns the text for a file
     command = StdioServerParameters(command=sys.executable, args=[__file__, "serve"])
-    handler = cache.message_handler("weather")  # the server says so when its tools change
+    handler = cache.message_handler("weather")  # the server sends a message when its tools change
     async with stdio_client(command) as (read, write), ClientSession(read, write, message_handler=handler) as session:
         await session.initialize()
         tools = await fetch_tools(session, server="weather", prefix="weather", cache=cache, pins=pins)

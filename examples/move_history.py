@@ -1,8 +1,8 @@
-"""A conversation that began with one provider goes on with another.
+"""Moves a conversation from one provider to another.
 
-The history below is as an application has it after a cancelled request: Claude called two tools, and only one of them
-was run. It is checked, made whole, and moved to Chat Completions and to Mistral, each of which wants other ids, other
-places for the results, and no signatures of Claude's.
+The history below is that of an application after a cancelled request: Claude called two tools, and only one of them
+ran. It is checked, repaired, and moved to Chat Completions and to Mistral, each of which wants other ids, other places
+for the results, and none of Claude's signatures.
 
     python examples/move_history.py
 """
@@ -32,7 +32,7 @@ history: list[Any] = [
 
 
 def main() -> None:
-    """Check, repair, move."""
+    """Checks, repairs and moves the history."""
     for violation in lint(history, CLAUDE):
         print(f"refused: {violation}\n    {violation.provider_text}")
 

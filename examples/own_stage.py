@@ -1,4 +1,4 @@
-"""A stage of your own: plain feed/finish, put where you want it in the chain."""
+"""Adds a stage of your own, a class with `feed` and `finish`, at a chosen place of the chain."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ data: [DONE]
 
 
 class HideCards:
-    """Replaces card numbers that come within one delta."""
+    """Replaces card numbers within one delta."""
 
-    handles = frozenset({TextDelta})  # all other events pass by
+    handles = frozenset({TextDelta})  # all other events bypass this stage
 
     def feed(self, event: Event) -> Iterable[Event]:
         if isinstance(event, TextDelta):

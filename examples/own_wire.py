@@ -1,4 +1,4 @@
-"""A provider that streamtools does not know: its wire as one record, used like any other.
+"""Adds a provider that streamtools does not know: its wire is one record, used like any other.
 
 Acme streams JSON lines: pieces of text, whole calls, an end. Its messages have ``who`` and ``words``.
 """
@@ -32,11 +32,11 @@ class AcmeDecoder(WireDecoder):
     """Decodes one response of Acme."""
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Leave every payload to `feed`: this is a chance to be quick, not a duty."""
+        """Leaves every payload to `feed`; a fast path here is optional."""
         return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Take one line."""
+        """Returns the events of one line."""
         self.out = []
         if not self.started:
             self.emit_start(payload.get("model"), payload.get("response"))
@@ -60,12 +60,12 @@ class AcmeDecoder(WireDecoder):
     finish_word = ""
 
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
-        """Say why the response ended, and whether its last line was seen."""
+        """Returns the reason why the response ended, and whether its last line came."""
         return FINISHES.get(self.finish_word), bool(self.finish_word)
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The model's message, and one of the tool's for each call."""
+    """Returns the model's message, and one tool message for each call."""
     calls = [
         {"id": call.call_id, "name": call.name, "args": answer.arguments[call.call_id][1]} for call in answer.our_calls
     ]
@@ -75,12 +75,12 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """A prompt as one message."""
+    """Returns a prompt as one message."""
     return [{"who": prompt.role, "words": text_of(prompt.blocks)}]
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Acme's messages as entries: the inverse of `render` and `render_prompt`."""
+    """Returns Acme's messages as entries: the inverse of `render` and `render_prompt`."""
     names, entries = CallNames(), list[Entry]()
     for index, message in enumerate(messages):
         who, words, origin = message.get("who"), str(message.get("words", "")), (index, index + 1)
@@ -106,13 +106,13 @@ ACME = Wire(
     decoder=AcmeDecoder,
     recognises=lambda payload: payload.get("acme") in ("say", "call", "end"),
     usage=UsageMap({"input_tokens": ("in",), "output_tokens": ("out",)}),
-    # the way back
+    # histories
     render=render,
     render_prompt=render_prompt,
     read=read,
     call_ids=CallIds(pattern=r"[a-z0-9_]{1,40}"),
     rules=HistoryRules(first_user=True, call_path="calls[{}]"),
-    # how calls, results and tools are written, for exports and conversions
+    # the formats of calls, results and tools, for exports and conversions
     calls=(CallFormat(name="acme.talk", id="id", arguments="args", only=frozenset({"id", "name", "args"})),),
     results=ResultFormat(recognises=lambda message: message.get("who") == "tool", call_id_key="id", is_message=True),
     tools=(
@@ -137,19 +137,19 @@ async def get_weather(city: str) -> str:
     """Weather in a city.
 
     Args:
-        city: Its name.
+        city: The name of the city.
     """
     return f"rain in {city}"
 
 
 async def answer() -> AsyncIterator[bytes]:
-    """Acme's response, as its server would stream it."""
+    """Streams a response as Acme's server would."""
     for line in LINES:
         yield json.dumps(line).encode() + b"\n"
 
 
 async def main() -> None:
-    """Ask Acme once."""
+    """Asks Acme once."""
     print(json.dumps(get_weather.to(ACME)))
     async with pipeline(answer(), tools=[get_weather], wire=ACME) as events:
         async for event in events:

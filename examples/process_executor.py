@@ -1,4 +1,4 @@
-"""Calls in worker processes, which can be killed, and a file that keeps a call from running twice."""
+"""Runs calls in worker processes that can be killed, with a file that keeps a call from running twice."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ BODY = (
 
 
 async def turn(executor: ProcessExecutor, store: SqliteStore) -> None:
-    """A turn of the run "order-7": the same calls, whether it is the first time or after a restart."""
-    run = Trajectory(run_id="order-7")  # yours, not made up: it is part of each call's key
+    """Runs a turn of the run "order-7": the same calls, the first time and after a restart."""
+    run = Trajectory(run_id="order-7")  # your own id, since each call's key contains it
     async with pipeline(BODY, tools=[render, ship], executor=executor, store=store, trajectory=run) as events:
         async for _ in events:
             pass
@@ -39,10 +39,10 @@ async def main() -> None:
         async with ProcessExecutor([render, ship], max_workers=4) as executor:
             await turn(executor, store)
             print("-- the same once more --")
-            await turn(executor, store)  # what is `unknown` stays so, until somebody has looked
+            await turn(executor, store)  # an `unknown` call stays so until a person settles it
 
 
 if __name__ == "__main__":
     asyncio.run(main())
     shipped = Path("shipped.txt").read_text(encoding="utf-8").split()
-    assert sorted(shipped) == ["13", "7"]  # each of them once
+    assert sorted(shipped) == ["13", "7"]  # each once

@@ -1,4 +1,4 @@
-"""Calls on a Ray cluster of this machine, and a node that is lost in the middle of one: it is not run again."""
+"""Runs calls on a local Ray cluster and loses an actor in the middle of one: that call is not run again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reads it when it is imported
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reads this on import
 
 import ray
 from shop import render, ship  # not in this file: an actor cannot import a script
@@ -28,7 +28,7 @@ BODY = (
 
 
 async def turn(executor: RayExecutor, store: SqliteStore) -> None:
-    """A turn of the run "order-7": the same calls, whether it is the first time or after a restart."""
+    """Runs a turn of the run "order-7": the same calls, the first time and after a restart."""
     run = Trajectory(run_id="order-7")
     async with pipeline(BODY, tools=[render, ship], executor=executor, store=store, trajectory=run) as events:
         async for _ in events:
@@ -41,7 +41,7 @@ async def turn(executor: RayExecutor, store: SqliteStore) -> None:
 async def main() -> None:
     with SqliteStore("calls.sqlite3") as store:
         async with RayExecutor([render, ship], actors=2, resources={"ship": {"num_cpus": 1}}) as executor:
-            await turn(executor, store)  # order 13 ends its actor, and with it what else runs there
+            await turn(executor, store)  # order 13 ends its actor, and all other calls on it
             print("-- the same once more --")
             await turn(executor, store)  # nothing is shipped again
 
@@ -49,7 +49,7 @@ async def main() -> None:
 if __name__ == "__main__":
     examples = str(Path(__file__).parent)
     ray.init(
-        "local",  # a cluster of its own, whatever else runs on this machine
+        "local",  # a cluster of its own, even if this machine has another
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,

@@ -1,4 +1,4 @@
-"""A strict export: the provider holds the model to the schema, and what was said differently is turned back."""
+"""Exports a tool strictly: the provider constrains the model to the schema, and the rewrites are converted back."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ def search(query: str, filters: dict[str, str] | None = None, limit: int = 10) -
 
     Args:
         query: Words to look for.
-        filters: What has to match, by name.
-        limit: How many to show.
+        filters: Attribute values to match, by name.
+        limit: Maximum number of results.
     """
     return f"{limit} of {query} with {filters}"
 
 
 strict = export(search, CHAT, strict=True)
 parameters = strict.payload["function"]["parameters"]
-assert parameters["required"] == ["query", "filters", "limit"]  # all of them, as OpenAI wants it
+assert parameters["required"] == ["query", "filters", "limit"]  # all of them, as OpenAI requires
 
-# What a model writes that is held to this schema: null for "the default", a map as a list of entries.
+# Arguments of a model under this schema: null for "the default", a map as a list of entries.
 WRITTEN = {"query": "pens", "filters": [{"key": "colour", "value": "red"}], "limit": None}
 
 
 def said(delta: dict[str, object], finish: str | None = None) -> bytes:
-    """One event of a stream, as the API would send it."""
+    """Returns one event of a stream, as the API would send it."""
     return b"data: " + json.dumps({"choices": [{"delta": delta, "finish_reason": finish}]}).encode() + b"\n\n"
 
 
@@ -41,7 +41,7 @@ BODY = said({"tool_calls": [CALL]}) + said({}, "tool_calls") + b"data: [DONE]\n\
 
 
 async def main() -> None:
-    async with pipeline(BODY, tools=[strict]) as events:  # the export in the tool's place: it knows the way back
+    async with pipeline(BODY, tools=[strict]) as events:  # the export replaces the tool and decodes its arguments
         async for event in events:
             if isinstance(event, Observation):
                 print(event.outcome, event.value)

@@ -1,4 +1,4 @@
-"""A model that is held to a schema for its answer: calls, thoughts and the answer are parts of one JSON text."""
+"""Constrains a model's answer to a schema: calls, thoughts and the answer are parts of one JSON text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def get_weather(city: str, days: int = 1) -> str:
 
 
 async def stream(answer: str, **request: Any) -> AsyncIterator[bytes]:
-    """What `client.chat.completions.create(**request, stream=True)` would send."""
+    """Streams the response that `client.chat.completions.create(**request, stream=True)` would return."""
     assert request["response_format"]["json_schema"]["name"] == "agent_response"
     for at in range(0, len(answer), 9):
         delta = {"choices": [{"index": 0, "delta": {"content": answer[at : at + 9]}}]}
@@ -38,7 +38,7 @@ async def stream(answer: str, **request: Any) -> AsyncIterator[bytes]:
 
 
 async def main() -> None:
-    adapter = get_adapter("gpt-4o-mini")  # by its name: an adapter for structured outputs
+    adapter = get_adapter("gpt-4o-mini")  # chosen by name: an adapter for structured outputs
     tools, messages = [get_weather], [{"role": "user", "content": "What is the weather in Paris?"}]
     for answer in SCRIPT:
         request = {"model": "gpt-4o-mini", "messages": messages, **adapter.format_request(tools, messages)}

@@ -1,4 +1,4 @@
-"""A model without native tool calling: its calls and its reasoning stand in the text, and are taken out of it."""
+"""Extracts tool calls and reasoning from the text of a model without native tool calling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def get_weather(city: str, days: int = 1) -> str:
 
 
 async def stream() -> AsyncIterator[bytes]:
-    """What a server sends that knows nothing of calls: text, a few characters at a time."""
+    """Streams text a few characters at a time, as a server without tool calling would."""
     for at in range(0, len(ANSWER), 7):
         delta = {"choices": [{"index": 0, "delta": {"content": ANSWER[at : at + 7]}}]}
         yield b"data: " + json.dumps(delta).encode() + b"\n\n"
@@ -37,7 +37,7 @@ async def stream() -> AsyncIterator[bytes]:
 
 
 async def main() -> None:
-    # Qwen and Hermes write calls in this way; see streamtools.stages.DIALECTS for the others.
+    # Qwen and Hermes write calls like this; see streamtools.stages.DIALECTS for the others.
     stages = DEFAULT.insert_before("accumulate", split_think()).insert_before("accumulate", text_calls("hermes"))
     async with pipeline(stream(), tools=[get_weather], stages=stages) as events:
         async for event in events:

@@ -1,4 +1,4 @@
-"""Spans of every step, model response and tool, written as a file that the Jaeger UI opens."""
+"""Writes spans of every step, model response and tool to a file that the Jaeger UI opens."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ __all__ = ["IN_SHORT", "PROMISES"]
 
 PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
     "T1": (
-        "a line or an event that never ends",
+        "endless lines and events",
         (
             "tests/security/test_bounds.py::test_a_flood_is_refused_before_it_takes_more_than_twice_the_limit",
             "tests/test_limits.py::test_in_every_framing_an_event_may_be_as_large_as_the_limit_and_no_larger",
@@ -39,7 +39,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T4": (
-        "nesting without end",
+        "deep nesting",
         (
             "tests/security/test_numbers_and_depth.py"
             "::test_in_any_place_of_any_wire_it_gives_a_turn_that_can_be_sent_on",
@@ -55,7 +55,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T6": (
-        "numbers that change on their way",
+        "numbers that lose precision",
         (
             "tests/security/test_numbers_and_depth.py::test_no_digit_of_an_integer_is_lost_on_its_way_to_a_tool",
             "tests/stages/test_finalize.py::test_large_integers_keep_every_digit_also_where_the_wire_sends_an_object",
@@ -69,14 +69,14 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T8": (
-        "a key that stands twice",
+        "duplicate keys",
         (
             "tests/security/test_duplicate_keys.py::test_preview_record_and_tool_have_the_same_value_the_last_one",
             "tests/security/test_duplicate_keys.py::test_on_every_wire_the_last_one_counts",
         ),
     ),
     "T9": (
-        "names of things inside Python, paths into arguments",
+        "Python's internal names, paths into arguments",
         (
             "tests/security/test_hostile_names.py::test_a_key_that_is_called_like_something_inside_is_only_a_key",
             "tests/wires/test_gemini_pieces.py::test_a_path_is_names_and_indexes_and_nothing_else",
@@ -84,7 +84,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T10": (
-        "a call that was cut or mended runs",
+        "truncated or repaired calls that run",
         (
             "tests/test_laws_sansio.py::test_wherever_a_stream_of_any_wire_is_cut_nothing_of_it_runs",
             "tests/test_corpus.py::test_a_cut_recording_runs_only_what_had_ended",
@@ -93,7 +93,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T11": (
-        "a tool that nobody registered",
+        "unregistered tools",
         (
             "tests/security/test_hostile_names.py::test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered",
             "tests/security/test_hostile_names.py::test_the_list_of_names_that_a_model_is_told_is_bounded",
@@ -101,7 +101,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T12": (
-        "one tool in another's name, or changed behind your back",
+        "tools that impersonate others or change unnoticed",
         (
             "tests/tools/test_toolset.py::test_one_name_for_two_tools_is_refused",
             "tests/mcp/test_mcp_names.py::test_two_names_never_become_one",
@@ -119,7 +119,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T14": (
-        "orders in a tool's result, calls in plain text",
+        "prompt injection in tool results and text",
         (
             "tests/security/test_injection.py::test_markup_of_a_call_in_text_or_reasoning_is_text",
             "tests/security/test_injection.py::test_what_a_tool_returns_stands_in_its_calls_result_and_nowhere_else",
@@ -128,7 +128,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T15": (
-        "approvals and suspended calls that somebody forged",
+        "forged approvals and suspended calls",
         (
             "tests/dispatch/test_suspended.py::test_a_state_that_was_changed_is_refused",
             "tests/security/test_resumption.py::test_what_a_state_says_cannot_be_changed_without_the_key",
@@ -148,7 +148,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T17": (
-        "forged log lines, escapes that a terminal obeys",
+        "forged log lines and terminal escapes",
         (
             "tests/security/test_wire_text.py"
             "::test_no_place_of_any_wire_brings_control_characters_into_a_message_or_a_repr",
@@ -183,7 +183,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T20": (
-        "schemas that explode",
+        "schema bombs",
         (
             "tests/tools/jsonschema/test_jsonschema_bounds.py"
             "::test_a_schema_beyond_a_limit_is_refused_and_the_limit_is_named",
@@ -198,7 +198,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T21": (
-        "objects that run code when they are unpacked",
+        "deserialisation that runs code",
         (
             "tests/security/test_no_code_from_data.py"
             "::test_what_could_run_a_peers_words_stands_only_where_it_cannot_read_them",
@@ -207,7 +207,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T22": (
-        "Python in names, schemas and annotations",
+        "Python code in names, schemas and annotations",
         (
             "tests/security/test_no_code_from_data.py::test_python_in_any_place_of_any_wire_is_text",
             "tests/security/test_no_code_from_data.py::test_python_in_a_schema_of_somebody_elses_is_text",
@@ -216,7 +216,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T23": (
-        "a model that sets what only the program sets",
+        "models that set the program's own arguments",
         (
             "tests/security/test_hostile_names.py::test_what_only_the_program_sets_cannot_be_set_by_a_model",
             "tests/tools/test_tool_definition.py::test_a_context_is_in_no_schema_and_cannot_be_sent",
@@ -224,14 +224,14 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T24": (
-        "values that are bent until they fit",
+        "values that are coerced to fit",
         (
             "tests/tools/test_tool_coercion.py::test_each_place_that_needed_it_is_recorded_and_strict_refuses_it",
             "tests/tools/test_tool_arguments.py::test_decoding_does_not_change_what_was_sent",
         ),
     ),
     "T25": (
-        "more work at once than the machine bears",
+        "more concurrent work than the machine can bear",
         (
             "tests/pipeline/test_limits_through_the_pipeline.py::test_no_more_tools_run_at_once",
             "tests/pipeline/test_limits_through_the_pipeline.py::test_no_more_threads_run_sync_tools_at_once",
@@ -242,7 +242,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T26": (
-        "what is installed beside it",
+        "dependencies",
         (
             "tests/security/test_dependencies.py::test_the_library_needs_five_packages",
             "tests/security/test_no_code_from_data.py"
@@ -250,7 +250,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T27": (
-        "bodies that are small on the wire and gigabytes when decoded",
+        "decompression bombs",
         (
             "tests/sources/test_encoded_bodies.py::test_a_bomb_ends_at_its_limit_and_takes_no_more_than_twice_that",
             "tests/sources/test_encoded_bodies.py::test_what_decodes_to_nothing_without_end_counts_as_it_comes",
@@ -261,7 +261,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "T28": (
-        "calls that are small to write and dear to judge",
+        "small calls that are expensive to validate",
         (
             "tests/security/test_hostile_validation.py"
             "::test_a_call_that_would_cost_much_is_judged_or_refused_for_a_bounded_price",
@@ -278,7 +278,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
 """By threat: its row in SECURITY.md, and what holds it."""
 
 IN_SHORT: dict[str, tuple[str, ...]] = {
-    "No limit is off by default.": (
+    "Every limit is on by default, except three timeouts.": (
         "tests/security/test_bounds.py::test_no_limit_is_off_unless_somebody_turns_it_off",
     ),
     "Nothing from the wire is evaluated, imported, unpickled or fetched.": (
@@ -290,7 +290,7 @@ IN_SHORT: dict[str, tuple[str, ...]] = {
         "tests/security/test_wire_text.py::test_a_log_record_is_one_printable_line_whatever_the_formatter_shows",
         "tests/security/test_wire_text.py::test_without_a_logger_of_yours_nothing_is_logged_or_printed",
     ),
-    "Only registered tools run, only with complete arguments that fit their schema.": (
+    "Only registered tools run, and only with complete arguments that match their schema.": (
         "tests/security/test_hostile_names.py::test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered",
         "tests/pipeline/test_any_bytes_through_the_pipeline.py"
         "::test_any_bytes_end_in_a_turn_or_a_typed_error_and_run_nothing_that_is_not_whole",
