@@ -31,7 +31,7 @@ def _made(kind: str, name: str) -> str:
 
 def table(rows: Iterable[Tolerance]) -> str:
     """Rows as a Markdown table."""
-    lines = ["| seen | what becomes of it | warning | seen of |", "|---|---|---|---|"]
+    lines = ["| deviation | result | warning | seen from |", "|---|---|---|---|"]
     for row in rows:
         cells = (row.seen, row.becomes, f"`{row.warning}`" if row.warning else "", row.servers)
         lines.append("|" + "|".join(f" {cell} ".replace("  ", " ") for cell in cells) + "|")

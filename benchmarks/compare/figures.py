@@ -149,13 +149,13 @@ def paragraph(figures: Figures) -> str:
     frameworks = [row.microseconds for row in figures.rows if row.peer in _FRAMEWORKS and row.microseconds is not None]
     wrong = sorted({row.peer for row in figures.rows if row.wrong})
     return (
-        "The same bytes from memory to the final text and the calls' arguments, in CPU time per event, on Chat "
-        f"Completions and Anthropic Messages: `pipeline` around the SDK's stream takes {both(*ours)} for text, "
-        f"{both(*ours, 'calls')} for calls, which it validates and runs. To iterate the SDK's own objects takes "
+        "CPU time per event from the same bytes in memory to the final text and the calls' arguments, on Chat "
+        f"Completions and Anthropic Messages: `pipeline` around the SDK's stream takes {both(*ours)} for text, and "
+        f"{both(*ours, 'calls')} for calls, which it validates and runs. Iterating over the SDK's own objects takes "
         f"{both('openai_raw', 'anthropic_raw')}, its `.stream()` helper {both('openai_stream', 'anthropic_stream')}, a "
         f"framework {short(min(frameworks))} to {short(max(frameworks))} µs. "
-        + (f"Wrong answers: {', '.join(wrong)}. " if wrong else "All answers are right. ")
-        + "`make bench-compare` measures it on your machine; `benchmarks/compare/` says how."
+        + (f"Wrong answers: {', '.join(wrong)}. " if wrong else "All of them read every stream correctly. ")
+        + "`make bench-compare` measures it on your machine; `benchmarks/compare/` explains how."
     )
 
 
