@@ -26,7 +26,7 @@ from ..events import (
 from ..limits import Limits
 from ..parts import Finish
 from ..text import SurrogateJoiner, deeper_than, one_line, well_formed_tree
-from .reading import read_text, weight
+from .reading import provider_error, read_text, weight
 from .usage import NO_COUNTS, UsageMap
 
 __all__ = ["WireDecoder"]
@@ -179,8 +179,7 @@ class WireDecoder(ABC):
         self.end_part()
         self._open = kind
         self._part_count += 1
-        if self._part_count > self.limits.max_open_blocks:
-            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the response"))
+        self.holds(self._part_count, "the response")
 
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         """Ends the text or the reasoning that is open, if one is; `provider_state` goes back with it in the history."""
@@ -192,6 +191,14 @@ class WireDecoder(ABC):
             self.out.append(ReasoningEnd(provider_state))
         self._open = None
         self._plain_text_max = 0
+
+    def read_foreign(self, payload: dict[str, Any]) -> None:
+        """Takes a payload that is no event of the wire: an error, or something that is passed on as unknown."""
+        if error := provider_error(payload):
+            self.fail(error)
+        else:
+            self.warn("unknown_event")
+            self.emit_unknown(payload)
 
     def emit_unknown(self, raw: object) -> None:
         """Emits a piece of the payload that the wire does not know, so that nothing is lost in silence."""
@@ -229,6 +236,20 @@ class WireDecoder(ABC):
             return None
         plain = self.raw is not None and not self.loose  # what somebody else parsed may hold NaN
         return value if plain else well_formed_tree(value)
+
+    def holds(self, count: int, where: str) -> bool:
+        """Tells whether so many blocks are within the limit; one too many ends the stream."""
+        limit = self.limits.max_open_blocks
+        if count > limit:
+            self.fail(LimitExceeded("max_open_blocks", limit=limit, where=where))
+        return count <= limit
+
+    def normalized(self, finish: Finish | None, has_calls: bool) -> Finish | None:
+        """Returns the finish; `tool_calls` where tools were called and the provider says ``stop``."""
+        if finish != "stop" or not has_calls:
+            return finish
+        self.warn("finish_reason_normalized")
+        return "tool_calls"
 
     def charge(self, extra: object) -> bool:
         """Counts what is kept beside the text (a signature, a citation) as if it were; False if that is too much."""

@@ -13,13 +13,16 @@ from ..history_rules import HistoryRules
 from ..tool_format import JSON, EntryFormat, RequestLimits, StrictForm, ToolFormat
 from ..usage import UsageMap, total
 
-__all__ = ["CALLS", "LIMITS", "NAMES", "RESULT", "RULES", "SERVER_CALL", "SERVER_RESULT", "TOOLS", "USAGE"]
+__all__ = ["CALLS", "LIMITS", "NAMES", "RESULT", "RULES", "SERVER_CALL", "SERVER_RESULT", "THOUGHTS", "TOOLS", "USAGE"]
 
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Blocks that are calls which the provider runs itself."""
 
 CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", **dict.fromkeys(SERVER_CALLS, "server")}
 """Blocks that are calls, and who runs them."""
+
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+"""Blocks of reasoning."""
 
 CALLS = (
     CallFormat(

@@ -9,7 +9,7 @@ from ...parts import Part
 from ...schema.names import PLAIN_NAMES
 from ..transcript import Answer, CallResult, Prompt
 from .content import native_blocks
-from .facts import SERVER_CALLS
+from .facts import SERVER_CALLS, THOUGHTS
 
 __all__ = ["render", "render_prompt"]
 
@@ -70,7 +70,7 @@ def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     waiting = [caller.get("tool_id") for caller in callers if isinstance(caller, dict)]
     orphans = {call_id for call_id in open_calls if call_id not in waiting}
     kept = [b for b in blocks if b["type"] not in SERVER_CALLS or b["id"] not in orphans]
-    while kept and kept[-1]["type"] in ("thinking", "redacted_thinking"):
+    while kept and kept[-1]["type"] in THOUGHTS:
         kept.pop()
     return kept
 

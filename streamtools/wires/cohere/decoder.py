@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ..reading import provider_error, read_text
+from ..reading import provider_error, read_text, rest_of
 from .legacy import LegacyEvents
 from .parts import label
 
@@ -179,7 +179,7 @@ class CohereDecoder(LegacyEvents):
         self._heads[index] = call
         function = call.get("function")
         arguments, problem = self._call_arguments(function, path)
-        more = {key: value for key, value in call.items() if key not in ("id", "type", "function")}
+        more = rest_of(call, "id", "type", "function")
         self.out.append(
             ToolCallFragment(
                 index,

@@ -17,7 +17,7 @@ from ...events import ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
-from ..reading import provider_error, read_text
+from ..reading import named_error, provider_error, read_text
 from .parts import CohereParts, label
 
 __all__ = ["LegacyEvents"]
@@ -159,9 +159,7 @@ class LegacyEvents(CohereParts):
         self._ended(reason, response.get("meta"), payload.get("error") or response.get("error"))
 
     def _stream_error(self, payload: dict[str, Any]) -> None:
-        error = provider_error({"error": payload.get("err")}) or provider_error(payload, named_error=True)
-        assert error is not None, "an event that is called an error is one"
-        self.fail(error)
+        self.fail(provider_error({"error": payload.get("err")}) or named_error(payload))
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:

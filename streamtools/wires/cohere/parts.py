@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...errors import LimitExceeded, ProviderError
+from ...errors import ProviderError
 from ...events import ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
@@ -67,10 +67,7 @@ class CohereParts(WireDecoder):
     def _keeps_one_more(self, extra: object = None) -> bool:
         """Whether one more part, and what is kept of it beside its text, stays within the limits."""
         self._kept_count += 1
-        limit = self.limits.max_open_blocks
-        if self._kept_count > limit:
-            self.fail(LimitExceeded("max_open_blocks", limit=limit, where="the message"))
-        return self._kept_count <= limit and (extra is None or self.charge(extra))
+        return self.holds(self._kept_count, "the message") and (extra is None or self.charge(extra))
 
     def _argument_text(self, holder: object, key: str, path: tuple[str | int, ...]) -> tuple[str, str | None]:
         """Arguments, as text or as an object, under `key` of what `path` leads to; and the problem's code."""
@@ -105,11 +102,7 @@ class CohereParts(WireDecoder):
                 if whole:
                     self.warn("missing_call_end")
                 self.out.append(ToolCallFragment(index, end=True, cut=not whole))
-        finish = self._finish()
-        if finish == "stop" and self._calls:
-            self.warn("finish_reason_normalized")
-            finish = "tool_calls"
-        return finish, self._stopped
+        return self.normalized(self._finish(), bool(self._calls)), self._stopped
 
 
 def label(index: object) -> int | str | None:

@@ -250,10 +250,7 @@ class GeminiDecoder(WireDecoder):
     def _may_keep(self) -> bool:
         """Counts a part that is kept whole; False if it is one too many."""
         self._part_count += 1
-        limit = self.limits.max_open_blocks
-        if self._part_count > limit:
-            self.fail(LimitExceeded("max_open_blocks", limit=limit, where="the response"))
-        return self._part_count <= limit
+        return self.holds(self._part_count, "the response")
 
     # -- calls --
 

@@ -350,12 +350,9 @@ class OpenAIChatDecoder(WireDecoder):
         if framed and not self._terminated and self.error is None:
             self.warn("missing_done")
         finish = _FINISHES.get(raw, "length" if raw in _NATIVE_CUT else "other")
-        if finish == "stop" and self._has_calls:
-            self.warn("finish_reason_normalized")
-            finish = "tool_calls"
-        elif finish == "tool_calls" and not self._has_calls:
+        if finish == "tool_calls" and not self._has_calls:
             self.warn("finish_without_calls")
-        return finish, self._terminated or not self._is_late
+        return self.normalized(finish, self._has_calls), self._terminated or not self._is_late
 
     def _read_usages(self, payload: dict[str, Any]) -> None:
         """Reads both usage objects that a chunk may have; a count in the usual place replaces the other."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
+from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
-from ..reading import malformed, provider_error
+from ..reading import malformed, named_error, provider_error
 from . import calls
 from .facts import ARGUMENTS, FINISHES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
 from .items import OPAQUE, Item, Register, call_kind, identity, message_so_far, name_of, texts_of, type_of
@@ -135,9 +135,7 @@ class ResponsesDecoder(WireDecoder):
                 self._complete(item, raw, ("response", "output", position))
 
     def _error(self, payload: dict[str, Any]) -> None:
-        error = provider_error(payload, named_error=True)
-        assert error is not None, "an event of type error is one"
-        self.fail(error)
+        self.fail(named_error(payload))
 
     # -- items --
 
@@ -180,8 +178,7 @@ class ResponsesDecoder(WireDecoder):
 
     def _new_item(self, type_: str, index: object, id_: object) -> Item | None:
         """A new item; None if it is one too many, which ends the stream."""
-        if len(self._register.items) >= self.limits.max_open_blocks:
-            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the response"))
+        if not self.holds(len(self._register.items) + 1, "the response"):
             return None
         if not self._started:
             self.emit_start(None, None)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from ...text import excerpt
 from ..history_rules import Violation, ViolationCode
-from ..reading import read_text
+from ..reading import read_text, rest_of
 from .facts import NO_REASONING, RULES
 from .items import type_of
 
@@ -98,7 +98,7 @@ class _Sound:
                 continue
             if (first := seen.setdefault(id_, item)) is not item:
                 self._flaw(place, "duplicate_id", f"another item has the id '{excerpt(id_, 80)}'")
-                self.items[place] = None if first == item else _without_id(item)
+                self.items[place] = None if first == item else rest_of(item, "id")
 
     def runs(self) -> Iterator[_Run]:
         """The items of the model's that follow one another."""
@@ -138,7 +138,7 @@ class _Sound:
                 item = self.items[place]
                 assert item is not None, "what is led to is an item"
                 self._flaw(place, "reasoning_apart", "the item's reasoning is not there", NO_REASONING)
-                self.items[place] = _without_id(item)
+                self.items[place] = rest_of(item, "id")
 
     def _is_led_to(self, place: int) -> bool:
         item = self.items[place]
@@ -150,7 +150,3 @@ class _Sound:
 
 def _is_reasoning(item: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
     return item is not None and type_of(item) == "reasoning"
-
-
-def _without_id(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != "id"}

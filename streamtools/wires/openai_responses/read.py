@@ -18,7 +18,7 @@ from ...content import Media
 from ..answer_builder import AnswerBuilder, CallNames
 from ..history_rules import Violation
 from ..media import text_of
-from ..reading import json_text
+from ..reading import json_text, rest_of
 from ..transcript import CallResult, Entry, Prompt, Returned
 from .content import read_blocks
 from .facts import RULES
@@ -35,7 +35,7 @@ _WRITTEN = frozenset({"custom_tool_call_output", "function_call_output"})  # by 
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """The items as entries. What is no item gives none."""
+    """Reads items as entries. What is no item gives none."""
     reader = _Reader(messages)
     for number, item in enumerate(messages):
         if is_item(item):
@@ -58,7 +58,7 @@ class _Reader:
                 self._known[_call_id(item)].add(type_of(item))
 
     def take(self, number: int, item: Mapping[str, Any]) -> None:
-        """The next item."""
+        """Takes the next item."""
         if is_prompt(item):
             self.end()
             sound = self._items[number]
@@ -67,36 +67,33 @@ class _Reader:
         elif self._is_result(item):
             self.end()
             flaws = tuple(self._output_flaws(item, f"input[{number}]"))
-            self.entries.append(
-                Returned(results=(_result(item, flaws),), origin=(number, number + 1), flaws=flaws),
-            )
+            self.entries.append(Returned(results=(_result(item, flaws),), origin=(number, number + 1), flaws=flaws))
         else:
             if self._run and self._run[-1] != number - 1:
                 self.end()  # what stands between is no item
             self._run.append(number)
 
     def end(self) -> None:
-        """The answer that is being collected is over."""
+        """Ends the answer that is being collected."""
         if not self._run:
             return
-        answer = AnswerBuilder(self._names)
+        answer = AnswerBuilder(self._names, RULES)
         for number in self._run:
-            for flaw in self._flaws.get(number, ()):
-                answer.flaw(flaw)
+            answer.flaws.found += self._flaws.get(number, ())
             if (item := self._items[number]) is not None:
                 _say(item, {"output_index": number - self._run[0], "item": item}, answer)
         self.entries.append(answer.said((self._run[0], self._run[-1] + 1)))
         self._run = []
 
     def _is_result(self, item: Mapping[str, Any]) -> bool:
-        """Whether this is a result of a call of ours; the provider's own calls have their outputs among their items."""
+        """Tells whether this is a result of a call of ours; the provider's own calls have theirs among their items."""
         call_id = _call_id(item)
         if type_of(item) not in _OUTPUTS or call_id in self._served:
             return False
         return call_id in self._known or not self._refers
 
     def _output_flaws(self, item: Mapping[str, Any], path: str) -> Iterator[Violation]:
-        """What is wrong with a result."""
+        """Yields what is wrong with a result."""
         type_, output = type_of(item), item.get("output")
         calls = self._known.get(_call_id(item))
         if calls and type_.removesuffix("_output") not in calls:
@@ -125,7 +122,7 @@ def _call_id(item: Mapping[str, Any]) -> str:
 
 
 def _prompt(item: Mapping[str, Any], place: int, flaws: Sequence[Violation]) -> Prompt:
-    beside = {key: value for key, value in item.items() if key not in ("role", "content")}
+    beside = rest_of(item, "role", "content")
     if item["role"] == "developer":
         beside["role"] = "developer"
     return Prompt(
