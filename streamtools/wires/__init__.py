@@ -30,7 +30,6 @@ __all__ = [
     "known",
     "names",
     "register",
-    "render",
     "unregister",
 ]
 
@@ -81,11 +80,6 @@ def find(wire: Wire | str) -> Wire:
 def is_known(wire: Wire) -> bool:
     """Whether `find` gives this very wire for its name."""
     return wire.name in names() and find(wire.name) is wire
-
-
-def render(target: Wire | str, answer: Answer) -> list[dict[str, Any]]:
-    """A turn and its results as the messages of a wire."""
-    return find(target).render(answer)
 
 
 def _built_in(name: str) -> Wire:

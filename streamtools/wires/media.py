@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 from ..content import Block, Media, Text
 
-__all__ = ["data_url", "decoded", "encoded", "read_data_url", "text_of", "written"]
+__all__ = ["data_url", "decoded", "encoded", "read_data_url", "text_block", "text_of", "written"]
 
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?:;[^,;]*)*?(?P<base64>;base64)?,", re.IGNORECASE)
 
@@ -53,6 +53,12 @@ def text_of(blocks: Iterable[Block]) -> str:
         if isinstance(block, (Text, Media))
     )
     return "\n".join(texts)
+
+
+def text_block(blocks: Iterable[Block], raw: dict[str, Any]) -> Text | None:
+    """Returns the texts of `blocks` as one that goes back as `raw`; None if there are none."""
+    found = [block.text for block in blocks if isinstance(block, Text)]
+    return Text("\n".join(found), state=raw) if found else None
 
 
 def written(

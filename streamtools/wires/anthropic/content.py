@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...content import Block, Media, Opaque, Text
-from ..media import decoded, encoded, written
+from ..media import decoded, encoded, text_block, written
 
 __all__ = ["native_blocks", "read_block", "read_blocks"]
 
@@ -90,17 +90,11 @@ def _read_document(raw: dict[str, Any]) -> Block | None:
     if found:
         return Media(kind="file", filename=title if isinstance(title, str) else None, state=raw, **found)
     source = raw.get("source")
-    return _texts(raw, source.get("content") if isinstance(source, dict) else None)
+    return text_block(read_blocks(source.get("content") if isinstance(source, dict) else None), raw)
 
 
 def _read_search_result(raw: dict[str, Any]) -> Block | None:
-    return _texts(raw, raw.get("content"))
-
-
-def _texts(raw: dict[str, Any], content: object) -> Block | None:
-    """A block that holds texts: others read them, and it goes back as it is."""
-    found = [block.text for block in read_blocks(content) if isinstance(block, Text)]
-    return Text("\n".join(found), state=raw) if found else None
+    return text_block(read_blocks(raw.get("content")), raw)
 
 
 def _source_of(raw: Mapping[str, Any]) -> dict[str, Any]:

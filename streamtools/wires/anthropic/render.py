@@ -76,15 +76,13 @@ def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
-    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    state = answer.state_of(part)
     if part.kind == "call" and part.call_id is not None:
         call = answer.calls[part.call_id]
         if call.kind == "server" and not answer.own_wire:
             return None
-        own = dict(call.provider_state or {}) if answer.own_wire else {}
-        own = {"type": "tool_use"} | own
-        input_ = answer.arguments[call.call_id][1]
-        return own | {"id": call.call_id, "name": PLAIN_NAMES.cleaned(call.name), "input": input_}
+        own = {"id": call.call_id, "name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]}
+        return {"type": "tool_use", **answer.state_of(call), **own}
     if part.kind == "reasoning":  # without its signature the API refuses it, so an interrupted one is left out
         return {"type": "thinking", "thinking": part.text, **state} if state.get("signature") else None
     if part.kind == "provider":

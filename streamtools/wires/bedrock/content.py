@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...content import Block, Media, Opaque, Text
-from ..media import decoded, encoded, written
+from ..media import decoded, encoded, text_block, written
 from ..reading import json_text
 
 __all__ = ["is_blank", "kind_of", "native_blocks", "read_block", "read_blocks"]
@@ -123,18 +123,12 @@ def _read_media(kind: str, raw: dict[str, Any]) -> Block | None:
     elif isinstance(text := source.get("text"), str):
         found["data"] = encoded(text)
     else:
-        return _texts(raw, source.get("content"))
+        return text_block(read_blocks(source.get("content")), raw)
     return Media(kind=_KINDS[kind], state=raw, **found)  # type: ignore[arg-type]  # its values are Media's kinds
 
 
 def _read_search_result(kind: str, raw: dict[str, Any]) -> Block | None:
-    return _texts(raw, raw[kind].get("content") if isinstance(raw[kind], dict) else None)
-
-
-def _texts(raw: dict[str, Any], content: object) -> Block | None:
-    """A block that holds texts: others read them, and it goes back as it is."""
-    found = [block.text for block in read_blocks(content) if isinstance(block, Text)]
-    return Text("\n".join(found), state=raw) if found else None
+    return text_block(read_blocks(raw[kind].get("content") if isinstance(raw[kind], dict) else None), raw)
 
 
 _READERS: dict[str, Callable[[str, dict[str, Any]], Block | None]] = {

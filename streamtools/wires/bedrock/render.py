@@ -87,14 +87,13 @@ def _is_ours(block: dict[str, Any], answer: Answer) -> bool:
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
-    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    state = answer.state_of(part)
     if part.kind == "call" and part.call_id is not None:
         call = answer.calls[part.call_id]
         if call.kind == "server" and not answer.own_wire:
             return None
-        own = dict(call.provider_state or {}) if answer.own_wire else {}
-        input_ = answer.arguments[call.call_id][1]
-        return {"toolUse": {"toolUseId": call.call_id, "name": PLAIN_NAMES.cleaned(call.name), "input": input_, **own}}
+        body = {"name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]}
+        return {"toolUse": {"toolUseId": call.call_id, **body, **answer.state_of(call)}}
     if part.kind == "reasoning":
         # Unsigned, no model takes it back: "User messages cannot contain reasoning content" (can1357/oh-my-pi#9086).
         signed = {"text": part.text, "signature": state.get("signature")}

@@ -10,14 +10,13 @@ missing among others that have theirs, the documented stand-in takes its place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from ...content import Text
+from ...content import Block, Media, Opaque, Text
 from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, numbered, result_as_read, results_and_prompts
 from ..history_rules import Violation
 from ..reading import json_text, rest_of
 from ..transcript import CallResult, Entry, Prompt
-from .content import read_block
 from .envelope import as_wire, without_nulls
 from .facts import BLANK_PART, RULES
 from .render import FOREIGN_SIGNATURE, as_text, refers, without_orphans
@@ -25,6 +24,8 @@ from .render import FOREIGN_SIGNATURE, as_text, refers, without_orphans
 __all__ = ["read"]
 
 _BARE = frozenset({"text", "thought", "thoughtSignature"})
+_FROM_URL = str.maketrans("-_", "+/")
+_KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audio": "audio", "video": "video"}
 _ROLES = {"model": "model", "user": "user", "function": "user", "tool": "user", None: "user"}
 
 
@@ -76,7 +77,7 @@ def _user(blocks: list[Numbered], prompt: Prompt) -> Iterator[Entry]:
     if not blocks:
         yield prompt
     yield from results_and_prompts(
-        blocks, prompt, RULES, is_result=_is_result, read_result=_result, read_block=read_block, flaw=_flaw
+        blocks, prompt, RULES, is_result=_is_result, read_result=_result, read_block=_read_block, flaw=_flaw
     )
 
 
@@ -95,7 +96,7 @@ def _result(part: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
     if refers(response) and not parts:
         flaws.add("bad_result", path, "the response has a key $ref, which stands for a part there")
         response = as_text(response)
-    media = [read_block(as_wire(raw)) for raw in parts if isinstance(raw, dict)] if isinstance(parts, list) else []
+    media = [_read_block(as_wire(raw)) for raw in parts if isinstance(raw, dict)] if isinstance(parts, list) else []
     text, is_error = _told(response)
     blocks = (*([Text(text)] if text else []), *media)
     state = {**part, "functionResponse": {**body, "response": response}}
@@ -108,6 +109,26 @@ def _told(response: object) -> tuple[str, bool]:
     is_error = "error" in body and "output" not in body
     value = next(iter(body.values())) if body.keys() in ({"output"}, {"error"}) else response
     return value if isinstance(value, str) else json_text(value) or "", is_error
+
+
+def _read_block(part: dict[str, Any]) -> Block:
+    """Reads a part as a block. What no other provider has a word for is opaque."""
+    if isinstance(text := part.get("text"), str):
+        return Text(text, state=part)
+    inline, file = part.get("inlineData"), part.get("fileData")
+    if isinstance(inline, dict) and isinstance(data := inline.get("data"), str):
+        # Base64 for URLs is taken, too, and is what the SDK writes; nobody else takes it.
+        return Media(data=data.translate(_FROM_URL), state=part, **_described(inline))
+    if isinstance(file, dict) and isinstance(uri := file.get("fileUri"), str):
+        return Media(url=uri, state=part, **_described(file))
+    return Opaque(part)
+
+
+def _described(body: Mapping[str, Any]) -> dict[str, Any]:
+    type_, name = body.get("mimeType"), body.get("displayName")
+    mime = type_ if isinstance(type_, str) else None
+    kind = _KINDS.get((mime or "").partition("/")[0], "file")
+    return {"kind": kind, "mime_type": mime, "filename": name if isinstance(name, str) else None}
 
 
 # -- what the model said --

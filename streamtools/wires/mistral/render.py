@@ -49,8 +49,8 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     if calls:
         message["tool_calls"] = [answer.as_function(call) for call in calls]
     for part in answer.parts:
-        if answer.own_wire and part.kind == "provider" and part.provider_state:
-            message |= part.provider_state.get("fields", {})
+        if part.kind == "provider":
+            message |= answer.state_of(part).get("fields", {})
     messages = [message, *(_render_result(result, answer) for result in answer.results)]
     for behind in media_of(answer.results, answer, _CHUNKS):
         messages += [{"role": "assistant", "content": "."}, behind]
@@ -74,7 +74,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 def _chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
     """A part as a chunk of content, if it is one."""
-    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    state = answer.state_of(part)
     if part.kind == "text" or part.kind == "refusal":
         return {"type": "text", "text": part.text}
     if not answer.own_wire:

@@ -39,9 +39,8 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
-    state = dict(call.provider_state or {}) if answer.own_wire else {}
-    arguments = answer.arguments[call.call_id][1]
-    function = {**state, "name": PLAIN_NAMES.cleaned(call.name), "arguments": arguments}
+    own = {"name": PLAIN_NAMES.cleaned(call.name), "arguments": answer.arguments[call.call_id][1]}
+    function = {**answer.state_of(call), **own}
     return {"id": call.call_id, "function": function} if _has_id(call.call_id) else {"function": function}
 
 
@@ -65,16 +64,16 @@ def _has_id(call_id: str) -> bool:
 
 
 def _images(blocks: Iterable[Block]) -> list[str]:
-    return [block.data for block in blocks if _is_image(block) and isinstance(block, Media) and block.data is not None]
+    return [data for block in blocks if (data := _image(block)) is not None]
 
 
-def _is_image(block: Block) -> bool:
-    return isinstance(block, Media) and block.kind == "image" and block.data is not None
+def _image(block: Block) -> str | None:
+    return block.data if isinstance(block, Media) and block.kind == "image" else None
 
 
 def _texts(blocks: Iterable[Block]) -> list[str]:
     return [
         block.text if isinstance(block, Text) else block.placeholder()
         for block in blocks
-        if isinstance(block, Text) or (isinstance(block, Media) and not _is_image(block))
+        if isinstance(block, Text) or (isinstance(block, Media) and _image(block) is None)
     ]

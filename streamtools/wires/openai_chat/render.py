@@ -11,7 +11,7 @@ from ...schema.names import PLAIN_NAMES
 from ..transcript import Answer, CallResult, Prompt
 from .content import audio_part, file_part, image_part, native_content, text_part
 
-__all__ = ["media_of", "render", "render_prompt"]
+__all__ = ["media_of", "render", "render_prompt", "render_result"]
 
 _PARTS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
     "image": image_part,
@@ -41,7 +41,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     message |= kept
     if not (message["content"] or refusal or calls or "audio" in kept):
         return []
-    results = [_render_result(result, answer) for result in answer.results]
+    results = [render_result(result, answer) for result in answer.results]
     return [message, *results, *media_of(answer.results, answer, _PARTS)]
 
 
@@ -67,7 +67,8 @@ def media_of(
         yield {"role": "user", "content": content}
 
 
-def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
+def render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
+    """Renders the message of a result. Of one that was read here only the id may have changed."""
     if answer.own_wire and result.state is not None:
         return {**result.state, "tool_call_id": result.call_id}
     content = result.content if result.native is None else result.native
@@ -75,7 +76,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
-    state = call.provider_state if answer.own_wire and call.provider_state else {}
+    state = answer.state_of(call)
     if call.kind == "custom":
         custom = {"name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]["input"]}
         return {"id": call.call_id, "type": "custom", "custom": custom, **state}

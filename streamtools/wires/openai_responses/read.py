@@ -14,13 +14,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...content import Media
+from ...content import Block, Media, Opaque, Text
 from ..answer_builder import AnswerBuilder, CallNames
 from ..history_rules import Violation
-from ..media import text_of
+from ..media import read_data_url, text_of
 from ..reading import json_text, rest_of
 from ..transcript import CallResult, Entry, Prompt, Returned
-from .content import read_blocks
 from .facts import RULES
 from .item_repair import is_item, is_prompt, sound_items
 from .items import BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
@@ -32,6 +31,7 @@ _OUTPUTS = frozenset({
     "shell_call_output",
 })  # fmt: skip
 _WRITTEN = frozenset({"custom_tool_call_output", "function_call_output"})  # by us, and always with an output
+_BLOCK_TEXTS = frozenset({"input_text", "output_text", "text"})
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
@@ -127,7 +127,7 @@ def _prompt(item: Mapping[str, Any], place: int, flaws: Sequence[Violation]) -> 
         beside["role"] = "developer"
     return Prompt(
         role="user" if item["role"] == "user" else "system",
-        blocks=read_blocks(item["content"]),
+        blocks=_read_blocks(item["content"]),
         origin=(place, place + 1),
         state=beside or None,
         flaws=tuple(flaws),
@@ -136,7 +136,7 @@ def _prompt(item: Mapping[str, Any], place: int, flaws: Sequence[Violation]) -> 
 
 def _result(item: Mapping[str, Any], flaws: Sequence[Violation]) -> CallResult:
     output = "" if item.get("output") is None else item["output"]
-    blocks = read_blocks(output)
+    blocks = _read_blocks(output)
     is_told = isinstance(output, str) or len(blocks) == (len(output) if isinstance(output, list) else -1)
     return CallResult(
         call_id=_call_id(item),
@@ -150,6 +150,38 @@ def _result(item: Mapping[str, Any], flaws: Sequence[Violation]) -> CallResult:
 def _has_chunks(output: object) -> bool:
     """A shell's output: each chunk has its own streams and its own end."""
     return isinstance(output, list) and any(isinstance(chunk, dict) and "outcome" in chunk for chunk in output)
+
+
+def _read_blocks(content: object) -> tuple[Block, ...]:
+    """The blocks of a message or of an output. A text that stands for a list of one has no state."""
+    if isinstance(content, str):
+        return (Text(content),)
+    return tuple(_read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
+
+
+def _read_block(raw: dict[str, Any]) -> Block:
+    kind = type_of(raw)
+    if kind in _BLOCK_TEXTS and isinstance(text := raw.get("text"), str):
+        return Text(text, state=raw)
+    found: dict[str, str] = {}
+    if kind == "input_image":
+        found = _where(raw.get("image_url"), raw.get("image_url"), raw.get("file_id"))
+    elif kind == "input_file":
+        found = _where(raw.get("file_data"), raw.get("file_url"), raw.get("file_id"))
+    if not found:
+        return Opaque(raw)
+    name = raw.get("filename")
+    filename = name if isinstance(name, str) else None
+    return Media(kind="image" if kind == "input_image" else "file", filename=filename, state=raw, **found)
+
+
+def _where(data: object, url: object, file_id: object) -> dict[str, str]:
+    """Where the bytes are, in the words of `Media`; empty if nowhere."""
+    if isinstance(data, str) and (read := read_data_url(data)) is not None:
+        return ({"mime_type": read[0]} if read[0] else {}) | {"data": read[1]}
+    if isinstance(url, str):
+        return {"url": url}
+    return {"file_id": file_id} if isinstance(file_id, str) else {}
 
 
 # -- what the model said --

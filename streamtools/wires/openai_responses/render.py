@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...content import Media, Opaque, Text
+from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
+from ..media import data_url
 from ..reading import json_text
 from ..transcript import Answer, CallResult, Prompt
-from .content import native_blocks
 
 __all__ = ["render", "render_prompt"]
 
@@ -49,8 +49,7 @@ def _own_items(answer: Answer) -> list[dict[str, Any]]:
 
 def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
     """The item of a call; None for one that the provider runs itself, if it was cut or is another provider's."""
-    state = call.provider_state if answer.own_wire and call.provider_state else {}
-    kept: Mapping[str, Any] = state.get("item") or {}
+    kept: Mapping[str, Any] = answer.state_of(call).get("item") or {}
     if call.kind == "server":
         return dict(kept) or None
     if kept.get("type") in _BUILT_IN:
@@ -125,7 +124,7 @@ def _rich(result: CallResult) -> Any:
     if result.native is not None:
         return result.native if isinstance(result.native, (str, list)) else json_text(result.native) or ""
     has_media = any(isinstance(block, Media) for block in result.blocks)
-    return native_blocks(result.blocks) if has_media else result.content
+    return _native_blocks(result.blocks) if has_media else result.content
 
 
 def _own(result: CallResult, answer: Answer) -> CallResult:
@@ -142,8 +141,41 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
         case (Text(text, state=None),):
             return [{**own, "content": text}] if text else []
         case _:
-            blocks = native_blocks(prompt.blocks)
+            blocks = _native_blocks(prompt.blocks)
             return [{**own, "content": blocks}] if blocks else []
+
+
+def _native_blocks(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    """Blocks as the API takes them: one that was read from it as it was. What it does not take is a placeholder; empty
+    text is left out."""
+    found = (_native(block) for block in blocks)
+    return [block for block in found if block is not None]
+
+
+def _native(block: Block) -> dict[str, Any] | None:
+    if isinstance(block, Opaque) or block.state is not None:
+        return dict(block.state or {})
+    if isinstance(block, Text):
+        return {"type": "input_text", "text": block.text} if block.text else None
+    found = _image(block) if block.kind == "image" else _file(block)
+    return found or {"type": "input_text", "text": block.placeholder()}
+
+
+def _image(media: Media) -> dict[str, Any] | None:
+    if (url := data_url(media)) is not None:
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return {"type": "input_image", "file_id": media.file_id, "detail": "auto"} if media.file_id is not None else None
+
+
+def _file(media: Media) -> dict[str, Any] | None:
+    if media.kind != "file":
+        return None
+    name = media.filename or "file"
+    if media.data is not None:
+        return {"type": "input_file", "filename": name, "file_data": data_url(media)}
+    if media.url is not None:
+        return {"type": "input_file", "file_url": media.url}
+    return {"type": "input_file", "file_id": media.file_id} if media.file_id is not None else None
 
 
 _BUILT_IN: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]] = {
