@@ -53,17 +53,17 @@ _registered: dict[str, Wire] = {}
 
 
 def names() -> tuple[str, ...]:
-    """The names of all wires, those that were registered first."""
+    """Returns the names of all wires, those that were registered first."""
     return (*_registered, *WIRES)
 
 
 def known() -> tuple[Wire, ...]:
-    """All wires, in the order of `names`."""
+    """Returns all wires, in the order of `names`."""
     return (*_registered.values(), *map(_built_in, WIRES))
 
 
 def find(wire: Wire | str) -> Wire:
-    """The wire of that name; a wire itself is given back.
+    """Returns the wire of that name; a wire itself is given back.
 
     Raises:
         ValueError: no such wire; the message lists those there are.
@@ -78,7 +78,7 @@ def find(wire: Wire | str) -> Wire:
 
 
 def is_known(wire: Wire) -> bool:
-    """Whether `find` gives this very wire for its name."""
+    """Returns whether `find` gives this very wire for its name."""
     return wire.name in names() and find(wire.name) is wire
 
 
@@ -90,7 +90,7 @@ def _built_in(name: str) -> Wire:
 
 
 def detect(payload: Mapping[str, Any]) -> str | None:
-    """The name of the wire that this payload speaks, or None if it could be any (an error, a keep-alive).
+    """Returns the name of the wire that this payload speaks, or None if it could be any (an error, a keep-alive).
 
     Wires that were registered are asked before the library's own.
     """

@@ -97,12 +97,12 @@ class AnswerBuilder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was said so far."""
+        """True if nothing was said so far."""
         return not self._parts
 
     @property
     def says_more(self) -> bool:
-        """Whether there is a call or a refusal."""
+        """True if there is a call or a refusal."""
         return bool(self._calls) or any(part.kind == "refusal" for part in self._parts)
 
     def text(self, text: str, state: Mapping[str, Any] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a peer sent, read whatever stands in its place: counts, names, errors; and a value's weight and JSON text."""
+"""Readers of what a peer sent, whatever stands in its place: counts, names, errors; a value's weight and JSON text."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ __all__ = ["Answer", "CallResult", "Entry", "Prompt", "Returned", "Said"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """What the model will read as the outcome of one call."""
+    """The outcome of one call as the model will read it."""
 
     call_id: str
     content: str = field(repr=False)
@@ -77,7 +77,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prompt:
-    """What the model was told."""
+    """Something that the model was told, by the user or by a system prompt."""
 
     role: Literal["system", "user"]
     """``system`` also stands for OpenAI's ``developer``; `state` of the blocks tells."""

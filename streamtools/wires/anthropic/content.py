@@ -1,4 +1,4 @@
-"""What a message or a result holds, block by block, in both directions."""
+"""The blocks of a message or a result, in both directions."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _PDF, _PLAIN = "application/pdf", "text/plain"
 
 
 def read_blocks(content: object) -> tuple[Block, ...]:
-    """The blocks of a message or of a result. A text that stands for a list of one has no state."""
+    """Reads the blocks of a message or of a result. A text that stands for a list of one has no state."""
     if isinstance(content, str):
         return (Text(content),)
     return tuple(read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
 
 
 def read_block(raw: dict[str, Any]) -> Block:
-    """One block. What no other provider has a word for is opaque."""
+    """Reads a block. One that no other provider has a word for is opaque."""
     reader = _READERS.get(kind) if isinstance(kind := raw.get("type"), str) else None
     return (reader(raw) if reader is not None else None) or Opaque(raw)
 
 
 def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
-    """Blocks as the API takes them; see `written`."""
+    """Renders blocks as the API takes them; see `written`."""
     return written(blocks, own_wire=own_wire, text=_text, media=_media)
 
 
@@ -66,7 +66,7 @@ def _document(media: Media) -> dict[str, Any] | None:
 
 
 def _elsewhere(media: Media) -> dict[str, Any] | None:
-    """A source that is no bytes: an address, or an id that the API gave."""
+    """Returns a source that is no bytes: an address, or an id that the API gave."""
     if media.url is not None:
         return {"type": "url", "url": media.url}
     return {"type": "file", "file_id": media.file_id} if media.file_id is not None else None
@@ -98,7 +98,7 @@ def _read_search_result(raw: dict[str, Any]) -> Block | None:
 
 
 def _source_of(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the bytes are, in the words of `Media`; empty if the source is of a kind of its own."""
+    """Returns where the bytes are, in the words of `Media`; empty if the source is of a kind of its own."""
     source = raw.get("source")
     if not isinstance(source, dict):
         return {}

@@ -37,7 +37,7 @@ _EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop"})  # 
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Whether this payload can only be an event of the Messages stream."""
+    """Returns whether this payload can only be an event of the Messages stream."""
     kind = payload.get("type")
     return isinstance(kind, str) and (kind in _EVENT_TYPES or kind.startswith("content_block_"))
 
@@ -60,7 +60,7 @@ class _Block:
 
     @property
     def is_bare(self) -> bool:
-        """A call without any arguments so far: unless the wire ends it, nobody knows whether there are none."""
+        """True for a call without any arguments so far: unless the wire ends it, nobody knows if there are none."""
         return self.type in CALL_BLOCKS and not self.has_input and self.input is None
 
 
@@ -77,7 +77,7 @@ class AnthropicDecoder(WireDecoder):
         self._stopped = False
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a payload that holds one delta of the text that is being told."""
+        """Returns the event of a payload that holds one delta of the text that is being told."""
         try:
             delta = payload["delta"]
             if (
@@ -295,7 +295,7 @@ class AnthropicDecoder(WireDecoder):
             self._turn_to(index)
 
     def _turn_to(self, index: object) -> None:
-        """This block is told from here on."""
+        """Tells this block from here on."""
         told = None if isinstance(self._current, (dict, list)) else self._blocks.get(self._current)
         if told is not None and self._open is not None:
             told.left = True

@@ -183,7 +183,7 @@ class _OpenCalls:
         self._by_id[self.left[path]].append(path)
 
     def take(self, id_: str) -> bool:
-        """Tells whether there is a call for the result that names this id; it is then nobody else's."""
+        """Returns whether there is a call for the result that names this id; it is then nobody else's."""
         queue = self._by_id.get(id_, deque())
         while queue and queue[0] not in self.left:
             queue.popleft()

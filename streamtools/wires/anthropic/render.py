@@ -15,8 +15,8 @@ __all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model said
-    nothing."""
+    """Renders the assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model
+    said nothing."""
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     if answer.finish != "pause":  # a paused turn goes back as it is, to be continued
         blocks = _without_orphans(blocks)
@@ -30,7 +30,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing. A lone text is written as text."""
+    """Renders the message of a prompt; none if it says nothing. A lone text is written as text."""
     beside = dict(prompt.state or {})
     match prompt.blocks:
         case (Text(text, state=None),):
@@ -41,7 +41,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """A result. Of one that was read here only the id may have changed."""
+    """Renders a result. Of one that was read here only the id may have changed."""
     if answer.own_wire and result.state is not None:
         return {**result.state, "tool_use_id": result.call_id}
     content: Any = result.native
@@ -54,7 +54,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Blocks that the API takes back: no server call without its result, no thinking at the very end.
+    """Returns the blocks that the API takes back: no server call without its result, no thinking at the very end.
 
     A server call whose code calls our tools has none yet: it waits for ours
     (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling, read 2026-11-21).

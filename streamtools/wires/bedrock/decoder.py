@@ -35,7 +35,7 @@ _OPAQUE_REASONING = ("signature", "redactedContent", "data")  # "data": the name
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Whether this payload can only be an event of ConverseStream."""
+    """Returns whether this payload can only be an event of ConverseStream."""
     return any(isinstance(payload.get(name), Mapping) for name in _TELLING)
 
 
@@ -53,7 +53,7 @@ class BedrockDecoder(WireDecoder):
         self._metered = False
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a payload that holds one delta of the text that is being told."""
+        """Returns the event of a payload that holds one delta of the text that is being told."""
         try:
             event = payload["contentBlockDelta"]
             delta = event["delta"]
@@ -224,7 +224,7 @@ class BedrockDecoder(WireDecoder):
                 self.out.append(ProviderItem(next(iter(kept)), kept))
 
     def _state_of(self, block: StartedBlock) -> dict[str, Any] | None:
-        """What goes back with the part that ends."""
+        """Returns the state that goes back with the part that ends."""
         if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
             signed = block.signature and not block.left
             return {"signature": well_formed("".join(block.signature))} if signed else None
@@ -233,7 +233,7 @@ class BedrockDecoder(WireDecoder):
         return {"citations": kept} if kept else None
 
     def _leave(self) -> None:
-        """Another block's text comes, though this one's has not been stopped."""
+        """Ends the part that is being told, since another block's text comes, though this one has not been stopped."""
         if self._current is not None:
             self.end_part(self._state_of(self._current))
             self._current.left = True
@@ -256,7 +256,7 @@ class BedrockDecoder(WireDecoder):
             self.emit_unknown({"delta": {name: value}})
 
     def _block(self, index: object, kind: str) -> StartedBlock | None:
-        """The block that a delta of this kind belongs to; None if there are too many."""
+        """Returns the block that a delta of this kind belongs to; None if there are too many."""
         block = self._blocks.get(index)
         if block is None:
             return self._begin(index, kind)

@@ -15,8 +15,8 @@ __all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and the results of its calls. Empty if there is neither text nor a call: a plan or
-    thoughts alone answer nothing."""
+    """Renders the assistant's message, and the results of its calls. Empty if there is neither text nor a call: a plan
+    or thoughts alone answer nothing."""
     text = answer.text("text") + answer.text("refusal")
     if not answer.our_calls and not text.strip():
         return []
@@ -24,7 +24,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing."""
+    """Renders the message of a prompt; none if it says nothing."""
     state = prompt.state or {}
     if state.get("role") in ("USER", "SYSTEM"):  # v1's
         return [{"message": text_of(prompt.blocks), **state}] if prompt.blocks else []
@@ -51,7 +51,7 @@ def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
 
 
 def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
-    """``chat_history``'s entries. v1 knows no ids: a result repeats its call."""
+    """Renders entries of ``chat_history``. v1 knows no ids: a result repeats its call."""
     message: dict[str, Any] = {"role": "CHATBOT", "message": text or _plan(answer)}
     calls = {
         call.call_id: {"name": PLAIN_NAMES.cleaned(call.name), "parameters": answer.arguments[call.call_id][1]}
@@ -68,7 +68,7 @@ def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
 
 
 def _is_legacy(answer: Answer) -> bool:
-    """Tells whether the turn came over v1, which its texts and calls know."""
+    """Returns whether the turn came over v1, which its texts and calls know."""
     pieces: list[Part | ToolCall] = [*answer.parts, *answer.calls.values()]
     return any(answer.state_of(piece).get("api") == "v1" for piece in pieces)
 
@@ -83,7 +83,7 @@ def _block(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 
 def _plan(answer: Answer) -> str:
-    """The plan; another wire's reasoning is none."""
+    """Returns the plan; another wire's reasoning is none."""
     return "".join(
         part.text
         for part in answer.parts

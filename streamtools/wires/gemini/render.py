@@ -25,8 +25,8 @@ _PAIRS = (("executableCode", "codeExecutionResult"), ("toolCall", "toolResponse"
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The model's content, and one user content with a ``functionResponse`` for each call. Empty if the model said
-    nothing."""
+    """Renders the model's content, and one user content with a ``functionResponse`` for each call. Empty if the model
+    said nothing."""
     parts = [part for piece in answer.parts if (part := _render_part(piece, answer)) is not None]
     parts = without_orphans(parts)
     if not answer.own_wire:
@@ -41,13 +41,14 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The content of a prompt; none if it says nothing, or is a system prompt, which stands beside the contents."""
+    """Renders the content of a prompt; none if it says nothing, or is a system prompt, which stands beside the
+    contents."""
     parts = _native_parts(prompt.blocks) if prompt.role == "user" else []
     return [{"role": "user", "parts": parts}] if parts else []
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """A result. Of one that was read here only the id and the name may have changed."""
+    """Renders a result. Of one that was read here only the id and the name may have changed."""
     named = _named(answer.calls[result.call_id])
     if answer.own_wire and result.state is not None:
         kept = {key: value for key, value in result.state["functionResponse"].items() if key not in ("id", "name")}
@@ -90,15 +91,15 @@ def _response_media(blocks: Iterable[Block]) -> tuple[list[dict[str, Any]], list
 
 
 def as_text(response: Mapping[str, Any]) -> dict[str, Any]:
-    """A response whose content is JSON text, where ``$ref`` means nothing."""
+    """Returns a response whose content is JSON text, where ``$ref`` means nothing."""
     key = "error" if "error" in response else "output"
     content = response[key] if response.keys() == {key} else response
     return {key: json_text(content) or ""}
 
 
 def refers(value: object) -> bool:
-    """Whether some object in a JSON value has the key ``$ref``: the API reads it as the name of a part of the response
-    (vercel/ai#14369). Without recursion."""
+    """Returns whether some object in a JSON value has the key ``$ref``: the API reads it as the name of a part of the
+    response (vercel/ai#14369). Without recursion."""
     waiting = [value]
     while waiting:
         node = waiting.pop()
@@ -129,7 +130,7 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 
 def _named(call: ToolCall) -> dict[str, Any]:
-    """What a call and its response have in common: the name, and the id where the wire gave one."""
+    """Returns what a call and its response have in common: the name, and the id where the wire gave one."""
     name = NAMES_IN_HISTORY.cleaned(call.name)
     return {"name": name} if call.call_id_synthesized else {"id": call.call_id, "name": name}
 
@@ -141,7 +142,8 @@ def _sign(parts: list[dict[str, Any]]) -> None:
 
 
 def without_orphans(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The parts without calls that the provider ran itself and whose result was cut off: the two belong together."""
+    """Returns the parts without calls that the provider ran itself and whose result was cut off: the two belong
+    together."""
     kept: list[dict[str, Any]] = []
     results: dict[str, list[str | None]] = {call: [] for call, _ in _PAIRS}  # ids of those that are still to be claimed
     for part in reversed(parts):
@@ -154,7 +156,7 @@ def without_orphans(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _claims(call: object, results: list[str | None]) -> bool:
-    """Whether one of the results is the call's; it is then nobody else's. Either may come without its id."""
+    """Returns whether one of the results is the call's; it is then nobody else's. Either may come without its id."""
     own = _id_of(call)
     for id_ in (own, None) if own else results[-1:]:
         if id_ in results:

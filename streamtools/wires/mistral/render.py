@@ -35,7 +35,7 @@ _CHUNKS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing.
+    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing.
 
     The API wants content or calls: "Assistant message must have either content or tool_calls, but not none."
     (OpenHands/OpenHands#8685). What a result holds beside text can neither stand in it nor in a user's message right
@@ -58,7 +58,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing."""
+    """Renders the message of a prompt; none if it says nothing."""
     content = native_content(prompt.blocks, _CHUNKS)
     return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
 
@@ -73,7 +73,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
-    """A part as a chunk of content, if it is one."""
+    """Renders a part as a chunk of content, if it is one."""
     state = answer.state_of(part)
     if part.kind == "text" or part.kind == "refusal":
         return {"type": "text", "text": part.text}
@@ -91,7 +91,7 @@ def _chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 
 def _content(chunks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """The chunks with adjacent texts joined; one string if there is nothing else."""
+    """Joins adjacent texts among the chunks; returns one string if there is nothing else."""
     joined: list[dict[str, Any]] = []
     for is_text, run in groupby(chunks, key=lambda chunk: chunk["type"] == "text"):
         if not is_text:

@@ -15,7 +15,7 @@ __all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""
+    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""
     text = answer.text("text", "refusal")
     thinking = answer.text("reasoning") if answer.own_wire else ""
     calls = [_render_call(call, answer) for call in answer.our_calls]
@@ -30,7 +30,8 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing. Images stand beside the text; there is no place for else."""
+    """Renders the message of a prompt; none if it says nothing. Images stand beside the text; there is no place for
+    else."""
     images = _images(prompt.blocks)
     text = "\n\n".join(_texts(prompt.blocks))
     if not (text or images):
@@ -45,7 +46,8 @@ def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """A result by name, which all versions look at, and by id, which alone tells two calls of one tool apart."""
+    """Renders a result by name, which all versions look at, and by id, which alone tells two calls of one tool
+    apart."""
     named = {"tool_name": PLAIN_NAMES.cleaned(answer.calls[result.call_id].name)}
     if _has_id(result.call_id):
         named["tool_call_id"] = result.call_id
@@ -59,7 +61,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _has_id(call_id: str) -> bool:
-    """Whether this is an id, rather than what stands for none in a history that was read."""
+    """Returns whether this is an id, rather than what stands for none in a history that was read."""
     return id_as_read(call_id) == call_id
 
 

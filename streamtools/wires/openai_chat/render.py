@@ -21,7 +21,7 @@ _PARTS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing, or only
+    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing, or only
     thought: a message needs content or calls.
 
     What a result holds beside text follows in one user's message behind all results, since a ``tool`` message takes
@@ -46,7 +46,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing."""
+    """Renders the message of a prompt; none if it says nothing."""
     content = native_content(prompt.blocks, _PARTS)
     return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
 
@@ -54,7 +54,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 def media_of(
     results: Sequence[CallResult], answer: Answer, parts: Mapping[str, Callable[[Media], dict[str, Any] | None]]
 ) -> Iterator[dict[str, Any]]:
-    """One user's message with all that results hold beside text, each with the id of its call; none if that is
+    """Yields one user's message with all that results hold beside text, each with the id of its call; none if that is
     nothing that `parts` can write."""
     content: list[dict[str, Any]] = []
     for result in results:
@@ -84,7 +84,8 @@ def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
 
 
 def _kept_fields(answer: Answer) -> dict[str, Any]:
-    """What a message that was read has beside what anybody here has a name for, and its text if it stood in parts."""
+    """Returns what a message that was read has beside what anybody here has a name for, and its text if it stood in
+    parts."""
     kept: dict[str, Any] = {}
     for part in answer.parts if answer.own_wire else ():
         state = part.provider_state or {}

@@ -1,5 +1,5 @@
-"""The Responses API's facts: how it writes calls, results and tools, what it demands of its
-input, what it counts, what its events are called."""
+"""The Responses API's facts: how it writes calls, results and tools, what it demands of its input,
+what it counts, what its events are called."""
 
 from __future__ import annotations
 

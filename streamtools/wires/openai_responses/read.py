@@ -86,7 +86,7 @@ class _Reader:
         self._run = []
 
     def _is_result(self, item: Mapping[str, Any]) -> bool:
-        """Tells whether this is a result of a call of ours; the provider's own calls have theirs among their items."""
+        """Returns whether this is a result of a call of ours; those of the provider's own calls are items of its."""
         call_id = _call_id(item)
         if type_of(item) not in _OUTPUTS or call_id in self._served:
             return False
@@ -108,12 +108,12 @@ class _Reader:
 
 
 def _is_served(item: object) -> bool:
-    """Whether this is a call that the provider runs itself."""
+    """Returns whether this is a call that the provider runs itself."""
     return is_item(item) and call_kind(type_of(item), item) == "server"
 
 
 def _call_id(item: Mapping[str, Any]) -> str:
-    """The id that says which call this is, or answers. A local shell's output may have it as its own."""
+    """Returns the id that says which call this is, or answers. A local shell's output may have it as its own."""
     found = item.get("call_id") or (item.get("id") if type_of(item) == "local_shell_call_output" else None)
     return found if isinstance(found, str) else ""
 
@@ -148,12 +148,12 @@ def _result(item: Mapping[str, Any], flaws: Sequence[Violation]) -> CallResult:
 
 
 def _has_chunks(output: object) -> bool:
-    """A shell's output: each chunk has its own streams and its own end."""
+    """Returns whether this is a shell's output: each chunk has its own streams and its own end."""
     return isinstance(output, list) and any(isinstance(chunk, dict) and "outcome" in chunk for chunk in output)
 
 
 def _read_blocks(content: object) -> tuple[Block, ...]:
-    """The blocks of a message or of an output. A text that stands for a list of one has no state."""
+    """Reads the blocks of a message or of an output. A text that stands for a list of one has no state."""
     if isinstance(content, str):
         return (Text(content),)
     return tuple(_read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
@@ -176,7 +176,7 @@ def _read_block(raw: dict[str, Any]) -> Block:
 
 
 def _where(data: object, url: object, file_id: object) -> dict[str, str]:
-    """Where the bytes are, in the words of `Media`; empty if nowhere."""
+    """Returns where the bytes are, in the words of `Media`; empty if nowhere."""
     if isinstance(data, str) and (read := read_data_url(data)) is not None:
         return ({"mime_type": read[0]} if read[0] else {}) | {"data": read[1]}
     if isinstance(url, str):
