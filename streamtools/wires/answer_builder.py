@@ -129,8 +129,9 @@ class AnswerBuilder:
         *,
         kind: CallKind = "function",
         state: Mapping[str, Any] | None = None,
-    ) -> ToolCall:
-        """Adds a call, and returns it; its status says whether its arguments are an object.
+        object_at: str | None = None,
+    ) -> None:
+        """Adds a call, whose status says whether its arguments are an object.
 
         Args:
             call_id: as it stands there, whatever that is.
@@ -138,11 +139,12 @@ class AnswerBuilder:
             arguments: an object, or the text of one; the input of a ``custom`` call.
             kind: who runs it, and whether its input is text.
             state: what the decoder would have kept with it.
+            object_at: the path of the arguments where they have to be an object, so that the text of one is a flaw.
         """
         key = self._names.name(call_id)
         text, value, problem = _custom(arguments) if kind == "custom" else _arguments(arguments)
         self._arguments[key] = (text if problem is None else "{}", value)
-        call = self._calls[key] = ToolCall(
+        self._calls[key] = ToolCall(
             call_id=key,
             call_id_synthesized=key != call_id,
             name=name if isinstance(name, str) else "",
@@ -155,22 +157,8 @@ class AnswerBuilder:
             provider_state=state,
         )
         self._parts.append(Part(kind="call", call_id=key))
-        return call
-
-    def object_call(
-        self,
-        call_id: object,
-        name: object,
-        arguments: object,
-        path: str,
-        *,
-        kind: CallKind = "function",
-        state: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Adds a call whose arguments, at `path`, have to be an object; the text of one is a flaw."""
-        call = self.call(call_id, name, arguments, kind=kind, state=state)
-        if isinstance(arguments, str) and call.status == "ready":
-            self.flaws.add("arguments_not_object", path, "the arguments are the text of an object")
+        if object_at is not None and isinstance(arguments, str) and problem is None:
+            self.flaws.add("arguments_not_object", object_at, "the arguments are the text of an object")
 
     def said(self, origin: tuple[int, int] | None = None, finish: Finish | None = None) -> Said:
         """Returns the answer so far, for the wire that it was read from."""

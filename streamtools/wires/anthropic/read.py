@@ -130,7 +130,7 @@ def _thinking(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
 
 def _call(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     kind, state = CALL_BLOCKS[raw["type"]], rest_of(raw, "id", "name", "input") or None
-    answer.object_call(raw.get("id"), raw.get("name"), raw.get("input"), f"{path}.input", kind=kind, state=state)
+    answer.call(raw.get("id"), raw.get("name"), raw.get("input"), kind=kind, state=state, object_at=f"{path}.input")
 
 
 def _other(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:

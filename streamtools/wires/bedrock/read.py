@@ -161,8 +161,8 @@ def _say(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
 def _call(use: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     state = rest_of(use, "toolUseId", "name", "input") or None
     kind: CallKind = "server" if _is_server(use) else "function"
-    path = f"{path}.toolUse.input"
-    answer.object_call(use.get("toolUseId"), use.get("name"), use.get("input"), path, kind=kind, state=state)
+    at = f"{path}.toolUse.input"
+    answer.call(use.get("toolUseId"), use.get("name"), use.get("input"), kind=kind, state=state, object_at=at)
 
 
 def _is_server(use: Mapping[str, Any]) -> bool:

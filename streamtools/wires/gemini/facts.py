@@ -31,7 +31,6 @@ RESULT = ResultFormat(
     recognises=lambda result: isinstance(result.get("functionResponse"), Mapping), list_key="parts", id_optional=True
 )
 
-
 # 400 otherwise: "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores (_), dots
 # (.), colons (:), or dashes (-), with a maximum length of 64."
 NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.:-", 64)
@@ -104,7 +103,6 @@ TOOLS = (
         request=request,
     ),
 )
-
 
 # google-gemini/gemini-cli#4217
 _COUNT = (

@@ -22,7 +22,7 @@ from ...events import ToolCallFragment
 from ...limits import Limits
 from ...text import well_formed
 
-__all__ = ["OpenCall", "PartialArgs", "parse_path"]
+__all__ = ["OpenCall"]
 
 _STEP = re.compile(
     r"""\.(?P<name>[^\s.\[\]'"*]+)
@@ -37,7 +37,7 @@ _MISSING = object()
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
-def parse_path(path: object, limits: Limits) -> tuple[str | int, ...] | None:
+def _parse_path(path: object, limits: Limits) -> tuple[str | int, ...] | None:
     """Returns the names and indexes of a path to one value; None if it is none, or goes further than `limits` allow."""
     if not isinstance(path, str) or path[:1] != "$":
         return None
@@ -118,7 +118,7 @@ class PartialArgs:
 
     def _placed(self, piece: object) -> bool:
         """Puts the piece where its path says; False if that cannot be."""
-        steps = parse_path(piece.get("jsonPath"), self._limits) if isinstance(piece, dict) else None
+        steps = _parse_path(piece.get("jsonPath"), self._limits) if isinstance(piece, dict) else None
         if not steps or not isinstance(piece, dict):
             return False
         node: Any = self._root

@@ -156,7 +156,8 @@ def _say(part: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     call, code, tool = part.get("functionCall"), part.get("executableCode"), part.get("toolCall")
     if isinstance(call, dict) and "text" not in part:
         arguments, state = {} if call.get("args") is None else call["args"], rest_of(part, "functionCall") or None
-        answer.object_call(call.get("id"), call.get("name"), arguments, f"{path}.functionCall.args", state=state)
+        at = f"{path}.functionCall.args"
+        answer.call(call.get("id"), call.get("name"), arguments, state=state, object_at=at)
     elif "executableCode" in part:
         body = code if isinstance(code, dict) else {}
         answer.call(body.get("id"), "code_execution", body, kind="server", state={"part": part})
