@@ -19,7 +19,7 @@ from ..stages import DEFAULT, Deferred, StageList
 from ..text import excerpt
 from ..tools import AnyTool, Toolset
 from ..wires import Wire, WireDecoder, detect, find
-from ..wires.reading import malformed, provider_error
+from ..wires.reading import malformed, named_error, provider_error
 from .body import Body, tolerant_json, wrapped
 
 __all__ = ["StreamDecoder"]
@@ -207,7 +207,7 @@ class StreamDecoder:
     def _odd_payload(self, item: bytes | Frame, out: list[Event]) -> None:
         """Takes data that orjson refuses: an end marker, a keep-alive, broken characters, no JSON at all; or an event
         called "error"."""
-        named_error = isinstance(item, Frame) and item.event == "error"
+        is_error = isinstance(item, Frame) and item.event == "error"
         data = (item.data if isinstance(item, Frame) else item).strip()
         if isinstance(item, Frame) and item.event == "unframed" and not self.done:
             self._warn("unframed_object", out)
@@ -228,10 +228,10 @@ class StreamDecoder:
         elif (payload := tolerant_json(data)) is None:
             self._see()
             text = excerpt(data, self._limits.max_error_excerpt)
-            raise ProviderError(text) if named_error else malformed(f"the data of an event is no JSON: {text}")
-        elif named_error and isinstance(payload, dict) and (error := provider_error(payload, named_error=True)):
+            raise ProviderError(text) if is_error else malformed(f"the data of an event is no JSON: {text}")
+        elif is_error and isinstance(payload, dict):
             self._see()
-            raise error
+            raise named_error(payload)
         else:
             self._loose = True
             self._rare_payload(payload, data, out)

@@ -30,7 +30,6 @@ __all__ = [
     "known",
     "names",
     "register",
-    "render",
     "unregister",
 ]
 
@@ -54,17 +53,17 @@ _registered: dict[str, Wire] = {}
 
 
 def names() -> tuple[str, ...]:
-    """The names of all wires, those that were registered first."""
+    """Returns the names of all wires, those that were registered first."""
     return (*_registered, *WIRES)
 
 
 def known() -> tuple[Wire, ...]:
-    """All wires, in the order of `names`."""
+    """Returns all wires, in the order of `names`."""
     return (*_registered.values(), *map(_built_in, WIRES))
 
 
 def find(wire: Wire | str) -> Wire:
-    """The wire of that name; a wire itself is given back.
+    """Returns the wire of that name; a wire itself is given back.
 
     Raises:
         ValueError: no such wire; the message lists those there are.
@@ -79,13 +78,8 @@ def find(wire: Wire | str) -> Wire:
 
 
 def is_known(wire: Wire) -> bool:
-    """Whether `find` gives this very wire for its name."""
+    """Returns whether `find` gives this very wire for its name."""
     return wire.name in names() and find(wire.name) is wire
-
-
-def render(target: Wire | str, answer: Answer) -> list[dict[str, Any]]:
-    """A turn and its results as the messages of a wire."""
-    return find(target).render(answer)
 
 
 def _built_in(name: str) -> Wire:
@@ -96,7 +90,7 @@ def _built_in(name: str) -> Wire:
 
 
 def detect(payload: Mapping[str, Any]) -> str | None:
-    """The name of the wire that this payload speaks, or None if it could be any (an error, a keep-alive).
+    """Returns the name of the wire that this payload speaks, or None if it could be any (an error, a keep-alive).
 
     Wires that were registered are asked before the library's own.
     """

@@ -61,11 +61,11 @@ class CallFormat:
 
     @property
     def bare(self) -> bool:
-        """Whether such calls have no mark of their own, so that this format is to be asked after all others."""
+        """True if such calls have no mark of their own, so that this format is to be asked after all others."""
         return self.type is None and self.inside is None
 
     def read(self, call: Mapping[str, Any]) -> CallRead | None:
-        """What stands in a call; None for anything that is not of this format."""
+        """Reads a call; None for anything that is not of this format."""
         if self.type is not None and call.get("type") != self.type and not (self.type_optional and "type" not in call):
             return None
         body = call if self.inside is None else call.get(self.inside)
@@ -78,7 +78,7 @@ class CallFormat:
         return name, call_id if isinstance(call_id, str) and call_id else None, body.get(self.arguments), extra
 
     def write(self, name: str, call_id: str | None, arguments: str | dict[str, Any]) -> dict[str, Any]:
-        """A call with these arguments.
+        """Returns a call with these arguments.
 
         Raises:
             ExportError: there is no id, and this format needs one.
@@ -93,7 +93,7 @@ class CallFormat:
         return {**type_, self.inside: {**id_, **body}} if self.id_inside else {**id_, **type_, self.inside: body}
 
     def replaced(self, call: Mapping[str, Any], arguments: str | dict[str, Any]) -> dict[str, Any]:
-        """A copy of a call of this format with other arguments."""
+        """Returns a copy of a call of this format with other arguments."""
         changed = {self.arguments: self._written(arguments)}
         return {**call, **changed} if self.inside is None else {**call, self.inside: {**call[self.inside], **changed}}
 
@@ -103,7 +103,7 @@ class CallFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ResultFormat:
-    """Where a result stands, and what tells that it is one."""
+    """The place of a result, and its mark."""
 
     recognises: Callable[[Mapping[str, Any]], bool]
     """Whether a dict is such a result."""
@@ -119,11 +119,11 @@ class ResultFormat:
     """A result is a message of its own, with the role ``tool``."""
 
     def as_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Results as messages that hold them."""
+        """Returns results as messages that hold them."""
         return list(results) if self.list_key is None else [{"role": "user", self.list_key: list(results)}]
 
     def of_messages(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The results that stand in messages of nothing else: the inverse of `as_messages`."""
+        """Returns the results that stand in messages of nothing else: the inverse of `as_messages`."""
         if self.list_key is None:
             return list(messages)
         return [block for message in messages for block in message[self.list_key]]

@@ -1,4 +1,4 @@
-"""What all decoders share: their life, the parts of a message, what is kept and counted, surrogates."""
+"""The base of all decoders: their life, the parts of a message, what is kept and counted, surrogates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..events import (
 from ..limits import Limits
 from ..parts import Finish
 from ..text import SurrogateJoiner, deeper_than, one_line, well_formed_tree
-from .reading import read_text, weight
+from .reading import provider_error, read_text, weight
 from .usage import NO_COUNTS, UsageMap
 
 __all__ = ["WireDecoder"]
@@ -71,13 +71,13 @@ class WireDecoder(ABC):
 
     @property
     def started(self) -> bool:
-        """Some payload was understood."""
+        """True if some payload was understood."""
         return self._started
 
     @abstractmethod
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a payload that is nothing but one more delta of the text that is being told; None for any other,
-        which is then for `feed`.
+        """Returns the event of a payload that is nothing but one more delta of the text that is being told; None for
+        any other, which is then for `feed`.
 
         That is what most payloads are: asking first saves half of the decoder's time.
         """
@@ -87,16 +87,17 @@ class WireDecoder(ABC):
         """Takes one payload."""
 
     def terminate(self) -> list[Event]:
-        """The ``[DONE]`` line came. On most wires it says nothing: gateways add it."""
+        """Takes the ``[DONE]`` line. On most wires it says nothing: gateways add it."""
         self.out = []
         return self.out
 
     @abstractmethod
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
-        """The response is over: close what is open. Returns the finish, and whether the wire's marker was seen."""
+        """Closes what is open at the end of the response. Returns the finish, and whether the wire's marker was
+        seen."""
 
     def finish(self, *, framed: bool = True, error: StreamError | None = None, abandoned: bool = False) -> list[Event]:
-        """The response is over.
+        """Ends the response.
 
         Args:
             framed: the payloads came out of a byte stream, so that an end-of-stream line was to be expected.
@@ -130,12 +131,12 @@ class WireDecoder(ABC):
         self.raw = self._payload = self._exact = None
 
     def be_loose(self) -> None:
-        """Payloads may hold halves of surrogate pairs: join them from now on."""
+        """Joins halves of surrogate pairs from now on: payloads may hold some."""
         self.loose = True
         self._plain_text_max = 0
 
     def fail(self, error: StreamError) -> None:
-        """The stream is over because of `error`; nothing after it is read."""
+        """Ends the stream because of `error`; nothing after it is read."""
         if self.error is None:
             self.error = error
         self.done = True
@@ -179,8 +180,7 @@ class WireDecoder(ABC):
         self.end_part()
         self._open = kind
         self._part_count += 1
-        if self._part_count > self.limits.max_open_blocks:
-            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the response"))
+        self.holds(self._part_count, "the response")
 
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
         """Ends the text or the reasoning that is open, if one is; `provider_state` goes back with it in the history."""
@@ -193,6 +193,14 @@ class WireDecoder(ABC):
         self._open = None
         self._plain_text_max = 0
 
+    def read_foreign(self, payload: dict[str, Any]) -> None:
+        """Takes a payload that is no event of the wire: an error, or something that is passed on as unknown."""
+        if error := provider_error(payload):
+            self.fail(error)
+        else:
+            self.warn("unknown_event")
+            self.emit_unknown(payload)
+
     def emit_unknown(self, raw: object) -> None:
         """Emits a piece of the payload that the wire does not know, so that nothing is lost in silence."""
         self.out.append(UnknownPayload(raw))
@@ -202,7 +210,7 @@ class WireDecoder(ABC):
         self.usage.read(usage, self._counts)
 
     def object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
-        """An arguments object as JSON text, and the problem's code if it cannot be one.
+        """Returns an arguments object as JSON text, and the problem's code if it cannot be one.
 
         The parser of payloads makes floats of integers from 2**64 on (measured), and arguments must not lose digits: so
         the payload is read again, once, and `path` leads to the object in it.
@@ -222,13 +230,27 @@ class WireDecoder(ABC):
             return "", "too_deep"
 
     def to_keep(self, value: Any) -> Any:
-        """A part of a payload to be kept for the history, in a form that every encoder takes; None if it is nested too
-        deep for any to write it."""
+        """Returns a part of a payload to be kept for the history, in a form that every encoder takes; None if it is
+        nested too deep for any to write it."""
         if deeper_than(_MAX_KEPT_DEPTH, value):
             self.warn("nested_too_deep")
             return None
         plain = self.raw is not None and not self.loose  # what somebody else parsed may hold NaN
         return value if plain else well_formed_tree(value)
+
+    def holds(self, count: int, where: str) -> bool:
+        """Returns whether so many blocks are within the limit; one too many ends the stream."""
+        limit = self.limits.max_open_blocks
+        if count > limit:
+            self.fail(LimitExceeded("max_open_blocks", limit=limit, where=where))
+        return count <= limit
+
+    def normalized(self, finish: Finish | None, has_calls: bool) -> Finish | None:
+        """Returns the finish; `tool_calls` where tools were called and the provider says ``stop``."""
+        if finish != "stop" or not has_calls:
+            return finish
+        self.warn("finish_reason_normalized")
+        return "tool_calls"
 
     def charge(self, extra: object) -> bool:
         """Counts what is kept beside the text (a signature, a citation) as if it were; False if that is too much."""
@@ -239,7 +261,7 @@ class WireDecoder(ABC):
         return self._text_size <= self._max_text
 
     def _bounded(self, kind: str, text: str) -> str:
-        """`text` within the limit, without halves of surrogate pairs."""
+        """Returns `text` within the limit, without halves of surrogate pairs."""
         self._text_size += len(text)
         if self._text_size > self._max_text:
             error = LimitExceeded("max_text_bytes", limit=self._max_text, value=self._text_size, where="the text")

@@ -1,4 +1,4 @@
-"""What a provider demands of a history, as data: the rules by which `streamtools.history` lints and repairs.
+"""The demands of a provider on a history, as data: the rules by which `streamtools.history` lints and repairs.
 
 The rules that hold everywhere (each call is answered once, before the model speaks again; results stand in call order;
 ids are unique; arguments are an object; nothing is empty) are code of `streamtools.history`. A wire says here what is
@@ -99,7 +99,7 @@ class HistoryRules:
     """The rules of one model, by its name, where an endpoint has models that demand more (Bedrock)."""
 
     def violation(self, code: ViolationCode, path: str, message: str, text: str | None = None) -> Violation:
-        """A violation of these rules, in the provider's words: those of `texts` unless others are given."""
+        """Returns a violation of these rules, in the provider's words: those of `texts` unless others are given."""
         said = self.texts.get(code, "") if text is None else text
         return Violation(code=code, path=path, message=message, provider_text=said)
 

@@ -1,4 +1,4 @@
-"""What results and prompts hold beside text: data URLs, texts that stand for it, and blocks as an API wants them."""
+"""Media in results and prompts: data URLs, texts that stand for them, and blocks as an API wants them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from urllib.parse import unquote_to_bytes
 
 from ..content import Block, Media, Text
 
-__all__ = ["data_url", "decoded", "encoded", "read_data_url", "text_of", "written"]
+__all__ = ["data_url", "decoded", "encoded", "read_data_url", "text_block", "text_of", "written"]
 
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]*)(?:;[^,;]*)*?(?P<base64>;base64)?,", re.IGNORECASE)
 
 
 def data_url(media: Media) -> str | None:
-    """Its bytes as a ``data:`` URL (RFC 2397), or its address; None if it has neither."""
+    """Returns the bytes of `media` as a ``data:`` URL (RFC 2397), or its address; None if it has neither."""
     if media.data is not None:
         return f"data:{media.mime_type or 'application/octet-stream'};base64,{media.data}"
     return media.url
 
 
 def read_data_url(url: str) -> tuple[str | None, str] | None:
-    """The MIME type, if it says one, and the bytes in base64; None if this is an address of another kind."""
+    """Returns the MIME type, if a URL says one, and its bytes in base64; None if this is an address of another kind."""
     head = _DATA_URL.match(url)
     if head is None:
         return None
@@ -32,7 +32,7 @@ def read_data_url(url: str) -> tuple[str | None, str] | None:
 
 
 def decoded(data: str) -> bytes | None:
-    """The bytes of a text in base64; None if it is none."""
+    """Returns the bytes of a text in base64; None if it is none."""
     try:
         return b64decode(data, validate=True)
     except ValueError:
@@ -40,19 +40,25 @@ def decoded(data: str) -> bytes | None:
 
 
 def encoded(data: bytes | str) -> str:
-    """Bytes, or the text of a file, in base64."""
+    """Returns bytes, or the text of a file, in base64."""
     return b64encode(data if isinstance(data, bytes) else data.encode("utf-8", "replace")).decode()
 
 
 def text_of(blocks: Iterable[Block]) -> str:
-    """All of it as one text: what is no text is a placeholder there, and what only its provider understands is left
-    out."""
+    """Returns all of it as one text: what is no text is a placeholder there, and what only its provider understands is
+    left out."""
     texts = (
         block.text if isinstance(block, Text) else block.placeholder()
         for block in blocks
         if isinstance(block, (Text, Media))
     )
     return "\n".join(texts)
+
+
+def text_block(blocks: Iterable[Block], raw: dict[str, Any]) -> Text | None:
+    """Returns the texts of `blocks` as one that goes back as `raw`; None if there are none."""
+    found = [block.text for block in blocks if isinstance(block, Text)]
+    return Text("\n".join(found), state=raw) if found else None
 
 
 def written(
@@ -62,7 +68,7 @@ def written(
     text: Callable[[str], dict[str, Any]],
     media: Callable[[Media], dict[str, Any] | None],
 ) -> list[dict[str, Any]]:
-    """Blocks as an API takes them. What it does not take is a placeholder; blank text is left out.
+    """Renders blocks as an API takes them. What it does not take is a placeholder; blank text is left out.
 
     Args:
         blocks: what is to be told.

@@ -1,4 +1,4 @@
-"""Reading what a peer sent: counts, names and errors, whatever stands where they should be; and how to quote it."""
+"""Readers of what a peer sent, whatever stands in its place: counts, names, errors; a value's weight and JSON text."""
 
 from __future__ import annotations
 
@@ -14,15 +14,19 @@ __all__ = [
     "json_text",
     "label_of",
     "malformed",
+    "named_error",
     "provider_error",
     "read_count",
     "read_text",
+    "rest_of",
     "weight",
 ]
 
+_NO_MESSAGE = "the provider sent an error without a message"
+
 
 def weight(value: object) -> int:
-    """How much a value holds: the characters of its strings, the bytes of its blobs, one for anything else in it."""
+    """Returns how much a value holds: the characters of its strings, the bytes of its blobs, one for anything else."""
     size, waiting = 0, [value]
     while waiting:
         node = waiting.pop()
@@ -34,49 +38,54 @@ def weight(value: object) -> int:
     return size
 
 
-def provider_error(payload: Mapping[str, Any], *, named_error: bool = False) -> ProviderError | None:
-    """The error that a payload reports, in any of the shapes that servers use; None if it reports none.
+def provider_error(payload: Mapping[str, Any]) -> ProviderError | None:
+    """Returns the error that a payload reports, in any of the shapes that servers use; None if it reports none."""
+    if (found := _inner_error(payload)) is not None:
+        return found
+    if payload.get("object") == "error" or payload.get("type") == "error":
+        return _error(payload)
+    return ProviderError(_NO_MESSAGE) if payload.get("error") else _exception(payload)
 
-    `named_error`: the frame itself was called "error", so that the payload is one whatever it looks like.
-    """
+
+def named_error(payload: Mapping[str, Any]) -> ProviderError:
+    """Returns the error in a payload that is called one, whatever it looks like."""
+    return _inner_error(payload) or _error(payload)
+
+
+def _inner_error(payload: Mapping[str, Any]) -> ProviderError | None:
     error = payload.get("error")
     if isinstance(error, Mapping) and (error or len(payload) == 1):  # an empty one beside an answer says nothing
-        body: Mapping[str, Any] = error
-    elif isinstance(error, str) and error:
+        return _error(error)
+    if isinstance(error, str) and error:
         return ProviderError(well_formed(error), code=_code(payload.get("code")))
-    elif named_error or payload.get("object") == "error" or payload.get("type") == "error":
-        body = payload
-    elif error:
-        return ProviderError("the provider sent an error without a message")
-    else:
-        return _exception(payload)
+    return None
+
+
+def _error(body: Mapping[str, Any]) -> ProviderError:
     message = body.get("message") or body.get("detail") or body.get("type")
-    return ProviderError(
-        well_formed(message) if isinstance(message, str) else "the provider sent an error without a message",
-        code=_code(body.get("code")),
-        type=read_text(body.get("type")),
-    )
+    text = well_formed(message) if isinstance(message, str) else _NO_MESSAGE
+    return ProviderError(text, code=_code(body.get("code")), type=read_text(body.get("type")))
 
 
 def _exception(payload: Mapping[str, Any]) -> ProviderError | None:
-    """An exception of AWS's event streams: ``{"throttlingException": {"message": …}}``."""
+    """Returns the exception of an event stream of AWS's: ``{"throttlingException": {"message": …}}``."""
     for name, body in payload.items():
         if isinstance(name, str) and name.endswith("Exception") and isinstance(body, Mapping):
             said = (body.get(key) for key in ("message", "Message", "originalMessage"))
             texts = dict.fromkeys(well_formed(text) for text in said if isinstance(text, str) and text)
-            return ProviderError(": ".join(texts) or "the provider sent an error without a message", code=_code(name))
+            return ProviderError(": ".join(texts) or _NO_MESSAGE, code=_code(name))
     return None
 
 
 def read_count(value: object) -> int | None:
-    """A token count, if that is what `value` is."""
+    """Returns a token count; None if `value` is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return int(value) if 0 <= value < 2**53 else None
 
 
 def json_text(value: object) -> str | None:
-    """A value as JSON text; None if it is no JSON, which has neither NaN nor halves of surrogate pairs."""
+    """Returns a value as JSON text; None if it is no JSON, which has neither NaN nor halves of surrogate pairs."""
     try:
         text = to_json(value, inf_nan_mode="constants").decode()
         if "NaN" in text or "Infinity" in text:  # likely in a string
@@ -87,7 +96,7 @@ def json_text(value: object) -> str | None:
 
 
 def malformed(what: str) -> RemoteProtocolError:
-    """A payload that is not what the wire promises."""
+    """Returns the error of a payload that is not what the wire promises."""
     return RemoteProtocolError(what, kind="malformed_chunk")
 
 
@@ -98,10 +107,15 @@ def _code(code: object) -> str | int | None:
 
 
 def label_of(index: object) -> int | str:
-    """What a wire numbers its blocks by, as the label of a call."""
+    """Returns the label of a call from the index of its block, whatever the wire has for one."""
     return index if isinstance(index, (int, str)) else str(index)
 
 
 def read_text(value: object) -> str | None:
-    """A short text (an id, a name), if that is what `value` is; without halves of surrogate pairs."""
+    """Returns a short text (an id, a name) without halves of surrogate pairs; None if `value` is none, or empty."""
     return well_formed(value) if isinstance(value, str) and value else None
+
+
+def rest_of(raw: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    """Returns the fields of an object but for those that are named."""
+    return {key: value for key, value in raw.items() if key not in known}

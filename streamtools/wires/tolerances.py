@@ -1,4 +1,4 @@
-"""What servers of every wire do otherwise, and what becomes of it. Each wire's own rows stand in its package."""
+"""The deviations of servers on every wire, and what becomes of each. Each wire's own stand in its package."""
 
 from __future__ import annotations
 

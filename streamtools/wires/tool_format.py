@@ -177,7 +177,7 @@ class StrictForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StructuredOutput:
-    """How a request asks for an answer that keeps to a schema as a whole."""
+    """The way in which a request asks for an answer that keeps to a schema as a whole."""
 
     request: Callable[[str, dict[str, Any], bool], dict[str, Any]]
     """The request's fields, for a name, a schema, and whether the model is held to it."""
@@ -232,7 +232,7 @@ class ToolFormat:
 
     @property
     def schema_at(self) -> tuple[str, ...]:
-        """Where in a function's entry the schema stands."""
+        """The path of the schema in a function's entry."""
         return (
             self.function.schema_at
             if self.function.inside is None

@@ -24,7 +24,7 @@ __all__ = ["Answer", "CallResult", "Entry", "Prompt", "Returned", "Said"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """What the model will read as the outcome of one call."""
+    """The outcome of one call as the model will read it."""
 
     call_id: str
     content: str = field(repr=False)
@@ -61,19 +61,23 @@ class Answer:
         """The calls that were ours to run, in call order."""
         return [call for call in self.calls.values() if call.kind != "server"]
 
+    def state_of(self, piece: Part | ToolCall) -> Mapping[str, Any]:
+        """Returns the provider's state of a part or a call; an empty one if that came over another wire."""
+        return (piece.provider_state or {}) if self.own_wire else {}
+
     def text(self, *kinds: str) -> str:
-        """The texts of all parts of these kinds, joined."""
+        """Returns the texts of all parts of these kinds, joined."""
         return "".join(part.text for part in self.parts if part.kind in kinds)
 
     def as_function(self, call: ToolCall) -> dict[str, Any]:
-        """A call in the shape that OpenAI's chat gave to most: id, type, name, arguments as text."""
+        """Returns a call in the shape that OpenAI's chat gave to most: id, type, name, arguments as text."""
         function = {"name": PLAIN_NAMES.cleaned(call.name), "arguments": self.arguments[call.call_id][0]}
         return {"id": call.call_id, "type": "function", "function": function}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prompt:
-    """What the model was told."""
+    """Something that the model was told, by the user or by a system prompt."""
 
     role: Literal["system", "user"]
     """``system`` also stands for OpenAI's ``developer``; `state` of the blocks tells."""

@@ -1,4 +1,4 @@
-"""What a wire is: the record that each package of this room gives of itself."""
+"""The record that each package of this room gives of its wire."""
 
 from __future__ import annotations
 
@@ -48,11 +48,12 @@ class CallIds:
     """An id that the provider takes, from 32 hexadecimal digits."""
 
     def takes(self, call_id: str) -> bool:
-        """Whether the provider takes this id."""
+        """Returns whether the provider takes this id."""
         return re.fullmatch(self.pattern, call_id) is not None
 
     def replacement(self, call_id: str, attempt: int) -> str:
-        """What stands for an id that it does not take: always the same; another one for each attempt."""
+        """Returns what stands for an id that the provider does not take: always the same; another one for each
+        attempt."""
         digest = hashlib.blake2b(f"{call_id}\0{attempt}".encode("utf-8", "replace"), digest_size=16)
         return self.made_up(digest.hexdigest())
 
@@ -98,7 +99,7 @@ class Wire:
         return f"Wire({self.name!r})"
 
     def new_decoder(self, limits: Limits) -> WireDecoder:
-        """A decoder for one stream, which knows the wire's name and where it counts tokens."""
+        """Returns a decoder for one stream, which knows the wire's name and where it counts tokens."""
         made = self.decoder(limits)
         made.name, made.usage = self.name, self.usage
         return made

@@ -12,7 +12,7 @@ from spoken_histories import NATIVE
 
 from streamtools import Turn, parse
 from streamtools.history import lint, repair
-from streamtools.wires import WIRES, find, render
+from streamtools.wires import WIRES, find
 from streamtools.wires.transcript import Prompt, Returned, Said
 
 Message = dict[str, Any]
@@ -61,7 +61,7 @@ def written_again(wire: str, messages: list[Message]) -> list[Message]:
         return behind
     [answer] = answers
     given = tuple(replace(r, call_id=call.call_id) for call, r in zip(answer.our_calls, results, strict=True))
-    return [*render(wire, replace(answer, results=given)), *behind]
+    return [*find(wire).render(replace(answer, results=given)), *behind]
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -1,4 +1,4 @@
-"""What a message or a result holds, block by block, in both directions."""
+"""The blocks of a message or a result, in both directions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...content import Block, Media, Opaque, Text
-from ..media import decoded, encoded, written
+from ..media import decoded, encoded, text_block, written
 
 __all__ = ["native_blocks", "read_block", "read_blocks"]
 
@@ -15,20 +15,20 @@ _PDF, _PLAIN = "application/pdf", "text/plain"
 
 
 def read_blocks(content: object) -> tuple[Block, ...]:
-    """The blocks of a message or of a result. A text that stands for a list of one has no state."""
+    """Reads the blocks of a message or of a result. A text that stands for a list of one has no state."""
     if isinstance(content, str):
         return (Text(content),)
     return tuple(read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
 
 
 def read_block(raw: dict[str, Any]) -> Block:
-    """One block. What no other provider has a word for is opaque."""
+    """Reads a block. One that no other provider has a word for is opaque."""
     reader = _READERS.get(kind) if isinstance(kind := raw.get("type"), str) else None
     return (reader(raw) if reader is not None else None) or Opaque(raw)
 
 
 def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
-    """Blocks as the API takes them; see `written`."""
+    """Renders blocks as the API takes them; see `written`."""
     return written(blocks, own_wire=own_wire, text=_text, media=_media)
 
 
@@ -66,7 +66,7 @@ def _document(media: Media) -> dict[str, Any] | None:
 
 
 def _elsewhere(media: Media) -> dict[str, Any] | None:
-    """A source that is no bytes: an address, or an id that the API gave."""
+    """Returns a source that is no bytes: an address, or an id that the API gave."""
     if media.url is not None:
         return {"type": "url", "url": media.url}
     return {"type": "file", "file_id": media.file_id} if media.file_id is not None else None
@@ -90,21 +90,15 @@ def _read_document(raw: dict[str, Any]) -> Block | None:
     if found:
         return Media(kind="file", filename=title if isinstance(title, str) else None, state=raw, **found)
     source = raw.get("source")
-    return _texts(raw, source.get("content") if isinstance(source, dict) else None)
+    return text_block(read_blocks(source.get("content") if isinstance(source, dict) else None), raw)
 
 
 def _read_search_result(raw: dict[str, Any]) -> Block | None:
-    return _texts(raw, raw.get("content"))
-
-
-def _texts(raw: dict[str, Any], content: object) -> Block | None:
-    """A block that holds texts: others read them, and it goes back as it is."""
-    found = [block.text for block in read_blocks(content) if isinstance(block, Text)]
-    return Text("\n".join(found), state=raw) if found else None
+    return text_block(read_blocks(raw.get("content")), raw)
 
 
 def _source_of(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the bytes are, in the words of `Media`; empty if the source is of a kind of its own."""
+    """Returns where the bytes are, in the words of `Media`; empty if the source is of a kind of its own."""
     source = raw.get("source")
     if not isinstance(source, dict):
         return {}

@@ -8,13 +8,13 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...errors import LimitExceeded, RemoteProtocolError
+from ...errors import RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
-from ..reading import label_of, malformed, provider_error, read_text
+from ..reading import label_of, malformed, named_error, read_text, rest_of
 from .facts import CALL_BLOCKS
 
 __all__ = ["AnthropicDecoder", "recognises"]
@@ -37,7 +37,7 @@ _EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop"})  # 
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Whether this payload can only be an event of the Messages stream."""
+    """Returns whether this payload can only be an event of the Messages stream."""
     kind = payload.get("type")
     return isinstance(kind, str) and (kind in _EVENT_TYPES or kind.startswith("content_block_"))
 
@@ -60,7 +60,7 @@ class _Block:
 
     @property
     def is_bare(self) -> bool:
-        """A call without any arguments so far: unless the wire ends it, nobody knows whether there are none."""
+        """True for a call without any arguments so far: unless the wire ends it, nobody knows if there are none."""
         return self.type in CALL_BLOCKS and not self.has_input and self.input is None
 
 
@@ -77,7 +77,7 @@ class AnthropicDecoder(WireDecoder):
         self._stopped = False
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a payload that holds one delta of the text that is being told."""
+        """Returns the event of a payload that holds one delta of the text that is being told."""
         try:
             delta = payload["delta"]
             if (
@@ -101,11 +101,8 @@ class AnthropicDecoder(WireDecoder):
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(self, payload)
-        elif error := provider_error(payload):
-            self.fail(error)
         else:
-            self.warn("unknown_event")
-            self.emit_unknown(payload)
+            self.read_foreign(payload)
         return out
 
     # -- the message --
@@ -143,9 +140,7 @@ class AnthropicDecoder(WireDecoder):
         self.done = True
 
     def _error(self, payload: dict[str, Any]) -> None:
-        error = provider_error(payload, named_error=True)
-        assert error is not None, "an event of type error is one"
-        self.fail(error)
+        self.fail(named_error(payload))
 
     def _ping(self, _: dict[str, Any]) -> None:
         """Keeps the connection alive."""
@@ -176,8 +171,7 @@ class AnthropicDecoder(WireDecoder):
             self.warn("missing_block_stop")
             self._stop(index, earlier, cut=earlier.is_bare)
         self._block_count += 1
-        if self._block_count > self.limits.max_open_blocks:
-            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the message"))
+        if not self.holds(self._block_count, "the message"):
             return
         kind = raw.get("type")
         block = self._blocks[index] = _Block(kind if isinstance(kind, str) else "", raw)
@@ -219,9 +213,7 @@ class AnthropicDecoder(WireDecoder):
                 read_text(block.raw.get("name")),
                 kind=kind,
                 start=True,
-                provider_state=self.to_keep(
-                    {key: value for key, value in block.raw.items() if key not in ("id", "name", "input")}
-                ),
+                provider_state=self.to_keep(rest_of(block.raw, "id", "name", "input")),
             )
         )
 
@@ -303,7 +295,7 @@ class AnthropicDecoder(WireDecoder):
             self._turn_to(index)
 
     def _turn_to(self, index: object) -> None:
-        """This block is told from here on."""
+        """Tells this block from here on."""
         told = None if isinstance(self._current, (dict, list)) else self._blocks.get(self._current)
         if told is not None and self._open is not None:
             told.left = True
@@ -348,14 +340,10 @@ class AnthropicDecoder(WireDecoder):
             if block.open:
                 if whole and (block.type in CALL_BLOCKS or block.opaque):
                     self.warn("missing_block_stop")
-                without_arguments = block.type in CALL_BLOCKS and not block.has_input and block.input is None
-                self._stop(index, block, cut=not whole or without_arguments)  # as if they had been lost with the stop
-        if finish == "stop" and self._has_calls:
-            self.warn("finish_reason_normalized")
-            finish = "tool_calls"
-        elif finish == "tool_calls" and not self._has_calls:
+                self._stop(index, block, cut=not whole or block.is_bare)  # as if they had been lost with the stop
+        if finish == "tool_calls" and not self._has_calls:
             self.warn("finish_without_calls")
-        return finish, self._stopped
+        return self.normalized(finish, self._has_calls), self._stopped
 
 
 # Blocks that are kept whole and given back without being looked into.

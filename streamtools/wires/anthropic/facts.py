@@ -13,13 +13,28 @@ from ..history_rules import HistoryRules
 from ..tool_format import JSON, EntryFormat, RequestLimits, StrictForm, ToolFormat
 from ..usage import UsageMap, total
 
-__all__ = ["CALLS", "LIMITS", "NAMES", "RESULT", "RULES", "SERVER_CALL", "SERVER_RESULT", "TOOLS", "USAGE"]
+__all__ = [
+    "CALLS",
+    "CALL_BLOCKS",
+    "LIMITS",
+    "RESULT",
+    "RULES",
+    "SERVER_CALL",
+    "SERVER_CALLS",
+    "SERVER_RESULT",
+    "THOUGHTS",
+    "TOOLS",
+    "USAGE",
+]
 
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Blocks that are calls which the provider runs itself."""
 
 CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", **dict.fromkeys(SERVER_CALLS, "server")}
 """Blocks that are calls, and who runs them."""
+
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+"""Blocks of reasoning."""
 
 CALLS = (
     CallFormat(
@@ -30,7 +45,6 @@ CALLS = (
 RESULT = ResultFormat(
     recognises=lambda result: result.get("type") == "tool_result" and "tool_use_id" in result, list_key="content"
 )
-
 
 # 400 otherwise: "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'".
 NAMES = replace(PLAIN_NAMES, length=128)
@@ -58,7 +72,6 @@ TOOLS = (
     ),
 )
 
-
 # open-gsd/gsd-pi#1330
 SERVER_CALL = (
     "`web_search` tool use with id `srvtoolu_1` was found without a corresponding `web_search_tool_result` block"
@@ -68,7 +81,6 @@ SERVER_RESULT = (
     "messages.7.content.0: unexpected `tool_use_id` found in `advisor_tool_result` blocks: srvtoolu_1. Each "
     "`advisor_tool_result` block must have a corresponding `server_tool_use` block before it."
 )
-
 
 RULES = HistoryRules(
     system="apart",
@@ -108,7 +120,6 @@ RULES = HistoryRules(
         "reasoning_apart": "messages.1: The final block in an assistant message cannot be `thinking`.",
     },
 )
-
 
 USAGE = UsageMap({
     # "Anthropic `input_tokens` excludes cached tokens": docs/gen-ai/anthropic.md of OpenTelemetry's conventions v1.41.1

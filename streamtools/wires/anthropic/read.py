@@ -11,24 +11,22 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any
 
-from ...content import Block, Text
-from ..answer_builder import AnswerBuilder, CallNames
+from ...content import Text
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, numbered, result_as_read, results_and_prompts
 from ..history_rules import Violation
-from ..media import text_of
-from ..transcript import CallResult, Entry, Prompt, Returned
+from ..reading import rest_of
+from ..transcript import CallResult, Entry, Prompt
 from .content import read_block, read_blocks
-from .facts import CALL_BLOCKS, RULES, SERVER_CALL, SERVER_CALLS, SERVER_RESULT
+from .facts import CALL_BLOCKS, RULES, SERVER_CALL, SERVER_CALLS, SERVER_RESULT, THOUGHTS
 
 __all__ = ["read"]
 
-_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
-
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """The messages as entries. What is no message gives none."""
+    """Reads messages as entries. What is no message gives none."""
     names, entries = CallNames(), list[Entry]()
     apart = _server_calls_apart(messages)
     for index, message in enumerate(messages):
@@ -45,7 +43,7 @@ def _is_blank(raw: object) -> bool:
 
 
 def _block_flaw(raw: object, path: str) -> Violation | None:
-    """What is wrong with a block wherever it stands."""
+    """Returns what is wrong with a block wherever it stands."""
     if not isinstance(raw, dict):
         return RULES.violation("not_a_message", path, "this is no content block, which is an object with a type")
     return RULES.violation("empty_message", path, "the text block is blank") if _is_blank(raw) else None
@@ -55,80 +53,59 @@ def _block_flaw(raw: object, path: str) -> Violation | None:
 
 
 def _asked(message: Mapping[str, Any], index: int) -> Iterator[Entry]:
-    origin, content = (index, index + 1), message.get("content")
-    state = {key: value for key, value in message.items() if key not in ("role", "content")} or None
-    role: Literal["system", "user"] = "system" if message["role"] == "system" else "user"
+    content, state = message.get("content"), rest_of(message, "role", "content") or None
+    prompt = Prompt(role=message["role"], blocks=(), origin=(index, index + 1), state=state)
     if not isinstance(content, list) or not content:
-        blocks = () if isinstance(content, str) and not content.strip() else read_blocks(content)
-        yield Prompt(role=role, blocks=blocks, origin=origin, state=state)
+        is_blank = isinstance(content, str) and not content.strip()
+        yield prompt if is_blank else replace(prompt, blocks=read_blocks(content))
         return
-    numbered = [(raw, f"messages[{index}].content[{number}]") for number, raw in enumerate(content)]
-    for are_results, run in groupby(numbered, lambda pair: _is_result(pair[0])):
-        flaws: list[Violation] = []
-        if are_results:
-            results = tuple(_result(raw, path, flaws) for raw, path in run)
-            yield Returned(results=results, origin=origin, flaws=tuple(flaws))
-        else:
-            blocks = tuple(_sound(run, flaws))
-            yield Prompt(role=role, blocks=blocks, origin=origin, state=state, flaws=tuple(flaws))
+    yield from results_and_prompts(
+        numbered(content, f"messages[{index}].content"),
+        prompt,
+        RULES,
+        is_result=_is_result,
+        read_result=_result,
+        read_block=read_block,
+        flaw=_block_flaw,
+    )
 
 
 def _is_result(raw: object) -> bool:
     return isinstance(raw, dict) and raw.get("type") == "tool_result"
 
 
-def _sound(numbered: Iterator[tuple[Any, str]], flaws: list[Violation]) -> Iterator[Block]:
-    for raw, path in numbered:
-        if flaw := _block_flaw(raw, path):
-            flaws.append(flaw)
-        else:
-            yield read_block(raw)
-
-
-def _result(raw: dict[str, Any], path: str, flaws: list[Violation]) -> CallResult:
-    content, call_id = raw.get("content"), raw.get("tool_use_id")
+def _result(raw: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
+    content = raw.get("content")
     if isinstance(content, list):
-        told = [(block, _block_flaw(block, f"{path}.content[{n}]")) for n, block in enumerate(content)]
-        if found := [flaw for _, flaw in told if flaw is not None]:
-            flaws += found
-            content = [block for block, flaw in told if flaw is None]
+        sound = flaws.sound(numbered(content, f"{path}.content"), _block_flaw)
+        if len(sound) < len(content):
+            content = [block for block, _ in sound]
             raw = {**raw, "content": content}
     is_error = raw.get("is_error") is True
     if is_error and (not content or (isinstance(content, str) and not content.strip())):
         text = "messages.14.content.0.tool_result: content cannot be empty if `is_error` is true"
-        flaws.append(RULES.violation("empty_message", path, "the result of a call that failed says nothing", text))
+        flaws.add("empty_message", path, "the result of a call that failed says nothing", text)
         content = "(empty)"
         raw = {**raw, "content": content}
     blocks = read_blocks(content)
-    return CallResult(
-        call_id=call_id if isinstance(call_id, str) else "",
-        content=text_of(blocks),
-        is_error=is_error,
-        blocks=() if all(isinstance(block, Text) for block in blocks) else blocks,
-        state=raw,
-    )
+    rich = not all(isinstance(block, Text) for block in blocks)
+    return result_as_read(raw.get("tool_use_id"), blocks, rich=rich, is_error=is_error, state=raw)
 
 
 # -- what Claude said --
 
 
-def _assistant(message: Mapping[str, Any], index: int, names: CallNames, apart: _Flawed) -> Entry:
-    answer, content = AnswerBuilder(names), message.get("content")
+def _assistant(message: Mapping[str, Any], index: int, names: CallNames, apart: dict[str, Violation]) -> Entry:
+    answer, content = AnswerBuilder(names, RULES), message.get("content")
     if isinstance(content, str):
         content = [{"type": "text", "text": content}] if content.strip() else []
-    numbered = [
-        (f"messages[{index}].content[{n}]", raw, apart.get((index, n))) for n, raw in enumerate(_blocks_of(content))
-    ]
-    kept = []
-    for path, raw, flaw in numbered:
-        if flaw := flaw or _block_flaw(raw, path) or _unsigned(raw, path):
-            answer.flaw(flaw)
-        else:
-            kept.append((path, raw))
-    while kept and str(kept[-1][1].get("type")) in _THOUGHTS:
-        path, _ = kept.pop()
-        answer.flaw(RULES.violation("reasoning_apart", path, "thinking is the last block of the message"))
-    for path, raw in kept:
+    kept = answer.flaws.sound(
+        numbered(content, f"messages[{index}].content"),
+        lambda raw, path: apart.get(path) or _block_flaw(raw, path) or _unsigned(raw, path),
+    )
+    while kept and str(kept[-1][0].get("type")) in THOUGHTS:
+        answer.flaws.add("reasoning_apart", kept.pop()[1], "thinking is the last block of the message")
+    for raw, path in kept:
         _READ.get(str(raw.get("type")), _other)(raw, path, answer)
     # What the provider ran itself may be answered in a later message; `apart` has looked at all of them.
     return answer.said((index, index + 1), "pause")
@@ -138,33 +115,26 @@ def _unsigned(raw: Mapping[str, Any], path: str) -> Violation | None:
     signature = raw.get("signature")
     if raw.get("type") != "thinking" or (isinstance(signature, str) and signature):
         return None
-    return RULES.violation(
-        "missing_signature", path, "the thinking has no signature: it was cut, or another provider's"
-    )
+    what = "the thinking has no signature: it was cut, or another provider's"
+    return RULES.violation("missing_signature", path, what)
 
 
 def _text(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
-    answer.text(str(raw["text"]), _rest(raw, "type", "text"))
+    answer.text(str(raw["text"]), rest_of(raw, "type", "text") or None)
 
 
 def _thinking(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
     text = raw.get("thinking")
-    answer.reasoning(text if isinstance(text, str) else "", _rest(raw, "type", "thinking"))
+    answer.reasoning(text if isinstance(text, str) else "", rest_of(raw, "type", "thinking") or None)
 
 
 def _call(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
-    state, given = _rest(raw, "id", "name", "input"), raw.get("input")
-    call = answer.call(raw.get("id"), raw.get("name"), given, kind=CALL_BLOCKS[raw["type"]], state=state)
-    if isinstance(given, str) and call.status == "ready":
-        answer.flaw(RULES.violation("arguments_not_object", f"{path}.input", "the arguments are the text of an object"))
+    kind, state = CALL_BLOCKS[raw["type"]], rest_of(raw, "id", "name", "input") or None
+    answer.call(raw.get("id"), raw.get("name"), raw.get("input"), kind=kind, state=state, object_at=f"{path}.input")
 
 
 def _other(raw: dict[str, Any], _: str, answer: AnswerBuilder) -> None:
     answer.provider(raw)
-
-
-def _rest(raw: Mapping[str, Any], *known: str) -> dict[str, Any] | None:
-    return {key: value for key, value in raw.items() if key not in known} or None
 
 
 _READ: dict[str, Callable[[dict[str, Any], str, AnswerBuilder], None]] = {
@@ -176,67 +146,53 @@ _READ: dict[str, Callable[[dict[str, Any], str, AnswerBuilder], None]] = {
 
 # -- calls that the provider ran itself --
 
-_Place: TypeAlias = tuple[int, int]
-_Flawed: TypeAlias = dict[_Place, Violation]
-"""By message and block: what is wrong with a block that has to be left out."""
 
-
-def _blocks_of(content: object) -> list[Any]:
-    """A message's blocks, none if it has something else."""
-    return content if isinstance(content, list) else []
-
-
-def _server_calls_apart(messages: Sequence[Mapping[str, Any]]) -> _Flawed:
-    """Calls of the provider's own without a result, and results without a call.
+def _server_calls_apart(messages: Sequence[Mapping[str, Any]]) -> dict[str, Violation]:
+    """Finds calls of the provider's own without a result, and results without a call. Returns what is wrong, by path.
 
     A call may be answered in a later message: the turn was paused, or its code called tools of ours. At the end of the
     history it may still be waiting for that. Results that name no call are the oldest ones', in order: recordings hide
     ids. Costs time linear in the history.
     """
     open_ = _OpenCalls()
-    flawed: _Flawed = {}
+    flawed: dict[str, Violation] = {}
     callers: set[str] = set()
-    for place, raw in _said(messages):
+    for raw, path in _said(messages):
         kind, caller = str(raw.get("type")), raw.get("caller")
         if kind in SERVER_CALLS:
-            open_.add(place, raw.get("id"))
+            open_.add(path, raw.get("id"))
         elif kind == "tool_use" and isinstance(caller, dict) and isinstance(id_ := caller.get("tool_id"), str):
             callers.add(id_)
         elif kind.endswith("_tool_result") and isinstance(id_ := raw.get("tool_use_id"), str) and not open_.take(id_):
             what = "the result of a server's tool has no call before it"
-            flawed[place] = RULES.violation("orphan_result", _path(place), what, SERVER_RESULT)
-    for place, id_ in open_.left.items():
-        if place[0] != len(messages) - 1 and id_ not in callers:
+            flawed[path] = RULES.violation("orphan_result", path, what, SERVER_RESULT)
+    for path, id_ in open_.left.items():
+        if not path.startswith(f"messages[{len(messages) - 1}].") and id_ not in callers:
             what = "the call of a server's tool has no result"
-            flawed[place] = RULES.violation("unanswered_call", _path(place), what, SERVER_CALL)
+            flawed[path] = RULES.violation("unanswered_call", path, what, SERVER_CALL)
     return flawed
 
 
 class _OpenCalls:
     def __init__(self) -> None:
-        self.left: dict[_Place, str] = {}
-        self._by_id: dict[str, deque[_Place]] = defaultdict(deque)
+        self.left: dict[str, str] = {}  # ids by path
+        self._by_id: dict[str, deque[str]] = defaultdict(deque)
 
-    def add(self, place: _Place, id_: object) -> None:
-        self.left[place] = id_ if isinstance(id_, str) else ""
-        self._by_id[self.left[place]].append(place)
+    def add(self, path: str, id_: object) -> None:
+        self.left[path] = id_ if isinstance(id_, str) else ""
+        self._by_id[self.left[path]].append(path)
 
     def take(self, id_: str) -> bool:
-        """Whether there is a call for the result that names this id; it is then nobody else's."""
+        """Returns whether there is a call for the result that names this id; it is then nobody else's."""
         queue = self._by_id.get(id_, deque())
         while queue and queue[0] not in self.left:
             queue.popleft()
-        place = queue.popleft() if queue else next(iter(self.left), None)
-        return place is not None and self.left.pop(place) is not None
+        path = queue.popleft() if queue else next(iter(self.left), None)
+        return path is not None and self.left.pop(path) is not None
 
 
-def _said(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[_Place, dict[str, Any]]]:
+def _said(messages: Sequence[Mapping[str, Any]]) -> Iterator[Numbered]:
     for index, message in enumerate(messages):
         if isinstance(message, Mapping) and message.get("role") == "assistant":
-            for number, raw in enumerate(_blocks_of(message.get("content"))):
-                if isinstance(raw, dict):
-                    yield (index, number), raw
-
-
-def _path(place: _Place) -> str:
-    return f"messages[{place[0]}].content[{place[1]}]"
+            blocks = numbered(message.get("content"), f"messages[{index}].content")
+            yield from (pair for pair in blocks if isinstance(pair[0], dict))

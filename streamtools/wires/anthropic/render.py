@@ -9,14 +9,14 @@ from ...parts import Part
 from ...schema.names import PLAIN_NAMES
 from ..transcript import Answer, CallResult, Prompt
 from .content import native_blocks
-from .facts import SERVER_CALLS
+from .facts import SERVER_CALLS, THOUGHTS
 
 __all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model said
-    nothing."""
+    """Renders the assistant's message, and one user message with a ``tool_result`` for each call. Empty if the model
+    said nothing."""
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     if answer.finish != "pause":  # a paused turn goes back as it is, to be continued
         blocks = _without_orphans(blocks)
@@ -30,7 +30,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing. A lone text is written as text."""
+    """Renders the message of a prompt; none if it says nothing. A lone text is written as text."""
     beside = dict(prompt.state or {})
     match prompt.blocks:
         case (Text(text, state=None),):
@@ -41,7 +41,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """A result. Of one that was read here only the id may have changed."""
+    """Renders a result. Of one that was read here only the id may have changed."""
     if answer.own_wire and result.state is not None:
         return {**result.state, "tool_use_id": result.call_id}
     content: Any = result.native
@@ -54,7 +54,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Blocks that the API takes back: no server call without its result, no thinking at the very end.
+    """Returns the blocks that the API takes back: no server call without its result, no thinking at the very end.
 
     A server call whose code calls our tools has none yet: it waits for ours
     (https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling, read 2026-11-21).
@@ -70,21 +70,19 @@ def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     waiting = [caller.get("tool_id") for caller in callers if isinstance(caller, dict)]
     orphans = {call_id for call_id in open_calls if call_id not in waiting}
     kept = [b for b in blocks if b["type"] not in SERVER_CALLS or b["id"] not in orphans]
-    while kept and kept[-1]["type"] in ("thinking", "redacted_thinking"):
+    while kept and kept[-1]["type"] in THOUGHTS:
         kept.pop()
     return kept
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
-    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    state = answer.state_of(part)
     if part.kind == "call" and part.call_id is not None:
         call = answer.calls[part.call_id]
         if call.kind == "server" and not answer.own_wire:
             return None
-        own = dict(call.provider_state or {}) if answer.own_wire else {}
-        own = {"type": "tool_use"} | own
-        input_ = answer.arguments[call.call_id][1]
-        return own | {"id": call.call_id, "name": PLAIN_NAMES.cleaned(call.name), "input": input_}
+        own = {"id": call.call_id, "name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]}
+        return {"type": "tool_use", **answer.state_of(call), **own}
     if part.kind == "reasoning":  # without its signature the API refuses it, so an interrupted one is left out
         return {"type": "thinking", "thinking": part.text, **state} if state.get("signature") else None
     if part.kind == "provider":

@@ -1,4 +1,4 @@
-"""What Messages servers do otherwise, and what becomes of it."""
+"""The deviations of Messages servers, and what becomes of each."""
 
 from __future__ import annotations
 

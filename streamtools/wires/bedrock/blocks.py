@@ -39,12 +39,12 @@ class StartedBlock:
 
     @property
     def is_bare(self) -> bool:
-        """A call without any arguments so far: unless the wire ends it, nobody knows whether there are none."""
+        """True for a call without any arguments so far: unless the wire ends it, nobody knows if there are none."""
         return self.kind == "toolUse" and not self.has_input and self.input is None
 
     @property
     def opaque(self) -> bool:
-        """Something in it is to be given back as it came."""
+        """True if something in it is to be given back as it came."""
         return self.kind in OPAQUE_BLOCKS or bool(self.blob)
 
     def keep(self, name: str, value: Any) -> bool:
@@ -52,7 +52,7 @@ class StartedBlock:
         return _KEEPERS[name](self, value)
 
     def whole(self) -> dict[str, Any] | None:
-        """An opaque block in the shape that the API takes; None if it is not understood."""
+        """Returns an opaque block in the shape that the API takes; None if it is not understood."""
         blob = _joined(self.blob) if self.blob else None
         if self.foreign or (self.blob and blob is None):
             return None
@@ -104,7 +104,7 @@ _KEEPERS: dict[str, Callable[[StartedBlock, Any], bool]] = {
 
 
 def _joined(pieces: list[str | bytes]) -> str | bytes | None:
-    """The bytes that came in these pieces, in the form of the first; None if some piece is no base64.
+    """Returns the bytes that came in these pieces, in the form of the first; None if some piece is no base64.
 
     Each piece of text is base64 by itself, so they cannot just be put together.
     """

@@ -1,4 +1,4 @@
-"""What a message or a result holds, block by block, in both directions.
+"""The blocks of a message or a result, in both directions.
 
 A block has one key, which says what it is: ``{"text": …}``, ``{"image": {"format": …, "source": {"bytes": …}}}``. Bytes
 are written as `bytes`, which botocore encodes itself; whoever sends JSON without it encodes them in base64.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...content import Block, Media, Opaque, Text
-from ..media import decoded, encoded, written
+from ..media import decoded, encoded, text_block, written
 from ..reading import json_text
 
 __all__ = ["is_blank", "kind_of", "native_blocks", "read_block", "read_blocks"]
@@ -50,31 +50,31 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9\s()\[\]-]+|\s+")
 
 
 def kind_of(raw: object) -> str:
-    """The key that says what a block is; ``""`` if it is none."""
+    """Returns the key that says what a block is; ``""`` if it is none."""
     if not isinstance(raw, dict):
         return ""
     return next((key for key, value in raw.items() if isinstance(key, str) and value is not None), "")
 
 
 def is_blank(raw: object) -> bool:
-    """Whether this is a text block that says nothing."""
+    """Returns whether this is a text block that says nothing."""
     return kind_of(raw) == "text" and isinstance(raw, dict) and not str(raw["text"]).strip()
 
 
 def read_blocks(content: object) -> tuple[Block, ...]:
-    """The blocks of a message or of a result."""
+    """Reads the blocks of a message or of a result."""
     return tuple(read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
 
 
 def read_block(raw: dict[str, Any]) -> Block:
-    """One block. What no other provider has a word for is opaque."""
+    """Reads a block. One that no other provider has a word for is opaque."""
     kind = kind_of(raw)
     reader = _READERS.get(kind)
     return (reader(kind, raw) if reader is not None else None) or Opaque(raw)
 
 
 def native_blocks(blocks: Iterable[Block], *, own_wire: bool = True) -> list[dict[str, Any]]:
-    """Blocks as the API takes them; see `written`."""
+    """Renders blocks as the API takes them; see `written`."""
     return written(blocks, own_wire=own_wire, text=lambda text: {"text": text}, media=_media)
 
 
@@ -123,18 +123,12 @@ def _read_media(kind: str, raw: dict[str, Any]) -> Block | None:
     elif isinstance(text := source.get("text"), str):
         found["data"] = encoded(text)
     else:
-        return _texts(raw, source.get("content"))
+        return text_block(read_blocks(source.get("content")), raw)
     return Media(kind=_KINDS[kind], state=raw, **found)  # type: ignore[arg-type]  # its values are Media's kinds
 
 
 def _read_search_result(kind: str, raw: dict[str, Any]) -> Block | None:
-    return _texts(raw, raw[kind].get("content") if isinstance(raw[kind], dict) else None)
-
-
-def _texts(raw: dict[str, Any], content: object) -> Block | None:
-    """A block that holds texts: others read them, and it goes back as it is."""
-    found = [block.text for block in read_blocks(content) if isinstance(block, Text)]
-    return Text("\n".join(found), state=raw) if found else None
+    return text_block(read_blocks(raw[kind].get("content") if isinstance(raw[kind], dict) else None), raw)
 
 
 _READERS: dict[str, Callable[[str, dict[str, Any]], Block | None]] = {

@@ -7,13 +7,13 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
+from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
-from ..reading import label_of, malformed, provider_error, read_text
+from ..reading import label_of, malformed, read_text, rest_of
 from .blocks import OPAQUE_BLOCKS, StartedBlock
 
 __all__ = ["BedrockDecoder", "recognises"]
@@ -35,7 +35,7 @@ _OPAQUE_REASONING = ("signature", "redactedContent", "data")  # "data": the name
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Whether this payload can only be an event of ConverseStream."""
+    """Returns whether this payload can only be an event of ConverseStream."""
     return any(isinstance(payload.get(name), Mapping) for name in _TELLING)
 
 
@@ -53,7 +53,7 @@ class BedrockDecoder(WireDecoder):
         self._metered = False
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a payload that holds one delta of the text that is being told."""
+        """Returns the event of a payload that holds one delta of the text that is being told."""
         try:
             event = payload["contentBlockDelta"]
             delta = event["delta"]
@@ -81,13 +81,8 @@ class BedrockDecoder(WireDecoder):
             if handler := _HANDLERS.get(name):
                 known = True
                 self._event(name, event, handler)
-        if known:
-            return out
-        if error := provider_error(payload):
-            self.fail(error)
-        else:
-            self.warn("unknown_event")
-            self.emit_unknown(payload)
+        if not known:
+            self.read_foreign(payload)
         return out
 
     def _event(self, name: str, event: object, handler: Callable[[BedrockDecoder, dict[str, Any]], None]) -> None:
@@ -165,7 +160,7 @@ class BedrockDecoder(WireDecoder):
             return
         block.raw = use
         # The service gives calls of ours the type "tool_use", too, which it does not take back.
-        extra = {key: value for key, value in use.items() if key not in ("toolUseId", "name", "input")}
+        extra = rest_of(use, "toolUseId", "name", "input")
         server = extra.get("type") == "server_tool_use"
         if not server:
             extra.pop("type", None)
@@ -196,8 +191,7 @@ class BedrockDecoder(WireDecoder):
         if not self._started:
             self.emit_start(None, None)
         self._block_count += 1
-        if self._block_count > self.limits.max_open_blocks:
-            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the message"))
+        if not self.holds(self._block_count, "the message"):
             return None
         block = self._blocks[index] = StartedBlock(kind)
         return block
@@ -230,7 +224,7 @@ class BedrockDecoder(WireDecoder):
                 self.out.append(ProviderItem(next(iter(kept)), kept))
 
     def _state_of(self, block: StartedBlock) -> dict[str, Any] | None:
-        """What goes back with the part that ends."""
+        """Returns the state that goes back with the part that ends."""
         if self._open == "reasoning":  # a signature is of the whole text, and worth nothing with a part of it
             signed = block.signature and not block.left
             return {"signature": well_formed("".join(block.signature))} if signed else None
@@ -239,7 +233,7 @@ class BedrockDecoder(WireDecoder):
         return {"citations": kept} if kept else None
 
     def _leave(self) -> None:
-        """Another block's text comes, though this one's has not been stopped."""
+        """Ends the part that is being told, since another block's text comes, though this one has not been stopped."""
         if self._current is not None:
             self.end_part(self._state_of(self._current))
             self._current.left = True
@@ -262,7 +256,7 @@ class BedrockDecoder(WireDecoder):
             self.emit_unknown({"delta": {name: value}})
 
     def _block(self, index: object, kind: str) -> StartedBlock | None:
-        """The block that a delta of this kind belongs to; None if there are too many."""
+        """Returns the block that a delta of this kind belongs to; None if there are too many."""
         block = self._blocks.get(index)
         if block is None:
             return self._begin(index, kind)
@@ -341,10 +335,7 @@ class BedrockDecoder(WireDecoder):
             said = "the service could not read what the model wrote"
             self._verdict = ProviderError(said, code=raw, kind=_CONDEMNED[raw])
         finish = _FINISHES.get(raw, "other") if raw else None
-        if finish == "stop" and self._has_calls:
-            self.warn("finish_reason_normalized")
-            finish = "tool_calls"
-        return finish, self._stopped
+        return self.normalized(finish, self._has_calls), self._stopped
 
 
 _HANDLERS: dict[str, Callable[[BedrockDecoder, dict[str, Any]], None]] = {

@@ -25,7 +25,6 @@ RESULT = ResultFormat(
     list_key="content",
 )
 
-
 # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Tool.html (read 2026-11-21)
 _HOSTED = frozenset({"systemTool", "cachePoint"})
 
@@ -54,7 +53,6 @@ TOOLS = (
         limits=LIMITS,
     ),
 )
-
 
 BLANK_TEXT = (  # OpenHands/OpenHands#5339
     "The text field in the ContentBlock object at messages.28.content.1 is blank. Add text to the text field, and try "
@@ -117,7 +115,6 @@ RULES = HistoryRules(
     for_model=_for_model,
 )
 _STRICT = replace(RULES, results_apart=True, answer_before_user=True)
-
 
 USAGE = UsageMap({
     # "total tokens = cacheReadInputTokens + cacheWriteInputTokens + inputTokens":

@@ -9,16 +9,15 @@ call itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from dataclasses import replace
 from typing import Any
 
-from ...content import Block, Media
+from ...content import Media
 from ...parts import CallKind
-from ..answer_builder import AnswerBuilder, CallNames
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, numbered, result_as_read, results_and_prompts
 from ..history_rules import Violation
-from ..media import text_of
-from ..reading import json_text
-from ..transcript import CallResult, Entry, Prompt, Returned
+from ..reading import json_text, rest_of
+from ..transcript import CallResult, Entry, Prompt
 from .content import is_blank, kind_of, read_block, read_blocks
 from .facts import BLANK_TEXT, DOCUMENT_WITHOUT_TEXT, EMPTY_RESULT, RULES
 
@@ -26,18 +25,18 @@ __all__ = ["read"]
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """The messages as entries. What is no message gives none."""
+    """Reads messages as entries. What is no message gives none."""
     names, entries = CallNames(), list[Entry]()
     for index, message in enumerate(messages):
         role = message.get("role") if isinstance(message, Mapping) else None
-        numbered = [(raw, f"messages[{index}].content[{n}]") for n, raw in enumerate(_list(message, "content"))]
+        content = _list(message, "content")
+        blocks = numbered(content, f"messages[{index}].content")
         if role == "assistant":
-            entries.append(_assistant(numbered, (index, index + 1), names))
+            entries.append(_assistant(blocks, (index, index + 1), names))
         elif role == "system":
-            blocks = read_blocks([raw for raw, _ in numbered])
-            entries.append(Prompt(role="system", blocks=blocks, origin=(index, index + 1)))
+            entries.append(Prompt(role="system", blocks=read_blocks(content), origin=(index, index + 1)))
         elif role == "user":
-            entries.extend(_user(numbered, (index, index + 1)))
+            entries.extend(_user(blocks, Prompt(role="user", blocks=(), origin=(index, index + 1))))
     return entries
 
 
@@ -47,7 +46,7 @@ def _list(message: object, key: str) -> list[Any]:
 
 
 def _flaw(raw: object, path: str) -> Violation | None:
-    """What is wrong with a block wherever it stands."""
+    """Returns what is wrong with a block wherever it stands."""
     if kind := kind_of(raw):
         blank = kind == "text" and is_blank(raw)
         return RULES.violation("empty_message", path, "the text block is blank", BLANK_TEXT) if blank else None
@@ -57,65 +56,54 @@ def _flaw(raw: object, path: str) -> Violation | None:
 # -- what was asked, and what calls came to --
 
 
-def _user(numbered: list[tuple[Any, str]], origin: tuple[int, int]) -> Iterator[Entry]:
-    if not numbered:
-        yield Prompt(role="user", blocks=(), origin=origin)
-    for are_results, run in groupby(numbered, lambda pair: _body(pair[0], "toolResult") is not None):
-        flaws: list[Violation] = []
-        if are_results:
-            results = tuple(_result(raw["toolResult"], path, flaws) for raw, path in run)
-            yield Returned(results=results, origin=origin, flaws=tuple(flaws))
-        else:
-            blocks = tuple(_sound(run, flaws))
-            if _lacks_text(blocks):
-                what = "a document stands without any text beside it"
-                flaws.append(RULES.violation("empty_message", f"messages[{origin[0]}]", what, DOCUMENT_WITHOUT_TEXT))
-            yield Prompt(role="user", blocks=blocks, origin=origin, flaws=tuple(flaws))
+def _user(blocks: list[Numbered], prompt: Prompt) -> Iterator[Entry]:
+    if not blocks:
+        yield prompt
+    for entry in results_and_prompts(
+        blocks,
+        prompt,
+        RULES,
+        is_result=lambda raw: _body(raw, "toolResult") is not None,
+        read_result=_result,
+        read_block=read_block,
+        flaw=_flaw,
+    ):
+        yield _with_text(entry) if isinstance(entry, Prompt) else entry
 
 
-def _lacks_text(blocks: tuple[Block, ...]) -> bool:
-    kinds = {kind_of(block.state) for block in blocks}
-    return "document" in kinds and "text" not in kinds
+def _with_text(prompt: Prompt) -> Prompt:
+    """Adds a flaw to a prompt that has a document and no text."""
+    kinds = {kind_of(block.state) for block in prompt.blocks}
+    if "document" not in kinds or "text" in kinds or prompt.origin is None:
+        return prompt
+    path, what = f"messages[{prompt.origin[0]}]", "a document stands without any text beside it"
+    flaw = RULES.violation("empty_message", path, what, DOCUMENT_WITHOUT_TEXT)
+    return replace(prompt, flaws=(*prompt.flaws, flaw))
 
 
 def _body(raw: object, kind: str) -> dict[str, Any] | None:
-    """What stands under a block's key, if it is of that kind."""
+    """Returns the object under a block's key; None if the block is of another kind."""
     body = raw.get(kind) if isinstance(raw, dict) else None
     return body if isinstance(body, dict) else None
 
 
-def _sound(numbered: Iterator[tuple[Any, str]], flaws: list[Violation]) -> Iterator[Block]:
-    for raw, path in numbered:
-        if flaw := _flaw(raw, path):
-            flaws.append(flaw)
-        else:
-            yield read_block(raw)
+def _result(raw: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
+    body = raw["toolResult"]
+    given = [(_with_object(block, at, flaws), at) for block, at in numbered(body.get("content"), f"{path}.content")]
+    content = [block for block, _ in flaws.sound(given, _flaw)]
+    if not given:
+        flaws.add("empty_message", path, "the result says nothing", EMPTY_RESULT)
+    content = content or [{"text": "(empty)"}]
+    blocks, state = read_blocks(content), {"toolResult": {**body, "content": content}}
+    rich = any(isinstance(block, Media) for block in blocks)
+    return result_as_read(body.get("toolUseId"), blocks, rich=rich, is_error=body.get("status") == "error", state=state)
 
 
-def _result(body: dict[str, Any], path: str, flaws: list[Violation]) -> CallResult:
-    given = [_with_object(block, f"{path}.content[{n}]", flaws) for n, block in enumerate(_list(body, "content"))]
-    told = [(block, _flaw(block, f"{path}.content[{n}]")) for n, block in enumerate(given)]
-    content = [block for block, flaw in told if flaw is None]
-    flaws += [flaw for _, flaw in told if flaw is not None]
-    if not content:
-        if not told:
-            flaws.append(RULES.violation("empty_message", path, "the result says nothing", EMPTY_RESULT))
-        content = [{"text": "(empty)"}]
-    blocks, call_id = read_blocks(content), body.get("toolUseId")
-    return CallResult(
-        call_id=call_id if isinstance(call_id, str) else "",
-        content=text_of(blocks),
-        is_error=body.get("status") == "error",
-        blocks=blocks if any(isinstance(block, Media) for block in blocks) else (),
-        state={"toolResult": {**body, "content": content}},
-    )
-
-
-def _with_object(block: Any, path: str, flaws: list[Violation]) -> Any:
-    """The block; JSON that is no object as its text."""
+def _with_object(block: Any, path: str, flaws: Flaws) -> Any:
+    """Returns the block; JSON that is no object as its text."""
     if kind_of(block) != "json" or isinstance(block["json"], dict):
         return block
-    flaws.append(RULES.violation("bad_result", path, "the JSON of a result is no object"))
+    flaws.add("bad_result", path, "the JSON of a result is no object")
     value = block["json"]
     return {"text": value if isinstance(value, str) else json_text(value) or "(empty)"}
 
@@ -123,17 +111,13 @@ def _with_object(block: Any, path: str, flaws: list[Violation]) -> Any:
 # -- what the model said --
 
 
-def _assistant(numbered: list[tuple[Any, str]], origin: tuple[int, int], names: CallNames) -> Entry:
-    answer = AnswerBuilder(names)
-    apart = _server_calls_apart([raw for raw, _ in numbered])
-    kept = []
-    for place, (raw, path) in enumerate(numbered):
-        if flaw := _flaw(raw, path) or _unusable(raw, path) or (_apart(path) if place in apart else None):
-            answer.flaw(flaw)
-        else:
-            kept.append((raw, path))
+def _assistant(blocks: list[Numbered], origin: tuple[int, int], names: CallNames) -> Entry:
+    answer, apart = AnswerBuilder(names, RULES), _server_calls_apart(blocks)
+    kept = answer.flaws.sound(
+        blocks, lambda raw, path: _flaw(raw, path) or _unusable(raw, path) or (_apart(path) if path in apart else None)
+    )
     while kept and "reasoningContent" in kept[-1][0]:
-        answer.flaw(RULES.violation("reasoning_apart", kept.pop()[1], "reasoning is the last block of the message"))
+        answer.flaws.add("reasoning_apart", kept.pop()[1], "reasoning is the last block of the message")
     for raw, path in kept:
         _say(raw, path, answer)
     return answer.said(origin)
@@ -175,26 +159,23 @@ def _say(raw: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
 
 
 def _call(use: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
-    state = {key: value for key, value in use.items() if key not in ("toolUseId", "name", "input")} or None
+    state = rest_of(use, "toolUseId", "name", "input") or None
     kind: CallKind = "server" if _is_server(use) else "function"
-    given = use.get("input")
-    call = answer.call(use.get("toolUseId"), use.get("name"), given, kind=kind, state=state)
-    if isinstance(given, str) and call.status == "ready":
-        what = "the arguments are the text of an object"
-        answer.flaw(RULES.violation("arguments_not_object", f"{path}.toolUse.input", what))
+    at = f"{path}.toolUse.input"
+    answer.call(use.get("toolUseId"), use.get("name"), use.get("input"), kind=kind, state=state, object_at=at)
 
 
 def _is_server(use: Mapping[str, Any]) -> bool:
     return use.get("type") == "server_tool_use"
 
 
-def _server_calls_apart(blocks: list[Any]) -> set[int]:
-    """The places of calls that the service ran itself and whose result is missing, and of results without a call."""
-    asked = {_id(use) for raw in blocks if (use := _body(raw, "toolUse")) is not None}
-    answered = {_id(result) for raw in blocks if (result := _body(raw, "toolResult")) is not None}
+def _server_calls_apart(blocks: list[Numbered]) -> set[str]:
+    """Finds calls that the service ran itself and whose result is missing, and results without a call; their paths."""
+    asked = {_id(use) for raw, _ in blocks if (use := _body(raw, "toolUse")) is not None}
+    answered = {_id(result) for raw, _ in blocks if (result := _body(raw, "toolResult")) is not None}
     return {
-        place
-        for place, raw in enumerate(blocks)
+        path
+        for raw, path in blocks
         if ((use := _body(raw, "toolUse")) is not None and _is_server(use) and _id(use) not in answered)
         or ((result := _body(raw, "toolResult")) is not None and _id(result) not in asked)
     }

@@ -16,8 +16,8 @@ _RESULT_BLOCKS = frozenset({"json", "text", "image", "document", "video", "searc
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one user message with a ``toolResult`` for each call. Empty if the model said
-    nothing."""
+    """Renders the assistant's message, and one user message with a ``toolResult`` for each call. Empty if the model
+    said nothing."""
     blocks = [block for part in answer.parts if (block := _render_part(part, answer)) is not None]
     blocks = _without_orphans(blocks, answer)
     if not blocks:
@@ -29,7 +29,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing."""
+    """Renders the message of a prompt; none if it says nothing."""
     blocks = native_blocks(prompt.blocks)
     kinds = {kind_of(block) for block in blocks}
     if "document" in kinds and "text" not in kinds:
@@ -40,7 +40,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """A result. Of one that was read here only the id may have changed.
+    """Renders a result. Of one that was read here only the id may have changed.
 
     It says by its text alone that the call failed: "This model doesn't support the status field"
     (strands-agents/harness-sdk#554), which is there for Nova and Claude only, who can do without
@@ -58,7 +58,8 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _native_content(native: Any) -> list[Any]:
-    """What a tool gave in the shape of this wire: a list of blocks, one block, or an object that becomes one."""
+    """Returns the blocks of what a tool gave in the shape of this wire: a list of blocks, one block, or an object that
+    becomes one."""
     if isinstance(native, str):
         return [{"text": native}] if native.strip() else []
     if isinstance(native, dict):
@@ -67,8 +68,8 @@ def _native_content(native: Any) -> list[Any]:
 
 
 def _without_orphans(blocks: list[dict[str, Any]], answer: Answer) -> list[dict[str, Any]]:
-    """Blocks that the API takes back: of the service's own calls those with a result, and no reasoning at the very
-    end. A response that was cut has others."""
+    """Returns the blocks that the API takes back: of the service's own calls those with a result, and no reasoning at
+    the very end. A response that was cut has others."""
     asked = {block["toolUse"]["toolUseId"] for block in blocks if "toolUse" in block}
     answered = {block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block}
     kept = [
@@ -87,14 +88,13 @@ def _is_ours(block: dict[str, Any], answer: Answer) -> bool:
 
 
 def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
-    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    state = answer.state_of(part)
     if part.kind == "call" and part.call_id is not None:
         call = answer.calls[part.call_id]
         if call.kind == "server" and not answer.own_wire:
             return None
-        own = dict(call.provider_state or {}) if answer.own_wire else {}
-        input_ = answer.arguments[call.call_id][1]
-        return {"toolUse": {"toolUseId": call.call_id, "name": PLAIN_NAMES.cleaned(call.name), "input": input_, **own}}
+        body = {"name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]}
+        return {"toolUse": {"toolUseId": call.call_id, **body, **answer.state_of(call)}}
     if part.kind == "reasoning":
         # Unsigned, no model takes it back: "User messages cannot contain reasoning content" (can1357/oh-my-pi#9086).
         signed = {"text": part.text, "signature": state.get("signature")}

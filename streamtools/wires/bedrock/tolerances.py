@@ -1,4 +1,4 @@
-"""What Bedrock, its models and the gateways before it do otherwise, and what becomes of it."""
+"""The deviations of Bedrock, its models and the gateways before it, and what becomes of each."""
 
 from __future__ import annotations
 

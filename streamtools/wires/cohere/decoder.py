@@ -8,7 +8,7 @@ from typing import Any
 from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
-from ..reading import provider_error, read_text
+from ..reading import provider_error, read_text, rest_of
 from .legacy import LegacyEvents
 from .parts import label
 
@@ -26,7 +26,7 @@ _LEGACY_EVENTS = frozenset({
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Whether this payload can only be an event of Cohere's chat stream."""
+    """Returns whether this payload can only be an event of Cohere's chat stream."""
     kind = payload.get("type")
     if isinstance(kind, str):
         return kind in _EVENTS
@@ -45,7 +45,7 @@ class CohereDecoder(LegacyEvents):
         self._heads: dict[int | str | None, dict[str, Any]] = {}  # the starts of calls that got no more since
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a payload that holds one delta of the text that is being told."""
+        """Returns the event of a payload that holds one delta of the text that is being told."""
         if self._told is not None:
             return self._legacy_text_delta(payload)
         try:
@@ -75,7 +75,7 @@ class CohereDecoder(LegacyEvents):
         return out
 
     def terminate(self) -> list[Event]:
-        """``[DONE]``: nothing more will come; whether the message has ended only ``message-end`` says."""
+        """Takes ``[DONE]``: nothing more will come; whether the message has ended only ``message-end`` says."""
         self.out = []
         self.done = True
         return self.out
@@ -114,7 +114,7 @@ class CohereDecoder(LegacyEvents):
         self._content(payload)
 
     def _content(self, payload: dict[str, Any], *, starts: bool = False) -> None:
-        """Text or thinking, told by the key it stands under."""
+        """Tells text or thinking, by the key it stands under."""
         index = label(payload.get("index"))
         if starts or index != self._current:
             self.end_part()
@@ -154,7 +154,7 @@ class CohereDecoder(LegacyEvents):
         self._citation(_message(payload).get("citations"))
 
     def _citation_end(self, _: dict[str, Any]) -> None:
-        """Says nothing: a citation comes whole."""
+        """Does nothing: a citation comes whole."""
 
     # -- calls --
 
@@ -179,7 +179,7 @@ class CohereDecoder(LegacyEvents):
         self._heads[index] = call
         function = call.get("function")
         arguments, problem = self._call_arguments(function, path)
-        more = {key: value for key, value in call.items() if key not in ("id", "type", "function")}
+        more = rest_of(call, "id", "type", "function")
         self.out.append(
             ToolCallFragment(
                 index,
@@ -230,7 +230,7 @@ def _message(payload: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _call(payload: Mapping[str, Any]) -> tuple[dict[str, Any] | None, tuple[str | int, ...]]:
-    """The call of an event, and where it stands: one object, though the field's name is in the plural."""
+    """Returns the call of an event, and its path: one object, though the field's name is in the plural."""
     path: tuple[str | int, ...] = ("delta", "message", "tool_calls")
     call = _message(payload).get("tool_calls")
     if isinstance(call, list) and len(call) == 1:
@@ -244,7 +244,7 @@ def _has_arguments(call: Mapping[str, Any]) -> bool:
 
 
 def _bare_error(payload: Mapping[str, Any]) -> ProviderError | None:
-    """An error as the API answers a bad request: nothing but a message."""
+    """Returns an error as the API answers a bad request: nothing but a message."""
     message = read_text(payload.get("message"))
     return ProviderError(message) if message and not payload.keys() & {"type", "event_type"} else None
 

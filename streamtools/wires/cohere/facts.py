@@ -36,7 +36,6 @@ TOOLS = (
     ),
 )
 
-
 RULES = HistoryRules(
     call_path="tool_calls[{}]",
     call_ids_optional=True,  # v1 has none; v2's `read` says so itself where one is missing
@@ -47,7 +46,6 @@ RULES = HistoryRules(
         "empty_message": "invalid request: all elements in history must have a message.",
     },
 )
-
 
 USAGE = UsageMap({
     "input_tokens": ("tokens.input_tokens", "billed_units.input_tokens"),

@@ -17,7 +17,7 @@ from ...events import ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
-from ..reading import provider_error, read_text
+from ..reading import named_error, provider_error, read_text
 from .parts import CohereParts, label
 
 __all__ = ["LegacyEvents"]
@@ -40,7 +40,7 @@ class LegacyEvents(CohereParts):
         return self._told
 
     def _legacy_text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """`text_delta`, once the stream is known to be of v1."""
+        """Does as `text_delta`, once the stream is known to be of v1."""
         told = self._told
         assert told is not None, "the caller looked"
         try:
@@ -76,7 +76,7 @@ class LegacyEvents(CohereParts):
             self._citation(citation)
 
     def _search(self, payload: dict[str, Any]) -> None:
-        """What the provider searched for and found, on its own."""
+        """Keeps what the provider searched for and found, on its own."""
         self._begin_legacy()
         if self._keeps_one_more(payload) and (kept := self.to_keep(payload)) is not None:
             self.out.append(ProviderItem(payload["event_type"], kept))
@@ -115,7 +115,7 @@ class LegacyEvents(CohereParts):
         self._whole_calls(payload.get("tool_calls"), ("tool_calls",))
 
     def _whole_calls(self, calls: object, path: tuple[str | int, ...]) -> None:
-        """All calls of the response, in order; those that streamed end here, if they are these."""
+        """Takes all calls of the response, in order; those that streamed end here, if they are these."""
         told = self._begin_legacy()
         for number, call in enumerate(calls if isinstance(calls, list) else ()):
             if not isinstance(call, dict):
@@ -159,9 +159,7 @@ class LegacyEvents(CohereParts):
         self._ended(reason, response.get("meta"), payload.get("error") or response.get("error"))
 
     def _stream_error(self, payload: dict[str, Any]) -> None:
-        error = provider_error({"error": payload.get("err")}) or provider_error(payload, named_error=True)
-        assert error is not None, "an event that is called an error is one"
-        self.fail(error)
+        self.fail(provider_error({"error": payload.get("err")}) or named_error(payload))
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
@@ -185,7 +183,8 @@ class LegacyCall:
     pieces: list[str] = field(default_factory=list, repr=False)
 
     def says(self, arguments: str) -> bool:
-        """Whether the text that streamed has the value of `arguments`: the provider parsed it and wrote it anew."""
+        """Returns whether the text that streamed has the value of `arguments`: the provider parsed it and wrote it
+        anew."""
         return _canonical("".join(self.pieces)) == _canonical(arguments)
 
 
@@ -198,7 +197,7 @@ class LegacyStream:
         self.calls: dict[int | str, LegacyCall] = {}
 
     def rest(self, text: str) -> str | None:
-        """What of the response's text was not told yet; None if something else was."""
+        """Returns what of the response's text was not told yet; None if something else was."""
         told, plan, text = (well_formed(part) for part in ("".join(self.text), "".join(self.plan), text))
         if text.strip() in (told.strip(), plan.strip(), (plan + told).strip()):
             return ""
@@ -207,7 +206,8 @@ class LegacyStream:
         return text[len(told) :] if text.startswith(told) else None
 
     def label(self, index: int | str | None, name: str | None) -> int | str:
-        """The label of a piece of a call; without an index, a name begins a call, and all else is the latest's."""
+        """Returns the label of a piece of a call; without an index, a name begins a call, and all else is the
+        latest's."""
         if index is not None:
             return index
         return len(self.calls) if name else max(len(self.calls) - 1, 0)

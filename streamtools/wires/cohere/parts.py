@@ -1,4 +1,4 @@
-"""What both versions of Cohere's API say: plans and thoughts, citations, arguments, usage, and how a response ends."""
+"""The half of Cohere's decoder that both versions of the API share: plans, thoughts, citations, arguments, the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...errors import LimitExceeded, ProviderError
+from ...errors import ProviderError
 from ...events import ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
@@ -58,22 +58,19 @@ class CohereParts(WireDecoder):
         super().end_part(provider_state)
 
     def _citation(self, citation: object) -> None:
-        """Told at once, and in the midst of a text: it ends nothing."""
+        """Tells a citation at once, also in the midst of a text: it ends nothing."""
         if not isinstance(citation, dict):
             self.emit_unknown(citation)
         elif self._keeps_one_more(citation) and (kept := self.to_keep(citation)) is not None:
             self.out.append(ProviderItem("citation", {"citations": kept}))
 
     def _keeps_one_more(self, extra: object = None) -> bool:
-        """Whether one more part, and what is kept of it beside its text, stays within the limits."""
+        """Returns whether one more part, and what is kept of it beside its text, stays within the limits."""
         self._kept_count += 1
-        limit = self.limits.max_open_blocks
-        if self._kept_count > limit:
-            self.fail(LimitExceeded("max_open_blocks", limit=limit, where="the message"))
-        return self._kept_count <= limit and (extra is None or self.charge(extra))
+        return self.holds(self._kept_count, "the message") and (extra is None or self.charge(extra))
 
     def _argument_text(self, holder: object, key: str, path: tuple[str | int, ...]) -> tuple[str, str | None]:
-        """Arguments, as text or as an object, under `key` of what `path` leads to; and the problem's code."""
+        """Returns arguments, as text or as an object, under `key` of what `path` leads to; and the problem's code."""
         arguments = holder.get(key) if isinstance(holder, dict) else None
         if arguments is None or isinstance(arguments, str):
             return arguments or "", None
@@ -82,7 +79,7 @@ class CohereParts(WireDecoder):
     # -- the end --
 
     def _ended(self, reason: object, usage: object, error: object, error_type: object = None) -> None:
-        """The event that ends a response came."""
+        """Takes the event that ends a response."""
         self._begin()
         self.read_usage(usage)
         if isinstance(reason, str) and reason:
@@ -105,15 +102,11 @@ class CohereParts(WireDecoder):
                 if whole:
                     self.warn("missing_call_end")
                 self.out.append(ToolCallFragment(index, end=True, cut=not whole))
-        finish = self._finish()
-        if finish == "stop" and self._calls:
-            self.warn("finish_reason_normalized")
-            finish = "tool_calls"
-        return finish, self._stopped
+        return self.normalized(self._finish(), bool(self._calls)), self._stopped
 
 
 def label(index: object) -> int | str | None:
-    """An index as a label: v1's are floating point numbers."""
+    """Returns an index as a label: v1's are floating point numbers."""
     if isinstance(index, float):
         return int(index) if index.is_integer() else str(index)
     return index if isinstance(index, (int, str)) else None

@@ -7,13 +7,12 @@ paired by its name. What the API would refuse is left out, each with a flaw that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...content import Text
-from ..answer_builder import AnswerBuilder, CallNames
-from ..history_rules import Violation
-from ..media import text_of
-from ..openai_chat.read import content_blocks, prompt, read_calls
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, entries_by_role, numbered
+from ..openai_chat.read import calls_of, read_call, read_prompt, result_blocks, returned
 from ..transcript import CallResult, Entry, Prompt, Returned
 from .facts import RULES
 
@@ -23,75 +22,55 @@ _V1 = {"api": "v1"}
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """The messages as entries. What is no message gives none."""
-    names, entries = CallNames(), list[Entry]()
-    for index, message in enumerate(messages):
-        role = message.get("role") if isinstance(message, Mapping) else None
-        reader = _READERS.get(role) if isinstance(role, str) else None
-        if reader is not None:
-            entries.append(reader(message, index, names))
-    return entries
+    """Reads messages as entries. What is no message gives none."""
+    return entries_by_role(messages, _READERS)
 
 
 # -- v2 ----------------------------------------------------------------------------------------------------------------
 
 
-def _prompt(message: Mapping[str, Any], index: int, _: CallNames) -> Prompt:
-    return prompt(message, index, "user" if message["role"] == "user" else "system", RULES)
-
-
 def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
-    flaws: list[Violation] = []
-    path, content, call_id = f"messages[{index}]", message.get("content"), message.get("tool_call_id")
-    blocks = content_blocks(content, f"{path}.content", flaws, RULES)
-    if not isinstance(content, (str, list)):
-        flaws.append(RULES.violation("empty_message", path, "a result has to have content, if only an empty text"))
+    flaws, path, call_id = Flaws(RULES), f"messages[{index}]", message.get("tool_call_id")
+    blocks = result_blocks(message, path, flaws)
     if not isinstance(call_id, str) or not call_id:
-        flaws.append(RULES.violation("bad_id", path, "a result without the id of its call"))
-    result = CallResult(
-        call_id=call_id if isinstance(call_id, str) else "",
-        content=text_of(blocks),
-        blocks=() if all(isinstance(block, Text) for block in blocks) else blocks,
-        state=None if flaws else message,
-    )
-    return Returned(results=(result,), origin=(index, index + 1), flaws=tuple(flaws))
+        flaws.add("bad_id", path, "a result without the id of its call")
+    rich = not all(isinstance(block, Text) for block in blocks)
+    return returned(message, index, blocks, flaws, rich=rich, name=None)
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
-    answer, path = AnswerBuilder(names), f"messages[{index}]"
+    answer, path = AnswerBuilder(names, RULES), f"messages[{index}]"
     if isinstance(plan := message.get("tool_plan"), str) and plan:
         answer.reasoning(plan, {"field": "tool_plan"})
     has_text = _content(message.get("content"), path, answer)
-    read_calls(_with_ids(message.get("tool_calls"), index, answer), path, answer, RULES)
+    for raw, where in _with_ids(calls_of(message, path, answer.flaws), index, answer.flaws):
+        read_call(raw, where, answer)
     if answer.says_more and has_text:
-        answer.flaw(RULES.violation("mixed_results", path, "text beside calls: it belongs into tool_plan"))
+        answer.flaws.add("mixed_results", path, "text beside calls: it belongs into tool_plan")
     if not (answer.says_more or has_text):
-        answer.flaw(RULES.violation("empty_message", path, "the message has neither text nor calls"))
+        answer.flaws.add("empty_message", path, "the message has neither text nor calls")
     citations = message.get("citations")
     for citation in citations if isinstance(citations, list) else ():
         answer.provider({"citations": citation})
     return answer.said((index, index + 1))
 
 
-def _with_ids(calls: object, index: int, answer: AnswerBuilder) -> object:
-    """The calls, each with an id: that it may miss one is v1's affair."""
-    if not isinstance(calls, list):
-        return calls
-    found = []
-    for number, raw in enumerate(calls):
+def _with_ids(calls: list[Numbered], index: int, flaws: Flaws) -> list[Numbered]:
+    """Returns the calls, each with an id: that it may miss one is v1's affair."""
+    found: list[Numbered] = []
+    for number, (raw, where) in enumerate(calls):
         if isinstance(raw, Mapping) and not (isinstance(raw.get("id"), str) and raw["id"]):
-            where = f"messages[{index}].tool_calls[{number}]"
-            answer.flaw(RULES.violation("bad_id", where, "a call without an id"))
+            flaws.add("bad_id", where, "a call without an id")
             raw = {**raw, "id": f"call_{index}_{number}"}
-        found.append(raw)
+        found.append((raw, where))
     return found
 
 
 def _content(content: object, path: str, answer: AnswerBuilder) -> bool:
-    """Says what the content holds; whether any of it is text."""
+    """Adds what the content holds. Returns whether any of it is text."""
     has_text = False
-    for number, raw in enumerate([{"type": "text", "text": content}] if isinstance(content, str) else _list(content)):
-        where = f"{path}.content[{number}]"
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    for raw, where in numbered(blocks, f"{path}.content"):
         kind = raw.get("type") if isinstance(raw, Mapping) else None
         said = raw.get(kind) if isinstance(raw, Mapping) and isinstance(kind, str) else None
         if kind == "thinking" and isinstance(said, str) and said:
@@ -100,7 +79,7 @@ def _content(content: object, path: str, answer: AnswerBuilder) -> bool:
             answer.text(said)
             has_text = True
         elif isinstance(content, list):
-            answer.flaw(RULES.violation("empty_message", where, "this is neither text nor thinking, or says nothing"))
+            answer.flaws.add("empty_message", where, "this is neither text nor thinking, or says nothing")
     return has_text
 
 
@@ -121,7 +100,7 @@ def _legacy_prompt(message: Mapping[str, Any], index: int, _: CallNames) -> Prom
 
 
 def _legacy_answer(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
-    answer = AnswerBuilder(names)
+    answer = AnswerBuilder(names, RULES)
     if isinstance(text := message.get("message"), str) and text:
         answer.text(text, _V1)
     for call in _list(message.get("tool_calls")):
@@ -149,8 +128,8 @@ def _outputs(raw: Mapping[str, Any]) -> Iterator[Any]:
 
 
 _READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
-    "user": _prompt,
-    "system": _prompt,
+    "user": partial(read_prompt, rules=RULES),
+    "system": partial(read_prompt, rules=RULES),
     "assistant": _assistant,
     "tool": _result,
     "USER": _legacy_prompt,

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...parts import Part
+from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
 from ..media import text_of
 from ..openai_chat.content import image_part, native_content
-from ..transcript import Answer, CallResult, Prompt
+from ..openai_chat.render import render_result
+from ..transcript import Answer, Prompt
 
 __all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and the results of its calls. Empty if there is neither text nor a call: a plan or
-    thoughts alone answer nothing."""
+    """Renders the assistant's message, and the results of its calls. Empty if there is neither text nor a call: a plan
+    or thoughts alone answer nothing."""
     text = answer.text("text") + answer.text("refusal")
     if not answer.our_calls and not text.strip():
         return []
-    return _legacy(answer, text) if answer.own_wire and _is_legacy(answer) else _current(answer, text)
+    return _legacy(answer, text) if _is_legacy(answer) else _current(answer, text)
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing."""
+    """Renders the message of a prompt; none if it says nothing."""
     state = prompt.state or {}
     if state.get("role") in ("USER", "SYSTEM"):  # v1's
         return [{"message": text_of(prompt.blocks), **state}] if prompt.blocks else []
@@ -40,26 +41,17 @@ def _current(answer: Answer, text: str) -> list[dict[str, Any]]:
         plan = [said for said in (_plan(answer), text) if said.strip()]
         if plan:
             message["tool_plan"] = "\n\n".join(plan)
-        message["tool_calls"] = [
-            answer.as_function(call) | (dict(call.provider_state) if answer.own_wire and call.provider_state else {})
-            for call in calls
-        ]
+        message["tool_calls"] = [{**answer.as_function(call), **answer.state_of(call)} for call in calls]
     if content:
         message["content"] = content
-    if citations := [part.provider_state["citations"] for part in _provider_parts(answer) if part.provider_state]:
+    states = [answer.state_of(part) for part in answer.parts if part.kind == "provider"]
+    if citations := [state["citations"] for state in states if "citations" in state]:
         message["citations"] = citations
-    return [message, *(_result(result, answer) for result in answer.results)]
-
-
-def _result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    if answer.own_wire and result.state is not None:
-        return {**result.state, "tool_call_id": result.call_id}
-    content = result.content if result.native is None else result.native
-    return {"role": "tool", "tool_call_id": result.call_id, "content": content}
+    return [message, *(render_result(result, answer) for result in answer.results)]
 
 
 def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
-    """``chat_history``'s entries. v1 knows no ids: a result repeats its call."""
+    """Renders entries of ``chat_history``. v1 knows no ids: a result repeats its call."""
     message: dict[str, Any] = {"role": "CHATBOT", "message": text or _plan(answer)}
     calls = {
         call.call_id: {"name": PLAIN_NAMES.cleaned(call.name), "parameters": answer.arguments[call.call_id][1]}
@@ -76,13 +68,13 @@ def _legacy(answer: Answer, text: str) -> list[dict[str, Any]]:
 
 
 def _is_legacy(answer: Answer) -> bool:
-    """Whether the turn came over v1, which its texts and calls know."""
-    states = [part.provider_state for part in answer.parts] + [call.provider_state for call in answer.calls.values()]
-    return any(state and state.get("api") == "v1" for state in states)
+    """Returns whether the turn came over v1, which its texts and calls know."""
+    pieces: list[Part | ToolCall] = [*answer.parts, *answer.calls.values()]
+    return any(answer.state_of(piece).get("api") == "v1" for piece in pieces)
 
 
 def _block(part: Part, answer: Answer) -> dict[str, Any] | None:
-    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    state = answer.state_of(part)
     if part.kind == "text" or part.kind == "refusal":
         return {"type": "text", "text": part.text} if part.text.strip() else None
     if part.kind == "reasoning" and state.get("field") == "thinking":
@@ -91,15 +83,9 @@ def _block(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 
 def _plan(answer: Answer) -> str:
-    """The plan; another wire's reasoning is none."""
+    """Returns the plan; another wire's reasoning is none."""
     return "".join(
         part.text
         for part in answer.parts
-        if answer.own_wire and part.kind == "reasoning" and (part.provider_state or {}).get("field") == "tool_plan"
+        if part.kind == "reasoning" and answer.state_of(part).get("field") == "tool_plan"
     )
-
-
-def _provider_parts(answer: Answer) -> list[Part]:
-    return [
-        p for p in answer.parts if answer.own_wire and p.kind == "provider" and "citations" in (p.provider_state or {})
-    ]

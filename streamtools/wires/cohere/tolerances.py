@@ -1,4 +1,4 @@
-"""What Cohere, and servers that stand in for it, do otherwise, and what becomes of it."""
+"""The deviations of Cohere, and of servers that stand in for it, and what becomes of each."""
 
 from __future__ import annotations
 

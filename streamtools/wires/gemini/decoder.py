@@ -41,7 +41,7 @@ _OPAQUE = frozenset({
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Whether this payload can only be one of Gemini's."""
+    """Returns whether this payload can only be one of Gemini's."""
     if any(name in payload for name in _OTHERS):
         return False
     inner = payload.get("response")
@@ -64,7 +64,7 @@ class GeminiDecoder(WireDecoder):
         self._finish_message: object = None
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a payload that holds one plain piece of text, and nothing else that matters."""
+        """Returns the event of a payload that holds one plain piece of text, and nothing else that matters."""
         try:
             [candidate] = payload["candidates"]
             [part] = candidate["content"]["parts"]
@@ -119,7 +119,7 @@ class GeminiDecoder(WireDecoder):
         return out
 
     def terminate(self) -> list[Event]:
-        """``[DONE]``, which gateways add. Without a finish reason it says nothing."""
+        """Takes ``[DONE]``, which gateways add. Without a finish reason it says nothing."""
         self.out = []
         self._is_late = False
         return self.out
@@ -133,7 +133,7 @@ class GeminiDecoder(WireDecoder):
     # -- the envelope --
 
     def _as_wire(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """The response in a payload, in the API's own spelling."""
+        """Returns the response in a payload, in the API's own spelling."""
         self._payload, self._exact, self._path = payload, None, ()
         inner = payload.get("response")
         if isinstance(inner, dict) and _MARKS.isdisjoint(payload):
@@ -145,7 +145,7 @@ class GeminiDecoder(WireDecoder):
         return payload
 
     def _exactly(self, payload: dict[str, Any]) -> Any:
-        """The response with all digits of its numbers."""
+        """Returns the response with all digits of its numbers."""
         try:
             exact = from_json(self.raw or b"", allow_inf_nan=False)
         except ValueError:  # no bytes, or such that only the tolerant parser takes
@@ -155,7 +155,7 @@ class GeminiDecoder(WireDecoder):
         return exact
 
     def _follows(self, index: object, position: int) -> bool:
-        """Whether this candidate is the one that is followed: the first."""
+        """Returns whether this candidate is the one that is followed: the first."""
         if index is None:  # 0 is left out
             index = position
         if self._candidate is None:
@@ -209,7 +209,8 @@ class GeminiDecoder(WireDecoder):
             self.end_part(state)
 
     def _state(self, part: dict[str, Any]) -> dict[str, Any] | None:
-        """A part, or what else it has, to be given back; without a signature that is none."""
+        """Returns a part, or what else it has, to be given back; None if there is nothing but a signature that is
+        none."""
         state = as_wire(part)
         signature = state.get("thoughtSignature")
         if "thoughtSignature" in state and not (isinstance(signature, str) and signature):
@@ -219,7 +220,7 @@ class GeminiDecoder(WireDecoder):
         return self.to_keep(state) if state and self.charge(state) else None
 
     def _opaque_part(self, part: dict[str, Any], path: tuple[str | int, ...]) -> None:
-        """A part that goes back as it came."""
+        """Takes a part that goes back as it came."""
         kind = next((name for name in part if name in _OPAQUE), None)
         if kind is None:
             kind = str(next(name for name in part if name not in _BARE))[: self.limits.max_name_bytes]
@@ -250,10 +251,7 @@ class GeminiDecoder(WireDecoder):
     def _may_keep(self) -> bool:
         """Counts a part that is kept whole; False if it is one too many."""
         self._part_count += 1
-        limit = self.limits.max_open_blocks
-        if self._part_count > limit:
-            self.fail(LimitExceeded("max_open_blocks", limit=limit, where="the response"))
-        return self._part_count <= limit
+        return self.holds(self._part_count, "the response")
 
     # -- calls --
 
@@ -320,8 +318,8 @@ class GeminiDecoder(WireDecoder):
         self.out.append(ToolCallFragment(call.index, id_, name, start=True, provider_state=state))
 
     def _continue_call(self, call: OpenCall, state: dict[str, Any]) -> None:
-        """Of what else a later part has only a signature is taken, if the call has none: its first part is what counts,
-        as with calls that come whole."""
+        """Takes a later part of a call: of what else it has only a signature counts, if the call has none. Its first
+        part is what counts, as with calls that come whole."""
         signature = state.pop("thoughtSignature", None)
         if signature is not None and call.signature is not None:
             self.warn("extra_signature")
@@ -350,7 +348,7 @@ class GeminiDecoder(WireDecoder):
             open_.arguments.add(pieces)
 
     def _exact_piece(self, piece: Any, path: tuple[str | int, ...]) -> Any:
-        """A piece with all the digits of its number: the parser of payloads makes floats of large integers."""
+        """Returns a piece with all the digits of its number: the parser of payloads makes floats of large integers."""
         number = piece.get("numberValue") if isinstance(piece, dict) else None
         if not isinstance(number, float) or abs(number) < 2**63:
             return piece
@@ -365,7 +363,7 @@ class GeminiDecoder(WireDecoder):
     # -- the end --
 
     def _finished(self, reason: object, message: object) -> None:
-        """A finish reason, which is not always the last word: relays send it first, too."""
+        """Takes a finish reason, which is not always the last word: relays send it first, too."""
         reason = as_wire(reason)
         if isinstance(reason, int) and not isinstance(reason, bool):
             self.warn("numeric_finish_reason")

@@ -1,5 +1,5 @@
-"""What surrounds the parts of a response: how it ends, by finish reasons, verdicts, refused prompts and errors; and how
-others than the API spell it, with names like ``finish_reason``, with bytes, enums and nulls."""
+"""The envelope of a response: how it ends, by finish reasons, verdicts, refused prompts and errors; and how others than
+the API spell it, with names like ``finish_reason``, with bytes, enums and nulls."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ _BY_NUMBER = {0: UNSPECIFIED[1], 1: "STOP", 2: "MAX_TOKENS", 3: "SAFETY", 4: "RE
 
 
 def finish_of(reason: str) -> Finish:
-    """What a finish reason means."""
+    """Returns the meaning of a finish reason."""
     return _FINISHES.get(reason.upper(), "other")
 
 
 def reason_of(number: int) -> str:
-    """The finish reason of that number."""
+    """Returns the finish reason of that number."""
     return _BY_NUMBER.get(number, "OTHER")
 
 
 def verdict(reason: str, message: object) -> ProviderError:
-    """The error of a response that ended with an error for its reason."""
+    """Returns the error of a response that ended with an error for its reason."""
     kind = "malformed_function_call" if reason.upper() in _BAD_CALLS else "provider_error"
     return ProviderError(read_text(message) or reason, code=read_text(reason), kind=kind)
 
 
 def refusal_of(feedback: object) -> ProviderError | None:
-    """The error of a prompt that was refused, if this feedback says so."""
+    """Returns the error of a prompt that was refused, if this feedback says so."""
     if not isinstance(feedback, dict):
         return None
     reason = feedback.get("blockReason")
@@ -83,7 +83,7 @@ def refusal_of(feedback: object) -> ProviderError | None:
 
 
 def error_in(payload: dict[str, Any]) -> ProviderError | None:
-    """The error that a payload reports; its type is the status, which Google's errors have instead."""
+    """Returns the error that a payload reports; its type is the status, which Google's errors have instead."""
     if "error" not in payload:
         return None
     error, body = provider_error(payload), payload["error"]
@@ -102,7 +102,7 @@ _MAX_DEPTH = 16  # an envelope has about ten levels
 
 
 def is_foreign(payload: Mapping[str, Any]) -> bool:
-    """Whether some name is spelled as in Protocol Buffers, which their JSON format allows
+    """Returns whether some name is spelled as in Protocol Buffers, which their JSON format allows
     (https://protobuf.dev/programming-guides/json)."""
     levels: list[Any] = [payload]
     candidates = payload.get("candidates")
@@ -118,7 +118,8 @@ def is_foreign(payload: Mapping[str, Any]) -> bool:
 
 
 def as_wire(value: Any, depth: int = 0) -> Any:
-    """A part of a payload with names and values as on the wire: camelCase, bytes in Base64, no nulls, no enums."""
+    """Returns a part of a payload with names and values as on the wire: camelCase, bytes in Base64, no nulls, no
+    enums."""
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         return {
             _camel(name): item if name in _NOT_OURS else as_wire(item, depth + 1)
@@ -133,7 +134,7 @@ def as_wire(value: Any, depth: int = 0) -> Any:
 
 
 def without_nulls(part: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that were set."""
+    """Returns the fields that were set."""
     return {name: value for name, value in part.items() if value is not None}
 
 

@@ -31,7 +31,6 @@ RESULT = ResultFormat(
     recognises=lambda result: isinstance(result.get("functionResponse"), Mapping), list_key="parts", id_optional=True
 )
 
-
 # 400 otherwise: "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores (_), dots
 # (.), colons (:), or dashes (-), with a maximum length of 64."
 NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.:-", 64)
@@ -105,7 +104,6 @@ TOOLS = (
     ),
 )
 
-
 # google-gemini/gemini-cli#4217
 _COUNT = (
     "Please ensure that the number of function response parts is equal to the number of function call parts of the "
@@ -121,7 +119,7 @@ BLANK_PART = "required oneof field 'data' must have one initialized field"  # ro
 
 
 def _calls_after_model(contents: Sequence[Any]) -> Iterator[int]:
-    """The places of model contents with a call that stand right behind another of the model's."""
+    """Returns the places of model contents with a call that stand right behind another of the model's."""
     for place in range(1, len(contents)):
         if _role(contents[place]) == _role(contents[place - 1]) == "model" and _has_call(contents[place]):
             yield place

@@ -22,7 +22,7 @@ from ...events import ToolCallFragment
 from ...limits import Limits
 from ...text import well_formed
 
-__all__ = ["OpenCall", "PartialArgs", "parse_path"]
+__all__ = ["OpenCall"]
 
 _STEP = re.compile(
     r"""\.(?P<name>[^\s.\[\]'"*]+)
@@ -37,8 +37,8 @@ _MISSING = object()
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
-def parse_path(path: object, limits: Limits) -> tuple[str | int, ...] | None:
-    """The names and indexes of a path to one value; None if it is none, or goes further than `limits` allow."""
+def _parse_path(path: object, limits: Limits) -> tuple[str | int, ...] | None:
+    """Returns the names and indexes of a path to one value; None if it is none, or goes further than `limits` allow."""
     if not isinstance(path, str) or path[:1] != "$":
         return None
     steps: list[str | int] = []
@@ -93,7 +93,7 @@ class PartialArgs:
 
     @property
     def unfinished(self) -> bool:
-        """Some value was said to go on, and did not."""
+        """True if some value was said to go on, and did not."""
         return bool(self._open)
 
     def add(self, piece: object) -> None:
@@ -103,7 +103,7 @@ class PartialArgs:
             self._refuse("bad_path")
 
     def text(self) -> str:
-        """The arguments as JSON text."""
+        """Returns the arguments as JSON text."""
         return to_json(_plain(self._root)).decode()
 
     def _refuse(self, problem: str) -> None:
@@ -118,7 +118,7 @@ class PartialArgs:
 
     def _placed(self, piece: object) -> bool:
         """Puts the piece where its path says; False if that cannot be."""
-        steps = parse_path(piece.get("jsonPath"), self._limits) if isinstance(piece, dict) else None
+        steps = _parse_path(piece.get("jsonPath"), self._limits) if isinstance(piece, dict) else None
         if not steps or not isinstance(piece, dict):
             return False
         node: Any = self._root
@@ -151,7 +151,8 @@ class PartialArgs:
         return there is _MISSING and self._set(node, step, value)
 
     def _no_value(self, node: Any, step: str | int, piece: dict[str, Any], there: object) -> bool:
-        """A mark that a value begins, goes on or has ended; or JSON's own null, which stands for the null value."""
+        """Takes a mark that a value begins, goes on or has ended; or JSON's own null, which stands for the null
+        value."""
         if there is not _MISSING:
             return type(there) not in (dict, list)
         if piece.get("willContinue"):
@@ -159,7 +160,7 @@ class PartialArgs:
         return "nullValue" in piece and self._set(node, step, None)
 
     def _child(self, node: Any, step: str | int, kind: type[dict[str, Any]] | type[list[Any]]) -> Any:
-        """The container at `step`, made if it is missing; None if it cannot be."""
+        """Returns the container at `step`, made if it is missing; None if it cannot be."""
         child = _get(node, step)
         if child is _MISSING:
             child = kind()
@@ -199,7 +200,7 @@ def _get(node: Any, step: str | int) -> Any:
 
 
 def _plain(node: Any) -> Any:
-    """The value of a node: as deep as paths go."""
+    """Returns the value of a node: as deep as paths go."""
     if isinstance(node, _Text):
         return well_formed("".join(node))
     if isinstance(node, dict):
@@ -221,13 +222,14 @@ class OpenCall:
         self.signature: object = None
 
     def is_continued_by(self, name: str | None, id_: str | None) -> bool:
-        """Whether a part with this name and id goes on with the call: only its first part needs to have a name."""
+        """Returns whether a part with this name and id goes on with the call: only its first part needs to have a
+        name."""
         if name:
             return id_ is not None and id_ == self.id
         return id_ is None or self.id is None or id_ == self.id
 
     def end(self, *, cut: bool) -> ToolCallFragment:
-        """The call is over. Only now its arguments are a text, so that a call that was cut has none."""
+        """Ends the call. Only now its arguments are a text, so that a call that was cut has none."""
         arguments = self.arguments
         text, problem = "", arguments.problem
         cut = cut or arguments.unfinished

@@ -10,16 +10,13 @@ missing among others that have theirs, the documented stand-in takes its place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any
+from typing import Any, Literal
 
-from ...content import Block, Text
-from ..answer_builder import AnswerBuilder, CallNames
+from ...content import Block, Media, Opaque, Text
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, Numbered, numbered, result_as_read, results_and_prompts
 from ..history_rules import Violation
-from ..media import text_of
-from ..reading import json_text
-from ..transcript import CallResult, Entry, Prompt, Returned
-from .content import read_block
+from ..reading import json_text, rest_of
+from ..transcript import CallResult, Entry, Prompt
 from .envelope import as_wire, without_nulls
 from .facts import BLANK_PART, RULES
 from .render import FOREIGN_SIGNATURE, as_text, refers, without_orphans
@@ -27,11 +24,13 @@ from .render import FOREIGN_SIGNATURE, as_text, refers, without_orphans
 __all__ = ["read"]
 
 _BARE = frozenset({"text", "thought", "thoughtSignature"})
+_FROM_URL = str.maketrans("-_", "+/")
+_KINDS: dict[str, Literal["image", "audio", "video"]] = {"image": "image", "audio": "audio", "video": "video"}
 _ROLES = {"model": "model", "user": "user", "function": "user", "tool": "user", None: "user"}
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """The contents as entries. What is no content gives none."""
+    """Reads contents as entries. What is no content gives none."""
     names, entries = CallNames(), list[Entry]()
     contents = [_content(message) for message in messages]
     unsigned = _unsigned_steps(contents)
@@ -39,16 +38,16 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
         if found is None:
             continue
         role, parts = found
-        numbered = [(part, f"contents[{index}].parts[{number}]") for number, part in enumerate(parts)]
+        blocks, origin = numbered(parts, f"contents[{index}].parts"), (index, index + 1)
         if role == "model":
-            entries.append(_model(numbered, (index, index + 1), names, sign=index in unsigned))
+            entries.append(_model(blocks, origin, names, sign=index in unsigned))
         else:
-            entries.extend(_user(numbered, (index, index + 1)))
+            entries.extend(_user(blocks, Prompt(role="user", blocks=(), origin=origin)))
     return entries
 
 
 def _content(message: object) -> tuple[str, list[Any]] | None:
-    """Whose content it is, and its parts."""
+    """Returns the role of a content, and its parts."""
     role = message.get("role") if isinstance(message, Mapping) else 0
     if not isinstance(message, Mapping) or (role is not None and not isinstance(role, str)) or role not in _ROLES:
         return None
@@ -63,7 +62,7 @@ def _part(part: Any) -> Any:
 
 
 def _flaw(part: object, path: str) -> Violation | None:
-    """What is wrong with a part wherever it stands."""
+    """Returns what is wrong with a part wherever it stands."""
     if not isinstance(part, dict) or not part:
         return RULES.violation("not_a_message", path, "this is no part, which is an object with a field", BLANK_PART)
     if part.keys() - {"thought"} == {"text"} and not part["text"]:
@@ -74,101 +73,91 @@ def _flaw(part: object, path: str) -> Violation | None:
 # -- what was asked, and what calls came to --
 
 
-def _user(numbered: list[tuple[Any, str]], origin: tuple[int, int]) -> Iterator[Entry]:
-    if not numbered:
-        yield Prompt(role="user", blocks=(), origin=origin)
-    for are_results, run in groupby(numbered, lambda pair: _is_result(pair[0])):
-        flaws: list[Violation] = []
-        if are_results:
-            results = tuple(_result(part, path, flaws) for part, path in run)
-            yield Returned(results=results, origin=origin, flaws=tuple(flaws))
-        else:
-            blocks = tuple(_sound(run, flaws))
-            yield Prompt(role="user", blocks=blocks, origin=origin, flaws=tuple(flaws))
+def _user(blocks: list[Numbered], prompt: Prompt) -> Iterator[Entry]:
+    if not blocks:
+        yield prompt
+    yield from results_and_prompts(
+        blocks, prompt, RULES, is_result=_is_result, read_result=_result, read_block=_read_block, flaw=_flaw
+    )
 
 
 def _is_result(part: object) -> bool:
     return isinstance(part, dict) and isinstance(part.get("functionResponse"), dict)
 
 
-def _sound(numbered: Iterator[tuple[Any, str]], flaws: list[Violation]) -> Iterator[Block]:
-    for part, path in numbered:
-        if flaw := _flaw(part, path):
-            flaws.append(flaw)
-        else:
-            yield read_block(part)
-
-
-def _result(part: dict[str, Any], path: str, flaws: list[Violation]) -> CallResult:
+def _result(part: dict[str, Any], path: str, flaws: Flaws) -> CallResult:
     body = part["functionResponse"]
-    call_id, name, parts = body.get("id"), body.get("name"), body.get("parts")
-    response = body.get("response")
+    name, parts, response = body.get("name"), body.get("parts"), body.get("response")
     if not isinstance(name, str) or not name:
-        what = "the response does not name its function"
-        flaws.append(RULES.violation("missing_field", f"{path}.functionResponse.name", what))
+        flaws.add("missing_field", f"{path}.functionResponse.name", "the response does not name its function")
     if not isinstance(response, dict):
-        flaws.append(RULES.violation("bad_result", path, "the response of a function is no object", ""))
+        flaws.add("bad_result", path, "the response of a function is no object", "")
         response = {"output": response or ""}
     if refers(response) and not parts:
-        flaws.append(RULES.violation("bad_result", path, "the response has a key $ref, which stands for a part there"))
+        flaws.add("bad_result", path, "the response has a key $ref, which stands for a part there")
         response = as_text(response)
-    media = [read_block(as_wire(raw)) for raw in parts if isinstance(raw, dict)] if isinstance(parts, list) else []
+    media = [_read_block(as_wire(raw)) for raw in parts if isinstance(raw, dict)] if isinstance(parts, list) else []
     text, is_error = _told(response)
     blocks = (*([Text(text)] if text else []), *media)
-    return CallResult(
-        call_id=call_id if isinstance(call_id, str) else "",
-        content=text_of(blocks),
-        is_error=is_error,
-        name=name if isinstance(name, str) else None,
-        blocks=blocks if media else (),
-        state={**part, "functionResponse": {**body, "response": response}},
-    )
+    state = {**part, "functionResponse": {**body, "response": response}}
+    return result_as_read(body.get("id"), blocks, rich=bool(media), name=name, is_error=is_error, state=state)
 
 
 def _told(response: object) -> tuple[str, bool]:
-    """What a response says, as text, and whether it tells of an error."""
+    """Returns the text of a response, and whether it tells of an error."""
     body = response if isinstance(response, dict) else {}
     is_error = "error" in body and "output" not in body
     value = next(iter(body.values())) if body.keys() in ({"output"}, {"error"}) else response
     return value if isinstance(value, str) else json_text(value) or "", is_error
 
 
+def _read_block(part: dict[str, Any]) -> Block:
+    """Reads a part as a block. What no other provider has a word for is opaque."""
+    if isinstance(text := part.get("text"), str):
+        return Text(text, state=part)
+    inline, file = part.get("inlineData"), part.get("fileData")
+    if isinstance(inline, dict) and isinstance(data := inline.get("data"), str):
+        # Base64 for URLs is taken, too, and is what the SDK writes; nobody else takes it.
+        return Media(data=data.translate(_FROM_URL), state=part, **_described(inline))
+    if isinstance(file, dict) and isinstance(uri := file.get("fileUri"), str):
+        return Media(url=uri, state=part, **_described(file))
+    return Opaque(part)
+
+
+def _described(body: Mapping[str, Any]) -> dict[str, Any]:
+    type_, name = body.get("mimeType"), body.get("displayName")
+    mime = type_ if isinstance(type_, str) else None
+    kind = _KINDS.get((mime or "").partition("/")[0], "file")
+    return {"kind": kind, "mime_type": mime, "filename": name if isinstance(name, str) else None}
+
+
 # -- what the model said --
 
 
-def _model(numbered: list[tuple[Any, str]], origin: tuple[int, int], names: CallNames, *, sign: bool) -> Entry:
-    answer = AnswerBuilder(names)
-    kept: list[tuple[dict[str, Any], str]] = []
-    for part, path in numbered:
-        if flaw := _flaw(part, path):
-            answer.flaw(flaw)
-        else:
-            kept.append((part, path))
+def _model(parts: list[Numbered], origin: tuple[int, int], names: CallNames, *, sign: bool) -> Entry:
+    answer = AnswerBuilder(names, RULES)
+    kept = answer.flaws.sound(parts, _flaw)
     paired = {id(part) for part in without_orphans([part for part, _ in kept])}
     for part, path in kept:
         if id(part) not in paired:
-            what = "a call that the API ran itself has no result"
-            answer.flaw(RULES.violation("unanswered_call", path, what, ""))
+            answer.flaws.add("unanswered_call", path, "a call that the API ran itself has no result", "")
             continue
         if sign and "functionCall" in part:
             what = "the first call of a step has no signature, and others have theirs"
-            answer.flaw(RULES.violation("missing_signature", path, what))
+            answer.flaws.add("missing_signature", path, what)
             part, sign = {**part, "thoughtSignature": FOREIGN_SIGNATURE}, False
         _say(part, path, answer)
     if kept and all(part.keys() == {"text", "thought"} for part, _ in kept):
-        path = f"contents[{origin[0]}]"
-        answer.flaw(RULES.violation("empty_message", path, "summaries of thoughts alone are no content"))
+        answer.flaws.add("empty_message", f"contents[{origin[0]}]", "summaries of thoughts alone are no content")
     return answer.said(origin)
 
 
 def _say(part: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
     call, code, tool = part.get("functionCall"), part.get("executableCode"), part.get("toolCall")
     if isinstance(call, dict) and "text" not in part:
-        arguments = {} if call.get("args") is None else call["args"]
-        made = answer.call(call.get("id"), call.get("name"), arguments, state=_rest(part, "functionCall"))
-        if isinstance(arguments, str) and made.status == "ready":
-            what = "the arguments are the text of an object"
-            answer.flaw(RULES.violation("arguments_not_object", f"{path}.functionCall.args", what))
+        arguments, state = {} if call.get("args") is None else call["args"], rest_of(part, "functionCall") or None
+        at = f"{path}.functionCall.args"
+        answer.call(call.get("id"), call.get("name"), arguments, state=state, object_at=at)
     elif "executableCode" in part:
         body = code if isinstance(code, dict) else {}
         answer.call(body.get("id"), "code_execution", body, kind="server", state={"part": part})
@@ -177,17 +166,13 @@ def _say(part: dict[str, Any], path: str, answer: AnswerBuilder) -> None:
         answer.call(tool.get("id"), name, arguments, kind="server", state={"part": part})
     elif part.keys() <= _BARE and isinstance(text := part.get("text"), str):
         tell = answer.reasoning if part.get("thought") else answer.text
-        tell(text, _rest(part, "text", "thought"))
+        tell(text, rest_of(part, "text", "thought") or None)
     else:
         answer.provider(part)
 
 
-def _rest(part: Mapping[str, Any], *known: str) -> dict[str, Any] | None:
-    return {name: value for name, value in part.items() if name not in known} or None
-
-
 def _unsigned_steps(contents: Sequence[tuple[str, list[Any]] | None]) -> set[int]:
-    """The places of the running turn's steps that call without any signature, if anything else is signed."""
+    """Returns the places of the running turn's steps that call without any signature, if anything else is signed."""
     signed = {place for place, found in enumerate(contents) if found and any(map(_is_signed, found[1]))}
     if not signed:
         return set()

@@ -1,4 +1,4 @@
-"""What Gemini's servers, and those that speak like them, do otherwise, and what becomes of it."""
+"""The deviations of Gemini's servers, and of those that speak like them, and what becomes of each."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _OPAQUE_CHUNKS = frozenset({
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Never: a chunk of Mistral's is one of Chat Completions, and nothing in it is certainly Mistral's."""
+    """Recognises nothing: a chunk of Mistral's is one of Chat Completions, and nothing in it is certainly Mistral's."""
     return False
 
 
@@ -77,14 +77,15 @@ class MistralDecoder(OpenAIChatDecoder):
             self.out.append(ProviderItem(kind, kept))
 
     def _holds(self, count: int, extra: object, where: str) -> bool:
-        """Whether what is kept beside the text stays within the limits: `count` things, the latest of them `extra`."""
+        """Returns whether what is kept beside the text stays within the limits: `count` things, the latest of them
+        `extra`."""
         limit = self.limits.max_open_blocks
         if count > limit:
             self.fail(LimitExceeded("max_open_blocks", limit=limit, value=count, where=where))
         return count <= limit and self.charge(extra)
 
     def _end_head(self) -> None:
-        """What begins now is no text: close what is open, and look for no inline tag any more."""
+        """Ends what is open, and looks for no inline tag any more: what begins now is no text."""
         if self._think:
             self._tell(*self._think.finish())
         self.end_part()
@@ -115,8 +116,8 @@ class Thinking:
         """Those that the latest delta brought."""
 
     def continues(self, chunk: Mapping[str, Any]) -> bool:
-        """Whether a delta belongs to this chunk. Once this is signed it only takes more of the same signature, or
-        nothing but an end: a signature is of the whole."""
+        """Returns whether a delta belongs to this chunk. Once this is signed it only takes more of the same signature,
+        or nothing but an end: a signature is of the whole."""
         signature, other = self._beside.get("signature"), chunk.get("signature")
         return not signature or other == signature or says_nothing(chunk)
 
@@ -140,7 +141,7 @@ class Thinking:
                 self._inner.append(item)
 
     def state(self) -> dict[str, Any]:
-        """What must go back beside the text; the whole list where something stands among the texts."""
+        """Returns what must go back beside the text; the whole list where something stands among the texts."""
         state: dict[str, Any] = {"type": "thinking"}
         if any(isinstance(item, dict) for item in self._inner):
             state["thinking"] = [
@@ -157,7 +158,7 @@ class Thinking:
 
 
 def says_nothing(chunk: Mapping[str, Any]) -> bool:
-    """Whether a delta has neither a text nor anything else to keep; the first and the last of a run may be so."""
+    """Returns whether a delta has neither a text nor anything else to keep, as the first and the last of a run may."""
     return not chunk.get("signature") and not any(
         item if isinstance(item, str) else isinstance(item, dict) and item.get("text") != "" for item in _items(chunk)
     )

@@ -14,9 +14,7 @@ __all__ = ["CALLS", "RESULT", "RULES", "TOOLS", "USAGE"]
 
 CALLS = (FUNCTION_CALL,)
 
-
 TOOLS = (ToolFormat(name="mistral.chat", dialect=PLAIN, strict=STRICT, names=PLAIN_NAMES, function=FUNCTION_TOOL),)
-
 
 _COUNT = "Not the same number of function calls and responses"  # mistralai/client-ts#106, 567-labs/instructor#724
 _AFTER_USER = "Unexpected role 'tool' after role 'user'"  # zed-industries/zed#37021
@@ -41,7 +39,6 @@ RULES = HistoryRules(
         "duplicate_id": _COUNT,
     },
 )
-
 
 USAGE = UsageMap({
     **CHAT_USAGE.counts,

@@ -6,15 +6,14 @@ references among others, stay in their places, as the decoder leaves them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...content import Text
-from ..answer_builder import AnswerBuilder, CallNames
-from ..history_rules import Violation
-from ..media import text_of
-from ..openai_chat.read import content_blocks, prompt, read_calls, rest_of, split_text
-from ..transcript import CallResult, Entry, Returned
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, entries_by_role, numbered
+from ..openai_chat.read import calls_of, read_call, read_prompt, result_blocks, returned, set_fields, split_text
+from ..transcript import Entry, Returned
 from .decoder import Thinking, says_nothing
 from .facts import RULES
 
@@ -22,63 +21,53 @@ __all__ = ["read"]
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """The messages as entries. What is no message gives none."""
-    names, entries = CallNames(), list[Entry]()
-    for index, message in enumerate(messages):
-        role = message.get("role") if isinstance(message, Mapping) else None
-        if role == "assistant":
-            entries.append(_assistant(message, index, names))
-        elif role == "tool":
-            entries.append(_result(message, index))
-        elif role == "user" or role == "system":
-            entries.append(prompt(message, index, role, RULES))
-    return entries
+    """Reads messages as entries. What is no message gives none."""
+    return entries_by_role(messages, _READERS)
 
 
-def _result(message: Mapping[str, Any], index: int) -> Returned:
-    flaws: list[Violation] = []
-    content, call_id, name = message.get("content"), message.get("tool_call_id"), message.get("name")
-    blocks = content_blocks(content, f"messages[{index}].content", flaws, RULES)
-    if not isinstance(content, (str, list)):
-        what = "a result has to have content, if only an empty text"
-        flaws.append(RULES.violation("empty_message", f"messages[{index}]", what))
-    result = CallResult(
-        call_id=call_id if isinstance(call_id, str) else "",
-        content=text_of(blocks),
-        name=name if isinstance(name, str) else None,
-        blocks=() if all(isinstance(block, Text) for block in blocks) else blocks,
-        state=None if flaws else message,
-    )
-    return Returned(results=(result,), origin=(index, index + 1), flaws=tuple(flaws))
+def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
+    flaws = Flaws(RULES)
+    blocks = result_blocks(message, f"messages[{index}]", flaws)
+    rich = not all(isinstance(block, Text) for block in blocks)
+    return returned(message, index, blocks, flaws, rich=rich, name=message.get("name"))
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
-    answer, path, content = AnswerBuilder(names), f"messages[{index}]", message.get("content")
+    answer, path, content = AnswerBuilder(names, RULES), f"messages[{index}]", message.get("content")
     if isinstance(content, str):
         split_text(content, answer)
-    for number, chunk in enumerate(content if isinstance(content, list) else ()):
-        _chunk(chunk, f"{path}.content[{number}]", answer)
+    for chunk, where in numbered(content, f"{path}.content"):
+        _chunk(chunk, where, answer)
     says_something = not answer.is_empty
-    read_calls(message.get("tool_calls"), path, answer, RULES)
+    for raw, where in calls_of(message, path, answer.flaws):
+        read_call(raw, where, answer)
     if not (says_something or answer.says_more):
-        answer.flaw(RULES.violation("empty_message", path, "the message has neither content nor calls"))
-    elif kept := rest_of(message, "content", "role", "tool_calls"):
+        answer.flaws.add("empty_message", path, "the message has neither content nor calls")
+    elif kept := set_fields(message, "content", "role", "tool_calls"):
         answer.provider({"fields": kept})
     return answer.said((index, index + 1))
 
 
 def _chunk(chunk: object, path: str, answer: AnswerBuilder) -> None:
     if not isinstance(chunk, Mapping):
-        answer.flaw(RULES.violation("not_a_message", path, "this is no chunk of content, which is an object"))
+        answer.flaws.add("not_a_message", path, "this is no chunk of content, which is an object")
     elif chunk.get("type") == "text":
         if isinstance(text := chunk.get("text"), str) and text:
             answer.text(text)
         else:
-            answer.flaw(RULES.violation("empty_message", path, "the text says nothing"))
+            answer.flaws.add("empty_message", path, "the text says nothing")
     elif chunk.get("type") != "thinking":
         answer.provider(chunk)
     elif says_nothing(chunk):
-        answer.flaw(RULES.violation("empty_message", path, "the thinking says nothing"))
+        answer.flaws.add("empty_message", path, "the thinking says nothing")
     else:
         thinking = Thinking()
         answer.reasoning("".join(thinking.add(chunk)), {"chunk": thinking.state()})
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
+    "user": partial(read_prompt, rules=RULES),
+    "system": partial(read_prompt, rules=RULES),
+    "assistant": _assistant,
+    "tool": _result,
+}

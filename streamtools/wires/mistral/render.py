@@ -35,7 +35,7 @@ _CHUNKS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing.
+    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing.
 
     The API wants content or calls: "Assistant message must have either content or tool_calls, but not none."
     (OpenHands/OpenHands#8685). What a result holds beside text can neither stand in it nor in a user's message right
@@ -49,8 +49,8 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     if calls:
         message["tool_calls"] = [answer.as_function(call) for call in calls]
     for part in answer.parts:
-        if answer.own_wire and part.kind == "provider" and part.provider_state:
-            message |= part.provider_state.get("fields", {})
+        if part.kind == "provider":
+            message |= answer.state_of(part).get("fields", {})
     messages = [message, *(_render_result(result, answer) for result in answer.results)]
     for behind in media_of(answer.results, answer, _CHUNKS):
         messages += [{"role": "assistant", "content": "."}, behind]
@@ -58,7 +58,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing."""
+    """Renders the message of a prompt; none if it says nothing."""
     content = native_content(prompt.blocks, _CHUNKS)
     return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
 
@@ -73,8 +73,8 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
-    """A part as a chunk of content, if it is one."""
-    state = part.provider_state if answer.own_wire and part.provider_state else {}
+    """Renders a part as a chunk of content, if it is one."""
+    state = answer.state_of(part)
     if part.kind == "text" or part.kind == "refusal":
         return {"type": "text", "text": part.text}
     if not answer.own_wire:
@@ -91,7 +91,7 @@ def _chunk(part: Part, answer: Answer) -> dict[str, Any] | None:
 
 
 def _content(chunks: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
-    """The chunks with adjacent texts joined; one string if there is nothing else."""
+    """Joins adjacent texts among the chunks; returns one string if there is nothing else."""
     joined: list[dict[str, Any]] = []
     for is_text, run in groupby(chunks, key=lambda chunk: chunk["type"] == "text"):
         if not is_text:

@@ -1,4 +1,4 @@
-"""What Mistral, and servers that stand in for it, do otherwise, and what becomes of it."""
+"""The deviations of Mistral, and of servers that stand in for it, and what becomes of each."""
 
 from __future__ import annotations
 

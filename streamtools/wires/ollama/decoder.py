@@ -20,7 +20,7 @@ _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length", "tool_calls"
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Whether this payload can only be a line of Ollama's chat, or of its completions."""
+    """Returns whether this payload can only be a line of Ollama's chat, or of its completions."""
     if not isinstance(payload.get("done"), bool):
         return False
     return isinstance(payload.get("message"), Mapping) or isinstance(payload.get("response"), str)
@@ -35,7 +35,7 @@ class OllamaDecoder(WireDecoder):
         self._ended = False
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a line that holds one plain delta of text, and nothing else that matters."""
+        """Returns the event of a line that holds one plain delta of text, and nothing else that matters."""
         try:
             message = payload["message"]
             text = message["content"]

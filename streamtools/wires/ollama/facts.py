@@ -20,9 +20,7 @@ RESULT = ResultFormat(
     is_message=True,
 )
 
-
 TOOLS = (ToolFormat(name="ollama.chat", dialect=OLLAMA, names=None, function=FUNCTION_TOOL),)
-
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",
@@ -34,7 +32,6 @@ RULES = HistoryRules(
         "ChatRequest.messages.tool_calls.function.arguments of type api.ToolCallFunctionArguments",
     },
 )
-
 
 USAGE = UsageMap({
     "input_tokens": ("prompt_eval_count",),

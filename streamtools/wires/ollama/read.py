@@ -6,14 +6,14 @@ the tool's name, in older histories not even that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...content import Block, Media, Text
-from ..answer_builder import AnswerBuilder, CallNames
-from ..history_rules import Violation
-from ..media import text_of
-from ..transcript import CallResult, Entry, Prompt, Returned
+from ..answer_builder import AnswerBuilder, CallNames, Flaws, entries_by_role
+from ..openai_chat.read import calls_of, returned
+from ..reading import rest_of
+from ..transcript import Entry, Prompt, Returned
 from .facts import RULES
 
 __all__ = ["read"]
@@ -23,30 +23,22 @@ _TYPES = {"iVBORw0KGgo": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """The messages as entries. What is no message gives none."""
-    names, entries = CallNames(), list[Entry]()
-    for index, message in enumerate(messages):
-        role = message.get("role") if isinstance(message, Mapping) else None
-        if role == "assistant":
-            entries.append(_assistant(message, index, names))
-        elif role == "tool":
-            entries.append(_result(message, index))
-        elif role == "user" or role == "system":
-            flaws: list[Violation] = []
-            blocks = tuple(_blocks(message, index, flaws))
-            state = {key: value for key, value in message.items() if key not in ("role", "content", "images")} or None
-            entry = Prompt(role=role, blocks=blocks, origin=(index, index + 1), state=state, flaws=tuple(flaws))
-            entries.append(entry)
-    return entries
+    """Reads messages as entries. What is no message gives none."""
+    return entries_by_role(messages, _READERS)
 
 
-def _blocks(message: Mapping[str, Any], index: int, flaws: list[Violation]) -> Iterator[Block]:
+def _prompt(message: Mapping[str, Any], index: int, _: CallNames) -> Prompt:
+    flaws, state = Flaws(RULES), rest_of(message, "role", "content", "images") or None
+    blocks = tuple(_blocks(message, index, flaws))
+    return Prompt(role=message["role"], blocks=blocks, origin=(index, index + 1), state=state, flaws=tuple(flaws.found))
+
+
+def _blocks(message: Mapping[str, Any], index: int, flaws: Flaws) -> Iterator[Block]:
     content, images = message.get("content"), message.get("images")
     if isinstance(content, str) and content:
         yield Text(content)
     elif not isinstance(content, str) and content is not None:
-        path = f"{RULES.list_name}[{index}].content"
-        flaws.append(RULES.violation("not_a_message", path, "content has to be a text"))
+        flaws.add("not_a_message", f"messages[{index}].content", "content has to be a text")
     for image in images if isinstance(images, list) else ():
         if isinstance(image, str) and image:
             yield Media(kind="image", mime_type=_type_of(image), data=image, state={"image": image})
@@ -56,38 +48,34 @@ def _type_of(image: str) -> str | None:
     return next((type_ for head, type_ in _TYPES.items() if image.startswith(head)), None)
 
 
-def _result(message: Mapping[str, Any], index: int) -> Returned:
-    flaws: list[Violation] = []
+def _result(message: Mapping[str, Any], index: int, _: CallNames) -> Returned:
+    flaws, name = Flaws(RULES), message.get("tool_name") or message.get("name")
     blocks = tuple(_blocks(message, index, flaws))
-    call_id, name = message.get("tool_call_id"), message.get("tool_name") or message.get("name")
-    result = CallResult(
-        call_id=call_id if isinstance(call_id, str) else "",
-        content=text_of(blocks),
-        name=name if isinstance(name, str) else None,
-        blocks=blocks if any(isinstance(block, Media) for block in blocks) else (),
-        state=None if flaws else message,
-    )
-    return Returned(results=(result,), origin=(index, index + 1), flaws=tuple(flaws))
+    return returned(message, index, blocks, flaws, rich=any(isinstance(block, Media) for block in blocks), name=name)
 
 
 def _assistant(message: Mapping[str, Any], index: int, names: CallNames) -> Entry:
-    answer, path = AnswerBuilder(names), f"{RULES.list_name}[{index}]"
+    answer, path = AnswerBuilder(names, RULES), f"messages[{index}]"
     if isinstance(thinking := message.get("thinking"), str) and thinking:
         answer.reasoning(thinking)
     if isinstance(content := message.get("content"), str) and content:
         answer.text(content)
-    calls = message.get("tool_calls")
-    if calls is not None and not isinstance(calls, list):
-        answer.flaw(RULES.violation("not_a_message", f"{path}.tool_calls", "these are no calls, which are a list"))
-    for number, raw in enumerate(calls if isinstance(calls, list) else ()):
+    for raw, where in calls_of(message, path, answer.flaws):
         function = raw.get("function") if isinstance(raw, Mapping) else None
-        where = f"{path}.tool_calls[{number}]"
         if not isinstance(function, Mapping):
-            answer.flaw(RULES.violation("not_a_message", where, "this is no call, which is an object with a function"))
+            answer.flaws.add("not_a_message", where, "this is no call, which is an object with a function")
             continue
         given, position = function.get("arguments"), function.get("index")
         if isinstance(given, str):
-            answer.flaw(RULES.violation("arguments_not_object", where, "the arguments are a text, not an object"))
+            answer.flaws.add("arguments_not_object", where, "the arguments are a text, not an object")
         state = {"index": position} if isinstance(position, int) else None
         answer.call(raw.get("id"), function.get("name"), given, state=state)
     return answer.said((index, index + 1))
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], int, CallNames], Entry]] = {
+    "user": _prompt,
+    "system": _prompt,
+    "assistant": _assistant,
+    "tool": _result,
+}

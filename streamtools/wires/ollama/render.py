@@ -15,7 +15,7 @@ __all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""
+    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing."""
     text = answer.text("text", "refusal")
     thinking = answer.text("reasoning") if answer.own_wire else ""
     calls = [_render_call(call, answer) for call in answer.our_calls]
@@ -30,7 +30,8 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing. Images stand beside the text; there is no place for else."""
+    """Renders the message of a prompt; none if it says nothing. Images stand beside the text; there is no place for
+    else."""
     images = _images(prompt.blocks)
     text = "\n\n".join(_texts(prompt.blocks))
     if not (text or images):
@@ -39,14 +40,14 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
-    state = dict(call.provider_state or {}) if answer.own_wire else {}
-    arguments = answer.arguments[call.call_id][1]
-    function = {**state, "name": PLAIN_NAMES.cleaned(call.name), "arguments": arguments}
+    own = {"name": PLAIN_NAMES.cleaned(call.name), "arguments": answer.arguments[call.call_id][1]}
+    function = {**answer.state_of(call), **own}
     return {"id": call.call_id, "function": function} if _has_id(call.call_id) else {"function": function}
 
 
 def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
-    """A result by name, which all versions look at, and by id, which alone tells two calls of one tool apart."""
+    """Renders a result by name, which all versions look at, and by id, which alone tells two calls of one tool
+    apart."""
     named = {"tool_name": PLAIN_NAMES.cleaned(answer.calls[result.call_id].name)}
     if _has_id(result.call_id):
         named["tool_call_id"] = result.call_id
@@ -60,21 +61,21 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _has_id(call_id: str) -> bool:
-    """Whether this is an id, rather than what stands for none in a history that was read."""
+    """Returns whether this is an id, rather than what stands for none in a history that was read."""
     return id_as_read(call_id) == call_id
 
 
 def _images(blocks: Iterable[Block]) -> list[str]:
-    return [block.data for block in blocks if _is_image(block) and isinstance(block, Media) and block.data is not None]
+    return [data for block in blocks if (data := _image(block)) is not None]
 
 
-def _is_image(block: Block) -> bool:
-    return isinstance(block, Media) and block.kind == "image" and block.data is not None
+def _image(block: Block) -> str | None:
+    return block.data if isinstance(block, Media) and block.kind == "image" else None
 
 
 def _texts(blocks: Iterable[Block]) -> list[str]:
     return [
         block.text if isinstance(block, Text) else block.placeholder()
         for block in blocks
-        if isinstance(block, Text) or (isinstance(block, Media) and not _is_image(block))
+        if isinstance(block, Text) or (isinstance(block, Media) and _image(block) is None)
     ]

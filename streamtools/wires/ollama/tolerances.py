@@ -1,4 +1,4 @@
-"""What Ollama's versions and imitations do otherwise, and what becomes of it."""
+"""The deviations of Ollama's versions and imitations, and what becomes of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a chat message holds besides calls: native content as blocks, and blocks as native content."""
+"""The content of a chat message besides calls: native parts as blocks, and blocks as native parts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Part = dict[str, Any]
 
 
 def read_block(raw: Mapping[str, Any]) -> Block:
-    """A content part as a block, which keeps the part itself."""
+    """Reads a content part as a block, which keeps the part itself."""
     reader = _READERS.get(str(raw.get("type")))
     return (reader(raw) if reader is not None else None) or Opaque(raw)
 
 
 def native_content(blocks: Iterable[Block], parts: Mapping[str, Callable[[Media], Part | None]]) -> str | list[Part]:
-    """Blocks as a message's content: a lone text as a string, else a list of parts, which `parts` makes of media, by
-    kind. What it cannot make is a placeholder there."""
+    """Renders blocks as a message's content: a lone text as a string, else a list of parts, which `parts` makes of
+    media, by kind. What it cannot make is a placeholder there."""
     match tuple(blocks):
         case ():
             return ""
@@ -32,18 +32,18 @@ def native_content(blocks: Iterable[Block], parts: Mapping[str, Callable[[Media]
 
 
 def text_part(text: str) -> Part:
-    """A piece of text."""
+    """Renders a piece of text."""
     return {"type": "text", "text": text}
 
 
 def image_part(media: Media) -> Part | None:
-    """An image, by its bytes or its address."""
+    """Renders an image, by its bytes or its address."""
     url = data_url(media)
     return {"type": "image_url", "image_url": {"url": url}} if url is not None else None
 
 
 def audio_part(media: Media) -> Part | None:
-    """A sound; the API takes bytes only, and a format rather than a type."""
+    """Renders a sound; the API takes bytes only, and a format rather than a type."""
     if media.data is None:
         return None
     format_ = (media.mime_type or "audio/wav").rpartition("/")[2].removeprefix("x-")
@@ -54,7 +54,7 @@ def audio_part(media: Media) -> Part | None:
 
 
 def file_part(media: Media) -> Part | None:
-    """A file, by its bytes: addresses are not taken, and an id is another provider's."""
+    """Renders a file, by its bytes: addresses are not taken, and an id is another provider's."""
     if media.data is None:
         return None
     name = media.filename or f"file.{(media.mime_type or 'application/pdf').rpartition('/')[2]}"

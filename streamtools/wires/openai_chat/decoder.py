@@ -50,7 +50,7 @@ _ENVELOPE = frozenset({"choices", "id", "object", "model", "usage", "x_groq"})
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Whether this payload can only be a Chat Completions chunk."""
+    """Returns whether this payload can only be a Chat Completions chunk."""
     if payload.get("object") == "chat.completion.chunk":
         return True
     choices = payload.get("choices", payload)
@@ -78,7 +78,7 @@ class OpenAIChatDecoder(WireDecoder):
         self._terminated = False
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a chunk that holds one plain delta of text, and nothing else that matters."""
+        """Returns the event of a chunk that holds one plain delta of text, and nothing else that matters."""
         try:
             [choice] = payload["choices"]
             delta = choice["delta"]
@@ -146,7 +146,7 @@ class OpenAIChatDecoder(WireDecoder):
         return out
 
     def terminate(self) -> list[Event]:
-        """``[DONE]``."""
+        """Takes ``[DONE]``."""
         self.out = []
         self._terminated = True
         self.done = True
@@ -155,7 +155,7 @@ class OpenAIChatDecoder(WireDecoder):
     # -- the parts of a delta --
 
     def _follows(self, index: object) -> bool:
-        """Whether a choice with a new index belongs to the one that is followed.
+        """Returns whether a choice with a new index belongs to the one that is followed.
 
         With n > 1 the others are left out. But Foundry Local counts tokens there (microsoft/foundry-local#144): an
         index that begins above 0 and only grows labels nothing.
@@ -230,7 +230,7 @@ class OpenAIChatDecoder(WireDecoder):
             self.emit_unknown(block)
 
     def _head_of_text(self, text: str) -> None:
-        """Text while a leading ``<think>`` block is still possible."""
+        """Takes text while a leading ``<think>`` block is still possible."""
         assert self._think is not None
         reasoning, rest = self._think.feed(text)
         if self._think.state != "undecided" and self._think.raw:
@@ -350,12 +350,9 @@ class OpenAIChatDecoder(WireDecoder):
         if framed and not self._terminated and self.error is None:
             self.warn("missing_done")
         finish = _FINISHES.get(raw, "length" if raw in _NATIVE_CUT else "other")
-        if finish == "stop" and self._has_calls:
-            self.warn("finish_reason_normalized")
-            finish = "tool_calls"
-        elif finish == "tool_calls" and not self._has_calls:
+        if finish == "tool_calls" and not self._has_calls:
             self.warn("finish_without_calls")
-        return finish, self._terminated or not self._is_late
+        return self.normalized(finish, self._has_calls), self._terminated or not self._is_late
 
     def _read_usages(self, payload: dict[str, Any]) -> None:
         """Reads both usage objects that a chunk may have; a count in the usual place replaces the other."""
@@ -365,7 +362,7 @@ class OpenAIChatDecoder(WireDecoder):
 
 
 def _texts(inner: object) -> Iterable[str]:
-    """The texts of a typed block's content: a string, or a list of text blocks."""
+    """Yields the texts of a typed block's content: a string, or a list of text blocks."""
     for item in inner if isinstance(inner, list) else [inner]:
         text = item.get("text") if isinstance(item, dict) else item
         if isinstance(text, str) and text:

@@ -48,7 +48,6 @@ RESULT = ResultFormat(
     is_message=True,
 )
 
-
 FUNCTION_TOOL = EntryFormat(
     name="openai.chat_completions.function",
     type="function",
@@ -100,7 +99,6 @@ TOOLS = (
     ),
 )
 
-
 # Of calls: openai/openai-node#1341, home-assistant/core#118577; of content: n8n-io/n8n#38526
 EMPTY_ARRAY = "empty array. Expected an array with minimum length 1, but got an empty array instead."
 
@@ -134,7 +132,6 @@ RULES = HistoryRules(
         "message with role 'tool' contains an image URL.",
     },
 )
-
 
 USAGE = UsageMap({
     "input_tokens": ("prompt_tokens",),

@@ -55,7 +55,7 @@ class LeadingThink:
         return reasoning, ""
 
     def finish(self) -> tuple[str, str]:
-        """No more text will come; returns what was held back."""
+        """Ends the text; returns what was held back."""
         held, self._held = (self._head() if self.state == "undecided" else self._held), ""
         if self.state == "reasoning":
             self.raw.append(held)
@@ -64,7 +64,7 @@ class LeadingThink:
         return "", held
 
     def _begins_with_tag(self, text: str) -> bool:
-        """Whether the head, with `text`, is a tag; sets the state to "text" if it can become none any more."""
+        """Returns whether the head, with `text`, is a tag; sets the state to "text" if it can become none any more."""
         if not self._held:
             stripped = text.lstrip()
             self._space.append(text[: len(text) - len(stripped)])
@@ -135,5 +135,5 @@ class ReasoningDetails:
                     entry[key] = value
 
     def joined(self) -> list[dict[str, Any]]:
-        """The entries, whole."""
+        """Returns the entries, whole."""
         return [{**entry, **{key: "".join(texts) for key, texts in pieces.items()}} for entry, pieces in self._entries]

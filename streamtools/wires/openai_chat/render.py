@@ -11,7 +11,7 @@ from ...schema.names import PLAIN_NAMES
 from ..transcript import Answer, CallResult, Prompt
 from .content import audio_part, file_part, image_part, native_content, text_part
 
-__all__ = ["media_of", "render", "render_prompt"]
+__all__ = ["media_of", "render", "render_prompt", "render_result"]
 
 _PARTS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
     "image": image_part,
@@ -21,7 +21,7 @@ _PARTS: Mapping[str, Callable[[Media], dict[str, Any] | None]] = {
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The assistant's message, and one ``tool`` message for each call. Empty if the model said nothing, or only
+    """Renders the assistant's message, and one ``tool`` message for each call. Empty if the model said nothing, or only
     thought: a message needs content or calls.
 
     What a result holds beside text follows in one user's message behind all results, since a ``tool`` message takes
@@ -41,12 +41,12 @@ def render(answer: Answer) -> list[dict[str, Any]]:
     message |= kept
     if not (message["content"] or refusal or calls or "audio" in kept):
         return []
-    results = [_render_result(result, answer) for result in answer.results]
+    results = [render_result(result, answer) for result in answer.results]
     return [message, *results, *media_of(answer.results, answer, _PARTS)]
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing."""
+    """Renders the message of a prompt; none if it says nothing."""
     content = native_content(prompt.blocks, _PARTS)
     return [{"role": prompt.role, "content": content, **(prompt.state or {})}] if content else []
 
@@ -54,7 +54,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 def media_of(
     results: Sequence[CallResult], answer: Answer, parts: Mapping[str, Callable[[Media], dict[str, Any] | None]]
 ) -> Iterator[dict[str, Any]]:
-    """One user's message with all that results hold beside text, each with the id of its call; none if that is
+    """Yields one user's message with all that results hold beside text, each with the id of its call; none if that is
     nothing that `parts` can write."""
     content: list[dict[str, Any]] = []
     for result in results:
@@ -67,7 +67,8 @@ def media_of(
         yield {"role": "user", "content": content}
 
 
-def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
+def render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
+    """Renders the message of a result. Of one that was read here only the id may have changed."""
     if answer.own_wire and result.state is not None:
         return {**result.state, "tool_call_id": result.call_id}
     content = result.content if result.native is None else result.native
@@ -75,7 +76,7 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
 
 
 def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
-    state = call.provider_state if answer.own_wire and call.provider_state else {}
+    state = answer.state_of(call)
     if call.kind == "custom":
         custom = {"name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]["input"]}
         return {"id": call.call_id, "type": "custom", "custom": custom, **state}
@@ -83,7 +84,8 @@ def _render_call(call: ToolCall, answer: Answer) -> dict[str, Any]:
 
 
 def _kept_fields(answer: Answer) -> dict[str, Any]:
-    """What a message that was read has beside what anybody here has a name for, and its text if it stood in parts."""
+    """Returns what a message that was read has beside what anybody here has a name for, and its text if it stood in
+    parts."""
     kept: dict[str, Any] = {}
     for part in answer.parts if answer.own_wire else ():
         state = part.provider_state or {}

@@ -1,4 +1,4 @@
-"""What Chat Completions servers do otherwise, and what becomes of it."""
+"""The deviations of Chat Completions servers, and what becomes of each."""
 
 from __future__ import annotations
 

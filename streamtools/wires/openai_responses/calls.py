@@ -17,13 +17,13 @@ ObjectText: TypeAlias = "Callable[[object, Path], tuple[str, str | None]]"
 
 
 def begun(item: Item) -> ToolCallFragment:
-    """A call begins of which nothing else is known yet."""
+    """Returns the beginning of a call of which nothing else is known yet."""
     return _fragment(item, start=True, provider_state={"output_index": item.place, "item": {}})
 
 
 def announced(item: Item, raw: Mapping[str, Any], kept: Mapping[str, Any], *, start: bool) -> ToolCallFragment:
-    """The call's item was announced. What that says of a call of ours is kept, so that one that is cut can be given
-    back; nobody takes back the provider's own calls if they are cut."""
+    """Returns the fragment of a call whose item was announced. What that says of a call of ours is kept, so that one
+    that is cut can be given back; nobody takes back the provider's own calls if they are cut."""
     state: dict[str, Any] = {"output_index": item.place}
     if item.kind != "server":
         unfinished = ("status", TEXT_FIELDS[item.type]) if item.type in TEXT_FIELDS else ()
@@ -32,13 +32,13 @@ def announced(item: Item, raw: Mapping[str, Any], kept: Mapping[str, Any], *, st
 
 
 def grown(item: Item, text: str) -> ToolCallFragment:
-    """More of the arguments."""
+    """Returns more of the arguments."""
     item.has_text = True
     return _fragment(item, arguments=text)
 
 
 def repeated(item: Item, raw: Mapping[str, Any], text: str, problem: str | None) -> ToolCallFragment:
-    """The arguments are over, and this is all of them; the item is not over yet."""
+    """Returns all of the arguments, which are over; the item is not over yet."""
     item.text_done = True
     item.has_text = item.has_text or bool(text or problem)
     return _fragment(item, name=_name(item, raw), whole=text or None, problem=problem)
@@ -47,7 +47,7 @@ def repeated(item: Item, raw: Mapping[str, Any], text: str, problem: str | None)
 def completed(
     item: Item, raw: Mapping[str, Any], text: str, problem: str | None, state: Mapping[str, Any]
 ) -> ToolCallFragment:
-    """The item is over.
+    """Returns the end of an item.
 
     A call of ours that has no text at all is not: the list at the end may have what the item lacks, and a tool must not
     run with arguments that are merely missing.
@@ -68,13 +68,13 @@ def completed(
 
 
 def ended(item: Item) -> ToolCallFragment:
-    """The response is over, and the call with it."""
+    """Returns the end of a call at the end of the response."""
     item.ended = True
     return _fragment(item, end=True, cut=item.cut or not (item.done or item.text_done))
 
 
 def arguments_of(type_: str, raw: Mapping[str, Any], path: Path, object_text: ObjectText) -> tuple[str, str | None]:
-    """The whole arguments in a call's item, and what is wrong with them; ``""`` if it has none."""
+    """Returns the whole arguments in a call's item, and what is wrong with them; ``""`` if it has none."""
     key = TEXT_FIELDS.get(type_)
     if key is not None:
         value = raw.get(key)
@@ -96,7 +96,7 @@ def _fragment(item: Item, **said: Any) -> ToolCallFragment:
 
 
 def _id(item: Item, raw: Mapping[str, Any]) -> str | None:
-    """The id by which a result answers the call, once; the provider's own calls are answered by nobody."""
+    """Returns the id by which a result answers the call, once; the provider's own calls are answered by nobody."""
     call_id = None if item.has_id else read_text(raw.get("call_id"))
     if call_id is None and item.kind == "server" and not item.has_id:
         call_id = read_text(raw.get("id"))
@@ -105,7 +105,7 @@ def _id(item: Item, raw: Mapping[str, Any]) -> str | None:
 
 
 def _name(item: Item, raw: Mapping[str, Any]) -> str | None:
-    """Its name, once."""
+    """Returns the call's name, once."""
     name = None if item.has_name else name_of(raw)
     item.has_name = item.has_name or name is not None
     return name

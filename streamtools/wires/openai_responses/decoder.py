@@ -7,13 +7,13 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...errors import LimitExceeded, ProviderError, RemoteProtocolError
+from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem, TextDelta
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
-from ..reading import malformed, provider_error
+from ..reading import malformed, named_error, provider_error
 from . import calls
 from .facts import ARGUMENTS, FINISHES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
 from .items import OPAQUE, Item, Register, call_kind, identity, message_so_far, name_of, texts_of, type_of
@@ -24,7 +24,7 @@ _NOWHERE = object()  # a place that no payload names
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Whether this payload can only be an event of the Responses stream."""
+    """Returns whether this payload can only be an event of the Responses stream."""
     kind = payload.get("type")
     return isinstance(kind, str) and kind.startswith("response.")
 
@@ -44,7 +44,7 @@ class ResponsesDecoder(WireDecoder):
         self._ended = False
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """The event of a payload that holds one delta of the text that is being told."""
+        """Returns the event of a payload that holds one delta of the text that is being told."""
         try:
             if payload["type"] == "response.output_text.delta" and payload["output_index"] == self._text_index:
                 text = payload["delta"]
@@ -74,7 +74,7 @@ class ResponsesDecoder(WireDecoder):
         return out
 
     def terminate(self) -> list[Event]:
-        """``[DONE]``, which some gateways add (OpenRouter). It proves nothing, but nothing follows it."""
+        """Takes ``[DONE]``, which some gateways add (OpenRouter). It proves nothing, but nothing follows it."""
         self.out = []
         self.done = True
         return self.out
@@ -122,7 +122,7 @@ class ResponsesDecoder(WireDecoder):
         self._ended = self.done = True
 
     def _reconcile(self, output: list[Any]) -> None:
-        """The whole list at the end: take what never streamed, and end what was not ended."""
+        """Takes from the whole list at the end what never streamed, and ends what was not ended."""
         for position, (raw, item) in enumerate(zip(output, self._register.repeated(output), strict=True)):
             if not isinstance(raw, dict):
                 continue
@@ -135,9 +135,7 @@ class ResponsesDecoder(WireDecoder):
                 self._complete(item, raw, ("response", "output", position))
 
     def _error(self, payload: dict[str, Any]) -> None:
-        error = provider_error(payload, named_error=True)
-        assert error is not None, "an event of type error is one"
-        self.fail(error)
+        self.fail(named_error(payload))
 
     # -- items --
 
@@ -179,16 +177,15 @@ class ResponsesDecoder(WireDecoder):
         return self._register.find(type_of(raw), payload.get("output_index"), raw.get("id"), raw.get("call_id"))
 
     def _new_item(self, type_: str, index: object, id_: object) -> Item | None:
-        """A new item; None if it is one too many, which ends the stream."""
-        if len(self._register.items) >= self.limits.max_open_blocks:
-            self.fail(LimitExceeded("max_open_blocks", limit=self.limits.max_open_blocks, where="the response"))
+        """Opens an item; None if it is one too many, which ends the stream."""
+        if not self.holds(len(self._register.items) + 1, "the response"):
             return None
         if not self._started:
             self.emit_start(None, None)
         return self._register.open(type_, index, id_)
 
     def _item_of(self, payload: dict[str, Any], type_: str) -> Item | None:
-        """The item that a delta belongs to, if that is still open. One that was not announced begins here."""
+        """Returns the item that a delta belongs to, if that is still open. One that was not announced begins here."""
         index, id_ = payload.get("output_index"), payload.get("item_id")
         item = self._register.find(type_, index, id_, payload.get("call_id"))
         if item is None:
@@ -203,7 +200,7 @@ class ResponsesDecoder(WireDecoder):
         return item
 
     def _announce(self, item: Item, raw: dict[str, Any]) -> None:
-        """The item is what `raw` says: take what was not known of it yet."""
+        """Takes from `raw` what was not known of the item yet."""
         item.head, item.identity, item.name = raw, identity(raw), name_of(raw) or item.name
         self._register.call(item, raw.get("call_id"))
         if item.announced:
@@ -218,7 +215,7 @@ class ResponsesDecoder(WireDecoder):
             self.warn("unknown_item_type", item.type[: self.limits.max_name_bytes])
 
     def _complete(self, item: Item, raw: dict[str, Any], path: calls.Path) -> None:
-        """The item is over, and `raw`, which stands at `path` in the payload, is all of it."""
+        """Ends the item; `raw`, which stands at `path` in the payload, is all of it."""
         self._announce(item, raw)
         item.done = True
         state: dict[str, Any] = {"output_index": item.place}
@@ -245,7 +242,7 @@ class ResponsesDecoder(WireDecoder):
             self._tell(item, channel, text, paragraph if isinstance(paragraph, int) else None)
 
     def _text_done(self, payload: dict[str, Any]) -> None:
-        """A text is over. If there were no deltas of it, it is told now; else its item will be compared."""
+        """Ends a text. If there were no deltas of it, it is told now; else its item will be compared."""
         type_, channel, field = TEXT_DONES[payload["type"]]
         text = payload.get(field)
         item = self._register.find(type_, payload.get("output_index"), payload.get("item_id"))
@@ -273,12 +270,12 @@ class ResponsesDecoder(WireDecoder):
             told.append(text)
 
     def _end_telling(self) -> None:
-        """Another item is told from here on; what this one still has to say will be a part of its own."""
+        """Ends what is told of this item, since another comes; what it still has to say will be a part of its own."""
         self.end_part()
         self._telling, self._text_index = None, _NOWHERE
 
     def _keep(self, item: Item, state: dict[str, Any]) -> None:
-        """The item is over: its state goes with the part that tells it, or stands alone if another is being told."""
+        """Lets the state of an item that is over go with the part that tells it; alone if another is being told."""
         if self._telling is item and self._open is not None:
             self.end_part(state)
         elif "item" in state:
@@ -299,7 +296,7 @@ class ResponsesDecoder(WireDecoder):
         self._keep(item, state)
 
     def _compare(self, item: Item, channel: str, texts: list[str]) -> None:
-        """The whole text, against what was told of it: tell what is missing."""
+        """Compares the whole text with what was told of it, and tells what is missing."""
         told, whole = "".join(item.told.get(channel, ())), "".join(texts)
         if self.loose:
             told, whole = well_formed(told), well_formed(whole)
@@ -354,7 +351,7 @@ class ResponsesDecoder(WireDecoder):
         return finish, self._ended
 
     def _abandon(self, item: Item) -> None:
-        """The response is over, and the item is not."""
+        """Ends an item that is not over when the response is."""
         if self._ended:
             self.warn("item_without_done", item.type[: self.limits.max_name_bytes])
         if item.type not in TEXTS:
@@ -382,7 +379,7 @@ _HANDLERS: dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]] = {
 
 
 def _same(item: Item, raw: dict[str, Any]) -> bool:
-    """Whether `raw` tells of the item once more, and of no other."""
+    """Returns whether `raw` tells of the item once more, and of no other."""
     return item.identity == identity(raw) and (item.identity is not None or item.head == raw)
 
 

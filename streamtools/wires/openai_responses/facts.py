@@ -1,5 +1,5 @@
-"""The Responses API's facts: how it writes calls, results and tools, what it demands of its
-input, what it counts, what its events are called."""
+"""The Responses API's facts: how it writes calls, results and tools, what it demands of its input,
+what it counts, what its events are called."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ RESULT = ResultFormat(
     raw_type="custom_tool_call_output",
 )
 
-
 FUNCTION = EntryFormat(
     name="openai.responses.function",
     type="function",
@@ -81,7 +80,6 @@ TOOLS = (
     ),
 )
 
-
 # 0xPlaygrounds/rig#751, of a message in continuedev/continue#11994
 NO_REASONING = "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."
 
@@ -103,7 +101,6 @@ RULES = HistoryRules(
         "missing_field": "Missing required parameter: 'input[7].summary'.",
     },
 )
-
 
 USAGE = UsageMap({
     "input_tokens": ("input_tokens",),

@@ -1,4 +1,4 @@
-"""Which input items the API would refuse, and what takes their place.
+"""Input items that the API would refuse, and what takes their place.
 
 The provider pairs items by their ids. It wants the reasoning back that led to a call or message, and after reasoning
 the item that it led to. An item without its id is paired with nothing: so a call whose reasoning is lost goes without.
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from ...text import excerpt
 from ..history_rules import Violation, ViolationCode
-from ..reading import read_text
+from ..reading import read_text, rest_of
 from .facts import NO_REASONING, RULES
 from .items import type_of
 
@@ -27,7 +27,7 @@ _NO_BLOCK = "something in the message is no content block, which is an object wi
 
 
 def is_item(item: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether this is an item at all: it has a type, or a role that the API knows."""
+    """Returns whether this is an item at all: it has a type, or a role that the API knows."""
     if not isinstance(item, Mapping):
         return False
     type_ = type_of(item)
@@ -35,14 +35,14 @@ def is_item(item: object) -> TypeGuard[Mapping[str, Any]]:
 
 
 def is_prompt(item: Mapping[str, Any]) -> bool:
-    """Whether this says something to the model."""
+    """Returns whether this says something to the model."""
     return type_of(item) in ("", "message") and item.get("role") in _ASKING
 
 
 def sound_items(
     items: Sequence[Mapping[str, Any]],
 ) -> tuple[list[Mapping[str, Any] | None], dict[int, list[Violation]]]:
-    """The items such that the API takes them, None for those that have to go; and what was wrong, by place."""
+    """Returns the items such that the API takes them, None for those that have to go; and what was wrong, by place."""
     sound = _Sound(items)
     sound.without_nulls()
     sound.without_empty_messages()
@@ -66,8 +66,8 @@ class _Sound:
         self.flaws: dict[int, list[Violation]] = defaultdict(list)
 
     def without_nulls(self) -> None:
-        """An id, a type or a status is a text, or not there (vllm-project/vllm#44608); a message that has a status was
-        completed."""
+        """Removes what should be a text and is none: an id, a type or a status (vllm-project/vllm#44608). A message
+        that has a status was completed."""
         for place, item in enumerate(self.items):
             null = [] if item is None else [key for key in _TEXTS if key in item and not read_text(item[key])]
             if item is not None and null:
@@ -76,7 +76,7 @@ class _Sound:
                 self.items[place] = {key: value for key, value in item.items() if key not in null} | status
 
     def without_empty_messages(self) -> None:
-        """A message holds something, and nothing but blocks."""
+        """Removes messages that hold nothing, and from others what is no block."""
         for place, item in enumerate(self.items):
             if item is None or type_of(item) not in ("", "message"):
                 continue
@@ -90,7 +90,7 @@ class _Sound:
                 self.items[place] = {**item, "content": blocks}
 
     def without_twins(self) -> None:
-        """No two items have one id: one that is there twice goes, one that only has another's id loses it."""
+        """Lets no two items have one id: one that is there twice goes, one that only has another's id loses it."""
         seen: dict[str, Mapping[str, Any]] = {}
         for place, item in enumerate(self.items):
             id_ = read_text(item.get("id")) if item is not None and type_of(item) != "item_reference" else None
@@ -98,10 +98,10 @@ class _Sound:
                 continue
             if (first := seen.setdefault(id_, item)) is not item:
                 self._flaw(place, "duplicate_id", f"another item has the id '{excerpt(id_, 80)}'")
-                self.items[place] = None if first == item else _without_id(item)
+                self.items[place] = None if first == item else rest_of(item, "id")
 
     def runs(self) -> Iterator[_Run]:
-        """The items of the model's that follow one another."""
+        """Yields the items of the model's that follow one another."""
         run = _Run([], opens=True)
         for place, item in enumerate(self.items):
             if item is None:
@@ -114,7 +114,7 @@ class _Sound:
         yield run
 
     def with_summaries(self, run: list[int]) -> None:
-        """Reasoning has a summary, be it empty."""
+        """Gives reasoning a summary, be it empty."""
         for place in run:
             item = self.items[place]
             if _is_reasoning(item) and not isinstance(item.get("summary"), list):
@@ -122,14 +122,14 @@ class _Sound:
                 self.items[place] = {**item, "summary": []}
 
     def without_loose_reasoning(self, run: list[int]) -> None:
-        """After reasoning stands what it led to."""
+        """Removes reasoning behind which nothing stands that it led to."""
         while run and _is_reasoning(self.items[run[-1]]):
             place = run.pop()
             self._flaw(place, "reasoning_apart", "the reasoning stands without the item that it led to")
             self.items[place] = None
 
     def without_lost_reasoning(self) -> None:
-        """No item refers to reasoning that is not there."""
+        """Removes ids that refer to reasoning that is not there."""
         reasons = any(_is_reasoning(item) and read_text(item.get("id")) for item in self.items)
         for run in self.runs() if reasons else ():
             if not run.opens or any(_is_reasoning(self.items[place]) for place in run.places):
@@ -138,7 +138,7 @@ class _Sound:
                 item = self.items[place]
                 assert item is not None, "what is led to is an item"
                 self._flaw(place, "reasoning_apart", "the item's reasoning is not there", NO_REASONING)
-                self.items[place] = _without_id(item)
+                self.items[place] = rest_of(item, "id")
 
     def _is_led_to(self, place: int) -> bool:
         item = self.items[place]
@@ -150,7 +150,3 @@ class _Sound:
 
 def _is_reasoning(item: Mapping[str, Any] | None) -> TypeGuard[Mapping[str, Any]]:
     return item is not None and type_of(item) == "reasoning"
-
-
-def _without_id(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != "id"}

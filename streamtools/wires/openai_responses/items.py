@@ -102,7 +102,7 @@ class Item:
 
 
 def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
-    """Who runs the call that an item of this type is; None if it is none."""
+    """Returns who runs the call that an item of this type is; None if it is none."""
     if type_ in _OURS:
         return "function"
     if type_ == "custom_tool_call":
@@ -118,24 +118,24 @@ def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
 
 
 def type_of(raw: Mapping[str, Any]) -> str:
-    """The type of an item, ``""`` if it has none."""
+    """Returns the type of an item, ``""`` if it has none."""
     return read_text(raw.get("type")) or ""
 
 
 def name_of(raw: Mapping[str, Any]) -> str | None:
-    """The name of the tool that a call is for: its type, where it has no other."""
+    """Returns the name of the tool that a call is for: its type, where it has no other."""
     type_ = type_of(raw)
     return type_ if type_ in BUILT_IN else read_text(raw.get("name"))
 
 
 def identity(raw: Mapping[str, Any]) -> str | None:
-    """What tells an item from others of its type, if it says so itself."""
+    """Returns what tells an item from others of its type, if it says so itself."""
     return read_text(raw.get("call_id")) or read_text(raw.get("id"))
 
 
 def texts_of(raw: Mapping[str, Any], channel: str) -> list[str]:
-    """The parts of one of an item's texts: ``text`` and ``refusal`` of a message, ``summary`` and ``content`` of
-    reasoning."""
+    """Returns the parts of one of an item's texts: ``text`` and ``refusal`` of a message, ``summary`` and ``content``
+    of reasoning."""
     field, key, types = _CHANNELS[channel]
     parts = raw.get(field)
     if channel == "text" and isinstance(parts, str):
@@ -147,7 +147,7 @@ def texts_of(raw: Mapping[str, Any], channel: str) -> list[str]:
 
 
 def message_so_far(item: Item, status: str) -> dict[str, Any]:
-    """The item of a message that never came to its end."""
+    """Returns the item of a message that never came to its end."""
     head = {key: value for key in ("id", "phase") if (value := read_text(item.head.get(key)))}
     text, refusal = (well_formed("".join(item.told.get(channel, ()))) for channel in ("text", "refusal"))
     content: list[dict[str, Any]] = [{"type": "output_text", "text": text, "annotations": []}] if text else []
@@ -177,7 +177,7 @@ class Register:
         self._next_place = 0
 
     def find(self, type_: str, index: object, id_: object, call_id: object = None) -> Item | None:
-        """The item of that type that an event means, if there is one."""
+        """Returns the item of that type that an event means, if there is one."""
         place = (type_, index) if isinstance(index, int) else None
         there = self._by_index.get(place) if place is not None else None
         if there is not None and there.call_id == call_id:
@@ -195,11 +195,11 @@ class Register:
         return latest
 
     def knows(self, index: object, id_: object) -> bool:
-        """Whether there is an item of any type at that place, or of that id."""
+        """Returns whether there is an item of any type at that place, or of that id."""
         return (isinstance(index, int) and index in self._places) or (isinstance(id_, str) and id_ in self._ids)
 
     def open(self, type_: str, index: object, id_: object) -> Item:
-        """A new item."""
+        """Opens an item."""
         free = isinstance(index, int) and index not in self._places
         place = index if isinstance(index, int) and free else self._next_place
         self._places.add(place)
@@ -216,7 +216,7 @@ class Register:
         return item
 
     def call(self, item: Item, call_id: object) -> None:
-        """The id of the call that the item is."""
+        """Keeps the id of the call that the item is."""
         if (known := read_text(call_id)) is not None:
             item.call_id = known
             self._named[item.type, known] = item
@@ -225,7 +225,8 @@ class Register:
         return self._named.get((type_, key)) if isinstance(key, str) else None
 
     def repeated(self, output: Sequence[Any]) -> list[Item | None]:
-        """For each item of the list at the end the one that streamed of which it is the repetition, if one is.
+        """Returns, for each item of the list at the end, the one that streamed of which it is the repetition, if one
+        is.
 
         Ids alone do not decide: some servers make new ones for the list (vllm-project/vllm#38227), and a call must not
         run twice. So where no id agrees the place does, and then the order among those of the same type and name.
@@ -246,7 +247,7 @@ class Register:
 
 
 def _may_be(item: Item, call_id: object) -> bool:
-    """Whether nothing speaks against it. Calls of ours keep their ids; a client's tool search does not."""
+    """Returns whether nothing speaks against it. Calls of ours keep their ids; a client's tool search does not."""
     known = item.call_id if item.type in ("function_call", "custom_tool_call") else None
     return known is None or call_id is None or known == call_id
 

@@ -14,13 +14,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...content import Media
+from ...content import Block, Media, Opaque, Text
 from ..answer_builder import AnswerBuilder, CallNames
 from ..history_rules import Violation
-from ..media import text_of
-from ..reading import json_text
+from ..media import read_data_url, text_of
+from ..reading import json_text, rest_of
 from ..transcript import CallResult, Entry, Prompt, Returned
-from .content import read_blocks
 from .facts import RULES
 from .item_repair import is_item, is_prompt, sound_items
 from .items import BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
@@ -32,10 +31,11 @@ _OUTPUTS = frozenset({
     "shell_call_output",
 })  # fmt: skip
 _WRITTEN = frozenset({"custom_tool_call_output", "function_call_output"})  # by us, and always with an output
+_BLOCK_TEXTS = frozenset({"input_text", "output_text", "text"})
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """The items as entries. What is no item gives none."""
+    """Reads items as entries. What is no item gives none."""
     reader = _Reader(messages)
     for number, item in enumerate(messages):
         if is_item(item):
@@ -58,7 +58,7 @@ class _Reader:
                 self._known[_call_id(item)].add(type_of(item))
 
     def take(self, number: int, item: Mapping[str, Any]) -> None:
-        """The next item."""
+        """Takes the next item."""
         if is_prompt(item):
             self.end()
             sound = self._items[number]
@@ -67,36 +67,33 @@ class _Reader:
         elif self._is_result(item):
             self.end()
             flaws = tuple(self._output_flaws(item, f"input[{number}]"))
-            self.entries.append(
-                Returned(results=(_result(item, flaws),), origin=(number, number + 1), flaws=flaws),
-            )
+            self.entries.append(Returned(results=(_result(item, flaws),), origin=(number, number + 1), flaws=flaws))
         else:
             if self._run and self._run[-1] != number - 1:
                 self.end()  # what stands between is no item
             self._run.append(number)
 
     def end(self) -> None:
-        """The answer that is being collected is over."""
+        """Ends the answer that is being collected."""
         if not self._run:
             return
-        answer = AnswerBuilder(self._names)
+        answer = AnswerBuilder(self._names, RULES)
         for number in self._run:
-            for flaw in self._flaws.get(number, ()):
-                answer.flaw(flaw)
+            answer.flaws.found += self._flaws.get(number, ())
             if (item := self._items[number]) is not None:
                 _say(item, {"output_index": number - self._run[0], "item": item}, answer)
         self.entries.append(answer.said((self._run[0], self._run[-1] + 1)))
         self._run = []
 
     def _is_result(self, item: Mapping[str, Any]) -> bool:
-        """Whether this is a result of a call of ours; the provider's own calls have their outputs among their items."""
+        """Returns whether this is a result of a call of ours; those of the provider's own calls are items of its."""
         call_id = _call_id(item)
         if type_of(item) not in _OUTPUTS or call_id in self._served:
             return False
         return call_id in self._known or not self._refers
 
     def _output_flaws(self, item: Mapping[str, Any], path: str) -> Iterator[Violation]:
-        """What is wrong with a result."""
+        """Yields what is wrong with a result."""
         type_, output = type_of(item), item.get("output")
         calls = self._known.get(_call_id(item))
         if calls and type_.removesuffix("_output") not in calls:
@@ -111,12 +108,12 @@ class _Reader:
 
 
 def _is_served(item: object) -> bool:
-    """Whether this is a call that the provider runs itself."""
+    """Returns whether this is a call that the provider runs itself."""
     return is_item(item) and call_kind(type_of(item), item) == "server"
 
 
 def _call_id(item: Mapping[str, Any]) -> str:
-    """The id that says which call this is, or answers. A local shell's output may have it as its own."""
+    """Returns the id that says which call this is, or answers. A local shell's output may have it as its own."""
     found = item.get("call_id") or (item.get("id") if type_of(item) == "local_shell_call_output" else None)
     return found if isinstance(found, str) else ""
 
@@ -125,12 +122,12 @@ def _call_id(item: Mapping[str, Any]) -> str:
 
 
 def _prompt(item: Mapping[str, Any], place: int, flaws: Sequence[Violation]) -> Prompt:
-    beside = {key: value for key, value in item.items() if key not in ("role", "content")}
+    beside = rest_of(item, "role", "content")
     if item["role"] == "developer":
         beside["role"] = "developer"
     return Prompt(
         role="user" if item["role"] == "user" else "system",
-        blocks=read_blocks(item["content"]),
+        blocks=_read_blocks(item["content"]),
         origin=(place, place + 1),
         state=beside or None,
         flaws=tuple(flaws),
@@ -139,7 +136,7 @@ def _prompt(item: Mapping[str, Any], place: int, flaws: Sequence[Violation]) -> 
 
 def _result(item: Mapping[str, Any], flaws: Sequence[Violation]) -> CallResult:
     output = "" if item.get("output") is None else item["output"]
-    blocks = read_blocks(output)
+    blocks = _read_blocks(output)
     is_told = isinstance(output, str) or len(blocks) == (len(output) if isinstance(output, list) else -1)
     return CallResult(
         call_id=_call_id(item),
@@ -151,8 +148,40 @@ def _result(item: Mapping[str, Any], flaws: Sequence[Violation]) -> CallResult:
 
 
 def _has_chunks(output: object) -> bool:
-    """A shell's output: each chunk has its own streams and its own end."""
+    """Returns whether this is a shell's output: each chunk has its own streams and its own end."""
     return isinstance(output, list) and any(isinstance(chunk, dict) and "outcome" in chunk for chunk in output)
+
+
+def _read_blocks(content: object) -> tuple[Block, ...]:
+    """Reads the blocks of a message or of an output. A text that stands for a list of one has no state."""
+    if isinstance(content, str):
+        return (Text(content),)
+    return tuple(_read_block(raw) for raw in content if isinstance(raw, dict)) if isinstance(content, list) else ()
+
+
+def _read_block(raw: dict[str, Any]) -> Block:
+    kind = type_of(raw)
+    if kind in _BLOCK_TEXTS and isinstance(text := raw.get("text"), str):
+        return Text(text, state=raw)
+    found: dict[str, str] = {}
+    if kind == "input_image":
+        found = _where(raw.get("image_url"), raw.get("image_url"), raw.get("file_id"))
+    elif kind == "input_file":
+        found = _where(raw.get("file_data"), raw.get("file_url"), raw.get("file_id"))
+    if not found:
+        return Opaque(raw)
+    name = raw.get("filename")
+    filename = name if isinstance(name, str) else None
+    return Media(kind="image" if kind == "input_image" else "file", filename=filename, state=raw, **found)
+
+
+def _where(data: object, url: object, file_id: object) -> dict[str, str]:
+    """Returns where the bytes are, in the words of `Media`; empty if nowhere."""
+    if isinstance(data, str) and (read := read_data_url(data)) is not None:
+        return ({"mime_type": read[0]} if read[0] else {}) | {"data": read[1]}
+    if isinstance(url, str):
+        return {"url": url}
+    return {"file_id": file_id} if isinstance(file_id, str) else {}
 
 
 # -- what the model said --

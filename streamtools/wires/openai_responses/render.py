@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...content import Media, Opaque, Text
+from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
+from ..media import data_url
 from ..reading import json_text
 from ..transcript import Answer, CallResult, Prompt
-from .content import native_blocks
 
 __all__ = ["render", "render_prompt"]
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """The turn's items, and an output item for each call. Empty if the model said nothing."""
+    """Renders the turn's items, and an output item for each call. Empty if the model said nothing."""
     items = _own_items(answer) if answer.own_wire else _projected(answer)
     for result in answer.results:
         item = _item_of_call(answer.calls[result.call_id], answer)
@@ -32,7 +32,7 @@ def render(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _own_items(answer: Answer) -> list[dict[str, Any]]:
-    """The items as they came, in their places."""
+    """Returns the items as they came, in their places."""
     placed: list[tuple[int, dict[str, Any]]] = []
     for part in answer.parts:
         call = answer.calls[part.call_id] if part.call_id is not None else None
@@ -48,9 +48,9 @@ def _own_items(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
-    """The item of a call; None for one that the provider runs itself, if it was cut or is another provider's."""
-    state = call.provider_state if answer.own_wire and call.provider_state else {}
-    kept: Mapping[str, Any] = state.get("item") or {}
+    """Returns the item of a call; None for one that the provider runs itself, if it was cut or is another
+    provider's."""
+    kept: Mapping[str, Any] = answer.state_of(call).get("item") or {}
     if call.kind == "server":
         return dict(kept) or None
     if kept.get("type") in _BUILT_IN:
@@ -65,8 +65,8 @@ def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
 
 
 def _returnable(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The item without what the API does not take back: who made it, and an id or a status that is none (a null id:
-    vllm-project/vllm#44608)."""
+    """Returns the item without what the API does not take back: who made it, and an id or a status that is none (a null
+    id: vllm-project/vllm#44608)."""
     texts = ("id", "status")
     kept = {k: v for k, v in item.items() if k != "created_by" and (k not in texts or (isinstance(v, str) and v))}
     if kept.get("type") == "shell_call_output" and isinstance(chunks := kept.get("output"), list):
@@ -75,7 +75,7 @@ def _returnable(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _projected(answer: Answer) -> list[dict[str, Any]]:
-    """What another wire's model said: text and refusals as messages, and the calls that were ours to run."""
+    """Renders what another wire's model said: text and refusals as messages, and the calls that were ours to run."""
     items: list[dict[str, Any]] = []
     for part in answer.parts:
         if part.kind == "call" and part.call_id is not None:
@@ -95,7 +95,7 @@ def _content(part: Part) -> dict[str, Any] | None:
 
 
 def _shell_output(result: CallResult, item: Mapping[str, Any]) -> dict[str, Any]:
-    """All that a tool returned stands in one chunk: which of it was an error's text is not known."""
+    """Renders all that a tool returned as one chunk: which of it was an error's text is not known."""
     chunk = {
         "stdout": "" if result.is_error else result.content,
         "stderr": result.content if result.is_error else "",
@@ -117,7 +117,7 @@ def _text_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[s
 
 
 def _rich_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]:
-    """Text, or what else a tool returned: images and files have a place in these outputs."""
+    """Returns a writer of text, or of what else a tool returned: images and files have a place in these outputs."""
     return lambda result, _: {"type": type_, "call_id": result.call_id, "output": _rich(result)}
 
 
@@ -125,25 +125,58 @@ def _rich(result: CallResult) -> Any:
     if result.native is not None:
         return result.native if isinstance(result.native, (str, list)) else json_text(result.native) or ""
     has_media = any(isinstance(block, Media) for block in result.blocks)
-    return native_blocks(result.blocks) if has_media else result.content
+    return _native_blocks(result.blocks) if has_media else result.content
 
 
 def _own(result: CallResult, answer: Answer) -> CallResult:
-    """The result, its blocks as this API has them if it was another's."""
+    """Returns the result, its blocks as this API has them if it was another's."""
     if answer.own_wire:
         return result
     return replace(result, blocks=tuple(replace(b, state=None) for b in result.blocks if not isinstance(b, Opaque)))
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
-    """The message of a prompt; none if it says nothing. A lone text is written as text."""
+    """Renders the message of a prompt; none if it says nothing. A lone text is written as text."""
     own = {"role": prompt.role, **(prompt.state or {})}
     match prompt.blocks:
         case (Text(text, state=None),):
             return [{**own, "content": text}] if text else []
         case _:
-            blocks = native_blocks(prompt.blocks)
+            blocks = _native_blocks(prompt.blocks)
             return [{**own, "content": blocks}] if blocks else []
+
+
+def _native_blocks(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    """Renders blocks as the API takes them: one that was read from it as it was. What it does not take is a
+    placeholder; empty text is left out."""
+    found = (_native(block) for block in blocks)
+    return [block for block in found if block is not None]
+
+
+def _native(block: Block) -> dict[str, Any] | None:
+    if isinstance(block, Opaque) or block.state is not None:
+        return dict(block.state or {})
+    if isinstance(block, Text):
+        return {"type": "input_text", "text": block.text} if block.text else None
+    found = _image(block) if block.kind == "image" else _file(block)
+    return found or {"type": "input_text", "text": block.placeholder()}
+
+
+def _image(media: Media) -> dict[str, Any] | None:
+    if (url := data_url(media)) is not None:
+        return {"type": "input_image", "image_url": url, "detail": "auto"}
+    return {"type": "input_image", "file_id": media.file_id, "detail": "auto"} if media.file_id is not None else None
+
+
+def _file(media: Media) -> dict[str, Any] | None:
+    if media.kind != "file":
+        return None
+    name = media.filename or "file"
+    if media.data is not None:
+        return {"type": "input_file", "filename": name, "file_data": data_url(media)}
+    if media.url is not None:
+        return {"type": "input_file", "file_url": media.url}
+    return {"type": "input_file", "file_id": media.file_id} if media.file_id is not None else None
 
 
 _BUILT_IN: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]] = {

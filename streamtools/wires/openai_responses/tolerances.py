@@ -1,4 +1,4 @@
-"""What Responses servers do otherwise, and what becomes of it."""
+"""The deviations of Responses servers, and what becomes of each."""
 
 from __future__ import annotations
 
