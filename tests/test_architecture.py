@@ -187,7 +187,7 @@ OPENS_GROUPS = {
     "streamtools.pipelines.block": "the tasks of a stream",
     "streamtools.pipelines.agent_loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
-    "streamtools.testing.bench": "checks that run calls side by side",
+    "streamtools.testing.checks": "checks that run calls side by side",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",
 }
 

@@ -19,8 +19,7 @@ from ..dispatch.results import encode_error, encode_result
 from ..dispatch.store_sqlite import SqliteStore, StoredCall
 from ..errors import StreamToolsError, ToolError
 from ..text import printable
-from .cells import cells, pad
-from .common import add_command
+from .common import add_command, cells, pad
 
 __all__ = ["add"]
 

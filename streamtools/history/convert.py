@@ -11,10 +11,9 @@ from ..wires import Wire
 from ..wires.answer import CallResult
 from ..wires.media import encoded, text_of
 from ..wires.transcript import Entry, Prompt, Said
-from .assembly import written
 from .native import Messages, refuse_another_wires, wire_named
 from .pairing import pair
-from .repair import repair
+from .repair import repair, written
 from .settling import BadArguments, HistorySettling
 
 __all__ = ["Converted", "convert"]

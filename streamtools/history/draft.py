@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from ..wires.answer import CallResult
 from ..wires.transcript import Returned
-from .assembly import joined
 from .native import Messages
+from .repair import joined
 
 __all__ = ["Draft", "Site", "Spot", "is_same"]
 

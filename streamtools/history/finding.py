@@ -18,7 +18,7 @@ from ..parts import ToolCall
 from ..text import excerpt
 from ..wires import Wire
 from ..wires.saying import id_as_read
-from .ids import stand_ins
+from .calls import stand_ins
 from .pairing import Exchange, Paired
 
 __all__ = ["Observed", "observed_calls", "shown"]

@@ -15,7 +15,7 @@ from ..wires.saying import id_as_read
 from ..wires.transcript import Entry, Prompt, Said
 from .native import Messages, is_empty, role_of, wire_named
 from .pairing import Exchange, Given, Paired, pair
-from .system import is_system, takes_system
+from .settling import is_system, takes_system
 
 __all__ = ["lint"]
 

@@ -30,16 +30,12 @@ from .attachments import (
     reference,
 )
 from .calls import SanitizedCall
-from .context import (
-    DEFAULT_TOOL_INTEROP_REGISTRY,
-    accepted_tool_schema_formats,
-    build_request_context,
-    get_registry_from_context,
-    get_schema_target_formats_from_context,
-)
 from .contributions import (
     LEVELS,
     Contribution,
+    InspectedCall,
+    InspectedResult,
+    InspectedSchema,
     ToolCallAccessor,
     ToolCallAdapter,
     ToolResultAccessor,
@@ -50,12 +46,20 @@ from .contributions import (
 )
 from .flows import ConvertedSchema
 from .formats import FORMATS, TARGET_FORMATS, ToolInteropTarget
-from .meanings import InspectedCall, InspectedResult, InspectedSchema
-from .native import from_native_messages, system_text, to_native_messages
+from .history import assistant_message, from_native_messages, from_turn, system_text, to_native_messages, tool_calls_of
 from .registry import DefaultRegistryWarning, ToolDescriptor, ToolInteropRegistry
-from .requests import finalize, initialize_request, initialize_stack, ready_messages
+from .requests import (
+    DEFAULT_TOOL_INTEROP_REGISTRY,
+    accepted_tool_schema_formats,
+    build_request_context,
+    finalize,
+    get_registry_from_context,
+    get_schema_target_formats_from_context,
+    initialize_request,
+    initialize_stack,
+    ready_messages,
+)
 from .results import format_tool_result
-from .stored import assistant_message, from_turn, tool_calls_of
 
 __all__ = [
     # the registry, and what it is built of

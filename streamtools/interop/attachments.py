@@ -1,10 +1,13 @@
-"""Images and files of a history: stored once, referred to in messages, expanded only in the request that is sent.
+"""Keeps images and files of a history: stored once, referred to in messages, expanded only in the request that is sent.
 
     compact_attachments(content, store)   bytes out of the content and into the store, a reference in their place
     expand_attachments(payload, loader)   the other way, on what goes to the provider
 
-A reference is a dict of its own (`reference`), never a piece of text: what a person or a model writes can not be
-mistaken for one. Inside the arguments of a call, which the model wrote, nothing is expanded.
+A reference is a dict of its own (`reference`), never a piece of text: nothing that a person or a model writes can be
+mistaken for one. Inside the arguments of a call, which the model wrote, nothing is expanded. In a stored message, an
+attachment is a block:
+
+    {"type": "media", "kind": "image", "mime_type": "image/png", "attachment": {"type": "attachment_ref", ...}}
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 
+from ..content import Block, Media, Text
 from ..errors import ExportError
 from ..wires import Wire, known
 from ..wires.media import decoded
@@ -27,12 +32,17 @@ __all__ = [
     "AttachmentLoader",
     "AttachmentStore",
     "MemoryAttachments",
+    "StandIns",
+    "attachment_of",
     "compact_attachments",
     "expand_attachments",
     "is_reference",
+    "read_blocks",
     "reference",
     "rewritten",
+    "write_blocks",
 ]
+
 
 _MAX_DEPTH = 64  # levels
 
@@ -180,3 +190,132 @@ def _argument_places(wires: tuple[Wire, ...]) -> frozenset[str]:
     formats = [format for format in call_formats(wires) if not (format.as_text or format.raw)]
     marks = {format.inside or format.type or format.arguments for format in formats}
     return frozenset(lists | marks | {type for format in formats for type in format.run_by_provider})
+
+
+_KINDS = ("image", "audio", "video", "file")
+_FIELDS = ("mime_type", "url", "file_id", "filename")
+
+
+def write_blocks(blocks: Iterable[Block], keep: Callable[[Attachment], str | None] | None) -> list[dict[str, Any]]:
+    """Blocks as JSON without any bytes.
+
+    Args:
+        blocks: a provider's own blocks are left out: they belong to the native history.
+        keep: puts bytes away and says under which id; what is not kept becomes a text that says so.
+    """
+    return [written for block in blocks if (written := _write(block, keep)) is not None]
+
+
+def _write(block: Block, keep: Callable[[Attachment], str | None] | None) -> dict[str, Any] | None:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    if not isinstance(block, Media):
+        return None
+    told: dict[str, Any] = {"type": "media", "kind": block.kind}
+    told |= {key: value for key in _FIELDS if (value := getattr(block, key)) is not None}
+    ref = attachment_of(block)
+    if ref is None and block.data is None:
+        return told
+    if ref is None:
+        data = decoded(block.data or "")
+        if data is None:
+            return {"type": "text", "text": f"{block.placeholder()} [left out: its data is no base64]"}
+        id_ = None if keep is None else keep(Attachment(data, block.mime_type))
+        if id_ is None:
+            return {"type": "text", "text": f"{block.placeholder()} [left out: there is no store for attachments]"}
+        ref = reference(id_)
+    return told | {"attachment": dict(ref)}
+
+
+def read_blocks(written: object) -> tuple[Block, ...]:
+    """The blocks that JSON says; unknown ones are left out. An attachment is a `Media` whose state is its reference."""
+    if isinstance(written, str):
+        return (Text(written),) if written else ()
+    given = written if isinstance(written, (list, tuple)) else ()
+    return tuple(block for each in given if (block := _read(each)) is not None)
+
+
+def _read(written: object) -> Block | None:
+    if not isinstance(written, Mapping):
+        return None
+    if isinstance(text := written.get("text"), str):
+        return Text(text)
+    kind = written.get("kind")
+    if written.get("type") != "media" or kind not in _KINDS:
+        return None
+    fields = {key: value for key in _FIELDS if isinstance(value := written.get(key), str)}
+    attachment = written.get("attachment")
+    return Media(kind=kind, state=attachment if is_reference(attachment) else None, **fields)
+
+
+def attachment_of(block: Block) -> Mapping[str, Any] | None:
+    """The reference that stands for a block's bytes, if one does."""
+    return block.state if is_reference(block.state) else None
+
+
+class StandIns:
+    """The stand-ins of one translation.
+
+    Args:
+        along: all that is written along with them.
+    """
+
+    def __init__(self, along: object) -> None:
+        self._salt = hashlib.sha256(repr(along).encode("utf-8", "backslashreplace")).digest()
+        self._ids: dict[str | bytes, tuple[str, str | None]] = {}
+
+    def _text(self, id_: str, mime_type: str | None) -> str:
+        data = hashlib.sha256(self._salt + id_.encode("utf-8", "backslashreplace")).digest()
+        text = b64encode(data).decode()
+        self._ids[text] = self._ids[data] = (id_, mime_type)
+        return text
+
+    def hidden(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
+        """Blocks for `render`: an attachment has its stand-in for data."""
+        return tuple(self._hidden(block) for block in blocks)
+
+    def _hidden(self, block: Block) -> Block:
+        ref = attachment_of(block)
+        if ref is None or not isinstance(block, Media):
+            return block
+        return replace(block, data=self._text(ref["id"], block.mime_type), state=None)
+
+    def shown(self, messages: Any) -> Any:
+        """What `render` made, with references for the stand-ins."""
+        return rewritten(messages, self._shown) if self._ids else messages
+
+    def _shown(self, node: Any) -> Any:
+        if isinstance(node, bytes) and node in self._ids:
+            return reference(self._ids[node][0], "bytes")
+        if not isinstance(node, str):
+            return node
+        if node in self._ids:
+            return reference(self._ids[node][0])
+        head, _, text = node.rpartition(",")
+        if head.startswith("data:") and text in self._ids:
+            return reference(self._ids[text][0], "data_url", self._ids[text][1])
+        return node
+
+    def covered(self, messages: Any) -> Any:
+        """Native messages for `read`: stand-ins for the references."""
+        return rewritten(messages, self._covered)
+
+    def _covered(self, node: Any) -> Any:
+        if not is_reference(node):
+            return node
+        mime_type = node.get("mime_type")
+        text = self._text(node["id"], mime_type if isinstance(mime_type, str) else None)
+        if node.get("encoding") == "data_url":
+            return f"data:{mime_type or 'application/octet-stream'};base64,{text}"
+        if node.get("encoding") == "bytes":
+            return b64decode(text)
+        return text
+
+    def uncovered(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
+        """What `read` made: an attachment is a block with its reference again."""
+        return tuple(self._uncovered(block) for block in blocks)
+
+    def _uncovered(self, block: Block) -> Block:
+        if not isinstance(block, Media) or block.data not in self._ids:
+            return block
+        return replace(block, data=None, state=reference(self._ids[block.data][0]))

@@ -14,9 +14,8 @@ from ..stages.finalize import arguments_of
 from ..text import deeper_than
 from ..wires import find
 from ..wires.call_format import CallFormat
-from .contributions import ToolCallAccessor, ToolCallAdapter
+from .contributions import InspectedCall, ToolCallAccessor, ToolCallAdapter
 from .formats import STORED_WIRE
-from .meanings import InspectedCall
 
 __all__ = ["SanitizedCall", "accessor_of", "adapter_of", "arguments_text", "stored_call"]
 

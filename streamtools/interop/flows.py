@@ -13,11 +13,16 @@ from typing import Any, TypeVar
 
 from ..errors import ExportError
 from .calls import SanitizedCall
-from .contributions import Contribution, ToolCallAccessor, ToolSchemaAdapter
-from .fitting import fitted, with_fitted
+from .contributions import (
+    Contribution,
+    InspectedCall,
+    InspectedResult,
+    InspectedSchema,
+    ToolCallAccessor,
+    ToolSchemaAdapter,
+)
+from .fitting import Memory, fitted, with_fitted
 from .formats import BUILT_IN, NATIVE_RESULT, TOOL_RESULT, ToolInteropTarget, raw_formats
-from .meanings import InspectedCall, InspectedResult, InspectedSchema
-from .memory import Memory
 from .schemas import SchemaWriter, losses, require_shallow
 
 __all__ = ["CallFlow", "ConvertedSchema", "ResultFlow", "SchemaFlow"]

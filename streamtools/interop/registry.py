@@ -20,11 +20,18 @@ from typing import Any, NoReturn
 from ..errors import ExportError
 from ..wires import Wire, known
 from .calls import accessor_of, adapter_of
-from .contributions import LEVELS, Contribution, Level, contributions_of
+from .contributions import (
+    LEVELS,
+    Contribution,
+    InspectedCall,
+    InspectedResult,
+    InspectedSchema,
+    Level,
+    contributions_of,
+)
+from .fitting import Memory
 from .flows import CallFlow, ConvertedSchema, ResultFlow, SchemaFlow
 from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
-from .meanings import InspectedCall, InspectedResult, InspectedSchema
-from .memory import Memory
 from .results import accessors_of, render_results
 from .schemas import schema_accessors, schema_adapters
 

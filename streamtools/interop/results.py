@@ -23,12 +23,9 @@ from ..wires.answer import CallResult
 from ..wires.media import text_of
 from ..wires.result_format import ResultFormat
 from ..wires.transcript import Returned
-from .attachments import Attachment, AttachmentStore, compact_attachments
-from .blocks import read_blocks, write_blocks
-from .contributions import ToolResultAccessor
+from .attachments import Attachment, AttachmentStore, StandIns, compact_attachments, read_blocks, write_blocks
+from .contributions import InspectedResult, ToolResultAccessor
 from .formats import NATIVE_RESULT, TARGET_FORMATS, TOOL_RESULT
-from .meanings import InspectedResult
-from .stand_ins import StandIns
 
 __all__ = [
     "accessors_of",

@@ -18,9 +18,8 @@ from ..text import deeper_than
 from ..tools.formats import tool_formats
 from ..wires import WIRES
 from ..wires.tool_format import JSON, EntryFormat, ToolEntry, ToolFormat
-from .contributions import ToolSchemaAccessor, ToolSchemaAdapter
+from .contributions import InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN
-from .meanings import InspectedSchema
 
 __all__ = [
     "SchemaWriter",

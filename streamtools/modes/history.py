@@ -14,8 +14,7 @@ from pydantic_core import to_json
 from ..events import Observation
 from ..parts import ToolCall
 from ..turn import Turn
-from .payloads import arguments_of_call, payload_json, payload_of_turn, scratchpad_of
-from .responses import said_in
+from .responses import arguments_of_call, payload_json, payload_of_turn, said_in, scratchpad_of
 
 __all__ = ["assistant_text", "result_text", "text_messages"]
 

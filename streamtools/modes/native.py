@@ -17,8 +17,7 @@ from ..turn import Turn
 from ..wires import known
 from .checking import ToolCallValidation, check
 from .history import result_text
-from .payloads import Payload, payload_of_call
-from .responses import ResponseCall, said_in
+from .responses import Payload, ResponseCall, payload_of_call, said_in
 
 __all__ = ["NativeToolAdapter"]
 

@@ -21,8 +21,7 @@ from typing import Protocol
 
 from ..limits import Limits
 from ..stages.preview import PartialJSON
-from ..stages.text.markers import Markers
-from ..stages.text.reader import NotACall, Parsing, Reader, TextOver
+from ..stages.text.reader import Markers, NotACall, Parsing, Reader, TextOver
 from ..text import SurrogateJoiner
 
 __all__ = ["WRAPPER", "PayloadReader", "Sink"]

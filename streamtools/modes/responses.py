@@ -1,16 +1,39 @@
-"""Reads the content of a response in any form: an SDK's object, its dict, one message of it, a text, or a `Turn`."""
+"""Reads whole responses in any form: an SDK's object, its dict, one message of it, a text, or a `Turn`.
+
+The payload in a text is found by the same grammar as in a stream (`reading`), so that both always agree.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, TypeAlias, cast
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
+from ..limits import Limits
+from ..parts import ToolCall
+from ..stages.finalize import arguments_of
+from ..turn import Turn
 from ..wires import known
+from .reading import PayloadReader
 
-__all__ = ["ResponseCall", "ResponseContent", "said_in"]
+__all__ = [
+    "NO_PAYLOAD",
+    "Payload",
+    "ResponseCall",
+    "ResponseContent",
+    "arguments_of_call",
+    "find_payload",
+    "parse_json_response",
+    "payload_json",
+    "payload_of_call",
+    "payload_of_turn",
+    "said_in",
+    "scratchpad_of",
+]
+
 
 _THINK, _THINK_END = "<think>", "</think>"
 
@@ -119,3 +142,162 @@ def _as_text(given: Any) -> str:
     if given is None:
         return ""
     return given if isinstance(given, str) else to_json(given, inf_nan_mode="null").decode()
+
+
+Payload: TypeAlias = dict[str, Any]
+"""A model's decision: ``{"tool", "arguments"}`` or ``{"answer"}``, maybe with a ``"scratchpad"``; or a scratchpad
+alone."""
+
+NO_PAYLOAD = "no_payload"
+"""Code of the warning that a text has no whole payload."""
+
+_DEFAULT_LIMITS = Limits()
+_MAX_TRIES = 64  # braces that begin no object; for each, the rest of the text may be read once
+
+
+def find_payload(text: str, *, limits: Limits = _DEFAULT_LIMITS) -> Payload | None:
+    """Returns the payload in a text: alone, in a code fence, or with prose around it; None if there is none, or no
+    whole one.
+
+    >>> find_payload('Let me see. {"tool": "add", "arguments": {"a": 1}} Wait for it.')
+    {'tool': 'add', 'arguments': {'a': 1}}
+
+    Args:
+        text: the model's text.
+        limits: bounds on the tool's name and arguments.
+    """
+    collected = _Collected(limits)
+    reader = PayloadReader(limits, collected)
+    reader.feed(text)
+    reader.over()
+    return collected.payload if reader.whole and not collected.broken else None
+
+
+class _Collected:
+    """A sink that keeps the payload."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.payload: Payload = {}
+        self.broken = False
+        self._limits = limits
+        self._pieces: list[str] = []
+        self._arguments: list[str] = []
+        self._key = ""
+        self._is_string = True
+
+    def text(self, text: str) -> None:
+        """Ignores text outside the payload."""
+
+    def call(self, name: str) -> None:
+        self.payload |= {"tool": name, "arguments": {}}
+
+    def arguments(self, text: str) -> None:
+        self._arguments.append(text)
+
+    def call_over(self, *, whole: bool) -> None:
+        if "tool" not in self.payload:
+            return
+        self.payload.pop("answer", None)  # text beside a call is no answer
+        found = arguments_of("".join(self._arguments), self._limits)
+        if isinstance(found, str):
+            self.broken = True
+        else:
+            self.payload["arguments"] = found[0]
+
+    def begin(self, key: str, *, is_string: bool) -> None:
+        self._key, self._is_string, self._pieces = key, is_string, []
+
+    def add(self, text: str) -> None:
+        self._pieces.append(text)
+
+    def end(self) -> None:
+        text = "".join(self._pieces)
+        self.payload[self._key] = text if self._is_string else _value(text)
+        self.broken = self.broken or self.payload[self._key] is None
+
+
+def payload_of_turn(turn: Turn) -> Payload | None:
+    """Returns the payload of a turn that was read with the stages of an adapter; None if it has no whole one.
+
+    The turn's text is an answer by now, and is never searched for calls again.
+    """
+    if any(warning.code == NO_PAYLOAD for warning in turn.warnings) or not turn.parts:
+        return None
+    payload: Payload = {}
+    kinds = [part.kind for part in turn.parts]
+    scratchpad = scratchpad_of(turn)
+    if scratchpad and kinds[0] == "reasoning":
+        payload["scratchpad"] = scratchpad
+    call = next((call for call in turn.calls if call.kind != "server"), None)
+    if call is not None:
+        arguments = arguments_of_call(call)
+        if arguments is None:
+            return None
+        payload |= {"tool": call.name, "arguments": arguments}
+    elif "text" in kinds:
+        payload["answer"] = turn.text
+    if scratchpad:
+        payload["scratchpad"] = scratchpad
+    return payload or None
+
+
+def scratchpad_of(turn: Turn) -> str:
+    """Returns the text of a turn's scratchpad; reasoning that a provider has signed does not count."""
+    return "".join(part.text for part in turn.parts if part.kind == "reasoning" and not part.provider_state)
+
+
+def arguments_of_call(call: ToolCall) -> dict[str, Any] | None:
+    """Returns a call's arguments, refused ones too; None if they are no whole object."""
+    if call.arguments is not None:
+        return call.arguments
+    if call.problem != "invalid_arguments":
+        return None
+    found = arguments_of(call.arguments_text, _DEFAULT_LIMITS)
+    return None if isinstance(found, str) else found[0]
+
+
+def payload_of_call(call: ResponseCall) -> Payload:
+    """Returns a native call as a payload. Arguments that are no JSON object stay text: validation reports them."""
+    if call.is_custom:
+        return {"tool": call.name, "arguments": {"input": call.text}}
+    found = arguments_of(call.text, _DEFAULT_LIMITS)
+    return {"tool": call.name, "arguments": call.text if isinstance(found, str) else found[0]}
+
+
+def payload_json(payload: Mapping[str, Any]) -> str:
+    """Returns a payload as the model would have written it."""
+    return to_json(payload, inf_nan_mode="null").decode()
+
+
+def parse_json_response(text: str) -> dict[str, Any] | None:
+    """Returns the first whole JSON object in a text, whatever it contains: alone, in a code fence, or with prose around
+    it.
+
+    >>> parse_json_response('Sure! ```json {"city": "Paris"} ``` Anything else?')
+    {'city': 'Paris'}
+    """
+    at = -1
+    for _ in range(_MAX_TRIES):
+        at = text.find("{", at + 1)
+        if at < 0:
+            return None
+        try:
+            value = _DECODER.raw_decode(text, at)[0]
+        except (ValueError, RecursionError):
+            continue
+        return cast("dict[str, Any]", value)
+    return None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _value(text: str) -> Any:
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Lists the ways in which a model may call tools, and chooses one for a model by an ordered table of names.
+"""Lists the ways in which a model may call tools, and chooses one by an ordered table of model names.
 
 A name is compared in lower case and without the parts before the model: the vendor (``openai/gpt-4o``,
 ``anthropic.claude-...``), a region (``us.``), a path (``accounts/fireworks/models/``); for a fine-tune, the model
@@ -8,11 +8,15 @@ behind ``ft:`` counts. Ollama's ``mistral:7b`` is ``mistral-7b``. The first rule
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["DEFAULT_RULES", "ModelRule", "ToolCallingMode", "mode_for"]
+from .adapter import StreamingAdapter
+from .native import NativeToolAdapter
+from .text_modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter, ValidatedAdapter
+
+__all__ = ["DEFAULT_RULES", "ModelRule", "ToolCallingMode", "get_adapter", "mode_for"]
 
 
 class ToolCallingMode(Enum):
@@ -171,3 +175,46 @@ These choices were made where the names leave one:
 * A name under ``openai/``, ``anthropic/`` and the like that no other rule knows is NATIVE, as OpenRouter offers it.
 * A model that no rule knows gets the mode that works everywhere: the tools in the prompt, JSON in the text, validation.
 """
+
+
+_ADAPTERS: dict[ToolCallingMode, Callable[[], StreamingAdapter]] = {
+    ToolCallingMode.NATIVE: NativeToolAdapter,
+    ToolCallingMode.STRUCTURED: OpenAIStructuredAdapter,
+    ToolCallingMode.VALIDATED: ValidatedAdapter,
+    ToolCallingMode.PARSED: ParsedAdapter,
+}
+
+
+def get_adapter(
+    model: str, mode: ToolCallingMode | str = ToolCallingMode.AUTO, *, rules: Iterable[ModelRule] | None = None
+) -> StreamingAdapter:
+    """Returns the adapter for a model. No request is sent: the name decides.
+
+    >>> type(get_adapter("gpt-4o-mini")).__name__, type(get_adapter("gpt-4o", "native")).__name__
+    ('OpenAIStructuredAdapter', 'NativeToolAdapter')
+
+    Args:
+        model: the model's name as the request has it.
+        mode: the way its tools are called; ``AUTO`` finds it by the name. A model that no rule knows gets JSON mode,
+            with the tools in the system prompt, and validation.
+        rules: instead of `DEFAULT_RULES`; ``[ModelRule(...), *DEFAULT_RULES]`` puts yours before them.
+
+    Raises:
+        TypeError: `model` is no text.
+        ValueError: there is no such mode.
+    """
+    if not isinstance(model, str):
+        raise TypeError(
+            f"get_adapter() needs the model's name as the request has it, not {type(model).__name__}; "
+            "write get_adapter('gpt-4o-mini')"
+        )
+    try:
+        chosen: ToolCallingMode | None = ToolCallingMode(mode)
+    except ValueError:
+        known = ", ".join(known.value for known in ToolCallingMode)
+        raise ValueError(f"there is no mode {mode!r}; there are: {known}") from None
+    if chosen is ToolCallingMode.AUTO:
+        chosen = mode_for(model, rules)
+    if chosen is None:
+        return ValidatedAdapter(JSONObjectAdapter())
+    return _ADAPTERS[chosen]()

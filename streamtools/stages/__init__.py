@@ -25,8 +25,7 @@ from ..events import Event
 from ..limits import Limits
 from ..tools import Toolset
 from .accumulate import Accumulate
-from .deferred import Deferred
-from .finalize import Finalize
+from .finalize import Deferred, Finalize
 from .text import DIALECTS, split_think, text_calls
 from .validate import Validate
 

@@ -13,6 +13,8 @@ object, only steps that lose nothing are tried, and each is named in the call's 
 Anything else is refused with the code of its problem: `incomplete_json` (a prefix: it was cut), `malformed_json`,
 `concatenated_json`, `non_object_arguments`, `number_out_of_range`, `too_deep`, `argument_too_large`. Nothing is ever
 completed or guessed.
+
+Values of large texts are `Deferred`, since reading them would block the event loop.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ import json
 import math
 import re
 import string
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -33,10 +35,35 @@ from ..events import Event, StreamWarning, ToolCallEnd
 from ..limits import Limits
 from ..parts import ToolCall
 from ..tools import LARGE_CHARS
-from .deferred import Deferred
 from .preview import PartialJSON
 
-__all__ = ["Finalize"]
+__all__ = ["Deferred", "Finalize"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """Work that a stage has to do before any other event may pass it.
+
+    A stage stays a plain function of its event. Where its work takes more than about 10 ms, it returns a `Deferred`
+    instead of the resulting events. The chain then holds back everything behind it, in order, until its driver has done
+    the work and called `Chain.resume`: a pipeline does it in a thread, within the call's timeout.
+    """
+
+    event: ToolCallEnd
+    """The event that the work is about."""
+    run: Callable[[], Iterable[Event]]
+    """Does the work, in any thread, and returns the events that go on. It touches no shared state."""
+    timeout_s: float | None = None
+    """How long the work may take; None leaves that to the bounds on the work itself."""
+
+    def refuse(self, why: str) -> list[Event]:
+        """Returns the event with an invalid call, for work that is not done. `why` ends the sentence "they could not be
+        ..."."""
+        call = replace(self.event.call, status="invalid", problem="invalid_arguments", arguments=None)
+        line = f"the arguments: could not be checked {why}"
+        error = InvalidArguments(f"invalid arguments for {call.name}: {line}", problems=[line])
+        return [replace(self.event, call=call, error=error)]
+
 
 _LARGEST_FLOAT_DIGITS = 308
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")

@@ -12,7 +12,6 @@ except:
 * Half a surrogate pair is held back until the next character; if that is not the other half, it becomes U+FFFD. Raw
   surrogates in the fed text are treated in the same way, so that a view is always valid Unicode.
 * Of a number of more than `NUMBER_CHARACTERS` characters, only that many are shown until it ends.
-* Of a number of more than `NUMBER_CHARACTERS`, so many are shown until it ends.
 
 Theory of operation
 -------------------

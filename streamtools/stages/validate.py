@@ -13,7 +13,7 @@ from ..errors import InvalidArguments
 from ..events import Event, ToolCallEnd, ToolCallValidated
 from ..limits import Limits
 from ..tools import TakesLong, Tool, Toolset
-from .deferred import Deferred
+from .finalize import Deferred
 
 __all__ = ["Validate"]
 

@@ -9,11 +9,10 @@ In this order a call inside a block of reasoning is reasoning. The calls are tre
 beside them. All text around blocks and calls stays as it is, to the character.
 
     parts      splits a text into parts, with other events between them
-    markers    finds fixed strings in a text that is cut anywhere
     think      reasoning between tags
     calls      the stage for calls: candidate, call, spoiled
-    reader     the reader that the parsers of calls share
-    objects, named, tagged, pythonic, parameters     the parsers
+    reader     the reader that the parsers of calls share, and the search for their markers
+    json_calls, tagged, pythonic     the parsers
     dialects   the table of dialects
 """
 

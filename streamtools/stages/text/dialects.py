@@ -9,17 +9,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from .calls import CallWriter, TextDialect
-from .named import (
+from .json_calls import (
     DEEPSEEK_OPENERS,
     FUNCTION_OPENER,
     KIMI_OPENERS,
     MISTRAL_OPENER,
+    call_objects,
     deepseek,
     function_tag,
     kimi,
     mistral,
+    one_call_object,
 )
-from .objects import call_objects, one_call_object
 from .pythonic import PYTHONIC_MARKERS, dotted_call, marked_list, plain_list
 from .reader import NotACall, Parsing, Reader
 from .tagged import DSML, MINIMAX, glm, qwen_coder

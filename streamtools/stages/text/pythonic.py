@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 
 from .calls import CallWriter
-from .markers import Markers
-from .parameters import escaped
-from .reader import NotACall, Parsing, Reader
+from .reader import Markers, NotACall, Parsing, Reader
+from .tagged import escaped
 
 __all__ = ["PYTHONIC_MARKERS", "dotted_call", "marked_list", "plain_list"]
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...events import Event, ReasoningDelta, ReasoningEnd, ReasoningStart
-from .markers import Markers
 from .parts import TextStage
+from .reader import Markers
 
 __all__ = ["DEFAULT_TAGS", "SplitThink", "Tags", "tag_pair"]
 

@@ -1,0 +1,272 @@
+"""Reads calls with arguments as JSON, whose name stands inside the object or in the markup before it.
+
+DeepSeek V3, R1   <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather
+                  ```json
+                  {"city": "Paris"}
+                  ```<｜tool▁call▁end｜><｜tool▁calls▁end｜>
+DeepSeek V3.1     <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": ...
+Kimi K2           <|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>
+                  {"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>
+Mistral (v11 on)  [TOOL_CALLS]get_weather[CALL_ID]a1b2c3d4e[ARGS]{"city": "Paris"}
+Llama 3.1         <function=get_weather>{"city": "Paris"}</function>
+others            {"name": "get_weather", "arguments": {"city": "Paris"}}
+
+In a call object ``parameters`` may stand for ``arguments``. ``type``, ``id`` and a wrapping ``function`` object are
+accepted as in the chat API; an object with any other key is no call. Arguments that come after the name are emitted as
+they come; those before the name wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .calls import CallWriter
+from .reader import Markers, NotACall, Parsing, Reader
+
+__all__ = [
+    "DEEPSEEK_OPENERS",
+    "FUNCTION_OPENER",
+    "KIMI_OPENERS",
+    "MISTRAL_OPENER",
+    "call_objects",
+    "deepseek",
+    "function_tag",
+    "kimi",
+    "mistral",
+    "one_call_object",
+]
+
+
+_KEYS = frozenset({"name", "function", "arguments", "parameters", "id", "type"})
+_MAX_KEY = 32  # characters of a key; the longest key has ten
+
+
+def call_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
+    """Reads an object, or a list of them, and the closing marker.
+
+    Args:
+        reader: its position is before the object.
+        calls: takes the calls.
+        close: the marker; None if there is none, as for a list that needs none.
+        known_only: only registered tools can be called.
+    """
+    first = yield from reader.spaces()
+    if first == "[":
+        reader.at += 1
+        yield from _list(reader, calls, close, known_only)
+    else:
+        yield from one_call_object(reader, calls, close=close, known_only=known_only)
+        if close is None:
+            calls.leave()
+            return
+        yield from reader.spaces()
+        yield from reader.expect(close)
+        calls.end()
+
+
+def _list(reader: Reader, calls: CallWriter, close: str | None, known_only: bool) -> Parsing[None]:
+    while True:
+        yield from reader.spaces()
+        yield from one_call_object(reader, calls, close=close, known_only=known_only)
+        yield from reader.spaces()
+        separator = yield from reader.expect(",", "]")
+        calls.end()
+        if separator == "]":
+            break
+    if close is not None:
+        yield from reader.spaces()
+        yield from reader.expect(close)
+
+
+def one_call_object(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
+    """Reads one object and announces its call. The caller has to end the call."""
+    call = _CallObject(reader, calls, close, known_only)
+    yield from call.read()
+    call.check()
+
+
+class _CallObject:
+    """One call object while it is read."""
+
+    __slots__ = ("arguments", "begun", "call_id", "calls", "close", "known_only", "name", "reader")
+
+    def __init__(self, reader: Reader, calls: CallWriter, close: str | None, known_only: bool) -> None:
+        self.reader = reader
+        self.calls = calls
+        self.close = close
+        self.known_only = known_only
+        self.name = ""
+        self.call_id: str | None = None
+        self.arguments: list[str] | None = None  # those that came before the name, or [] once they were emitted
+        self.begun = False
+
+    def read(self, *, nested: bool = False) -> Parsing[None]:
+        """Reads the object."""
+        reader = self.reader
+        yield from reader.expect("{")
+        while True:
+            yield from reader.spaces()
+            key = yield from reader.string(_MAX_KEY)
+            if key not in _KEYS:
+                raise NotACall
+            yield from reader.spaces()
+            yield from reader.expect(":")
+            first = yield from reader.spaces()
+            if key == "function" and first == "{" and not nested:
+                yield from self.read(nested=True)
+            else:
+                yield from self._member(key)
+            yield from reader.spaces()
+            if (yield from reader.expect(",", "}")) == "}":
+                return
+
+    def check(self) -> None:
+        """Announces the call if the whole object did not yet, or finds that it is none."""
+        if not self.begun:
+            if self.known_only:  # an object without arguments may be anything that has a name
+                raise NotACall
+            self._begin()
+
+    def _member(self, key: str) -> Parsing[None]:
+        if key in ("name", "function"):
+            if self.name:
+                raise NotACall
+            self.name = yield from self.reader.string(self.reader.limits.max_name_bytes)
+            if self.known_only and not self.calls.knows(self.name):
+                raise NotACall
+            if self.arguments is not None:
+                self._begin()
+        elif key in ("arguments", "parameters"):
+            yield from self._arguments()
+        elif key == "id":
+            self.call_id = yield from self.reader.string(self.reader.limits.max_id_bytes)
+        else:
+            yield from self.reader.string(_MAX_KEY)
+
+    def _arguments(self) -> Parsing[None]:
+        if self.arguments is not None:
+            raise NotACall
+        self.arguments = []
+        if self.name:
+            self._begin()
+            yield from self.reader.value(self.calls.add)
+            self.reader.hold()
+        else:
+            yield from self.reader.value(self.arguments.append, self.reader.limits.max_argument_bytes)
+
+    def _begin(self) -> None:
+        self.calls.begin(self.name, self.call_id, close=self.close)
+        self.begun = True
+        for text in self.arguments or ():
+            self.calls.add(text)
+
+
+_DEEPSEEK_CALL, _DEEPSEEK_NAME_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"
+_DEEPSEEK_CALL_END, _DEEPSEEK_END = "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
+# R1 spells the first marker in several ways.
+_DEEPSEEK_SECTIONS = ("<｜tool▁calls▁begin｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>", "<｜tool▁calls｜>")
+DEEPSEEK_OPENERS = (*_DEEPSEEK_SECTIONS, _DEEPSEEK_CALL)
+
+_KIMI_SECTION, _KIMI_CALL = "<|tool_calls_section_begin|>", "<|tool_call_begin|>"
+_KIMI_ARGUMENTS, _KIMI_CALL_END = "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+_KIMI_END = "<|tool_calls_section_end|>"
+KIMI_OPENERS = (_KIMI_SECTION, _KIMI_CALL)
+_KIMI_ID_END = Markers([_KIMI_ARGUMENTS])
+_KIMI_ID = re.compile(r"(?:functions\.)?([\w.\-]+?)(:\d+)?")
+
+_MAX_LABEL = 16  # characters of a fence's label, such as "json"
+
+MISTRAL_OPENER = "[TOOL_CALLS]"
+FUNCTION_OPENER = "<function="
+
+
+def deepseek(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads a section of calls: DeepSeek V3, V3.1 and R1."""
+    if (yield from reader.expect(*DEEPSEEK_OPENERS)) != _DEEPSEEK_CALL:
+        yield from reader.spaces()
+        yield from reader.expect(_DEEPSEEK_CALL)
+    while True:
+        yield from _deepseek_call(reader, calls)
+        yield from reader.spaces()
+        if (yield from reader.expect(_DEEPSEEK_CALL, _DEEPSEEK_END)) == _DEEPSEEK_END:
+            return
+
+
+def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    yield from reader.spaces()
+    name = yield from reader.name()
+    yield from reader.spaces()
+    yield from reader.expect(_DEEPSEEK_NAME_END)
+    if (yield from reader.spaces()) not in "{`":  # so that was the type, and the name comes now
+        name = yield from reader.name()
+    fence = ""
+    if (yield from reader.spaces()) == "`":
+        fence = yield from reader.expect("```")
+        yield from reader.word(_MAX_LABEL)
+    yield from _json_arguments(reader, calls, name, close=_DEEPSEEK_CALL_END)
+    if fence:
+        yield from reader.spaces()
+        yield from reader.expect(fence)
+    yield from reader.spaces()
+    yield from reader.expect(_DEEPSEEK_CALL_END)
+    calls.end()
+
+
+def kimi(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads a section of calls of Kimi K2, each with an id that contains the name."""
+    if (yield from reader.expect(*KIMI_OPENERS)) == _KIMI_SECTION:
+        yield from reader.spaces()
+        yield from reader.expect(_KIMI_CALL)
+    while True:
+        pieces: list[str] = []
+        yield from reader.until(_KIMI_ID_END, pieces.append, reader.limits.max_name_bytes)
+        yield from reader.expect(_KIMI_ARGUMENTS)
+        call_id = "".join(pieces).strip()
+        match = _KIMI_ID.fullmatch(call_id)
+        if match is None:
+            raise NotACall
+        yield from _json_arguments(reader, calls, match[1], call_id if match[2] else None, close=_KIMI_CALL_END)
+        yield from reader.spaces()
+        yield from reader.expect(_KIMI_CALL_END)
+        calls.end()
+        yield from reader.spaces()
+        if (yield from reader.expect(_KIMI_CALL, _KIMI_END)) == _KIMI_END:
+            return
+
+
+def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads Mistral's calls: a name and arguments, which end with the response, or a list of call objects."""
+    yield from reader.expect(MISTRAL_OPENER)
+    if (yield from reader.spaces()) in "[{":
+        yield from call_objects(reader, calls, close=None, known_only=False)
+        return
+    name, call_id = (yield from reader.name()), None
+    if (yield from reader.spaces()) == "[" and (yield from reader.expect("[CALL_ID]", "[ARGS]")) == "[CALL_ID]":
+        yield from reader.spaces()
+        call_id = yield from reader.word(reader.limits.max_id_bytes)
+        yield from reader.spaces()
+        yield from reader.expect("[ARGS]")
+    yield from _json_arguments(reader, calls, name, call_id, close=None)
+    calls.leave()
+
+
+def function_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads a call in Llama 3.1's format for custom tools."""
+    yield from reader.expect(FUNCTION_OPENER)
+    name = yield from reader.name()
+    yield from reader.expect(">")
+    yield from _json_arguments(reader, calls, name, close="</function>")
+    yield from reader.spaces()
+    yield from reader.expect("</function>")
+    calls.end()
+
+
+def _json_arguments(
+    reader: Reader, calls: CallWriter, name: str, call_id: str | None = None, *, close: str | None
+) -> Parsing[None]:
+    """Announces the call if an object begins here, and reads the object."""
+    if (yield from reader.spaces()) != "{":
+        raise NotACall
+    calls.begin(name, call_id, close=close)
+    yield from reader.value(calls.add)
+    reader.hold()
