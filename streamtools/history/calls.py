@@ -21,7 +21,7 @@ __all__ = ["history_form", "object_of", "renamed", "result_of", "stand_ins", "va
 
 _DEFAULT_LIMITS = Limits()
 
-_NOT_RUN = {
+NOT_RUN = {
     "truncated": "Error: the call was cut before its arguments were complete, so it was not run.",
     "invalid": "Error: the call's arguments were not valid, so it was not run.",
     "ready": "Error: the call was interrupted and has no result.",
@@ -36,7 +36,7 @@ def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult
     given = seen.result if seen else None
     return CallResult(
         call_id=call.call_id,
-        content=seen.model_content if seen else _NOT_RUN[call.status],
+        content=seen.model_content if seen else NOT_RUN[call.status],
         is_error=seen is None or seen.outcome != "ok",
         name=call.name,
         blocks=given.blocks if given else (),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..wires.answer import CallResult
 from ..wires.transcript import Returned
-from .native import Messages
+from .native import Messages, are_same
 from .repair import joined
 
 __all__ = ["Draft", "Site", "Spot", "is_same"]
@@ -107,8 +107,7 @@ class Draft:
             return spots[0].around(message, plain)
         held = plain[list_field]
         blocks = [block for one in self._with_numbers(plain, list_field) for block in _placed(*one, spots)]
-        unchanged = len(blocks) == len(held) and all(a is b for a, b in zip(blocks, held, strict=True))
-        return [message if unchanged else {**plain, list_field: blocks}]
+        return [message if are_same(blocks, held) else {**plain, list_field: blocks}]
 
     def _with_numbers(self, plain: dict[str, Any], list_field: str) -> Iterator[tuple[Any, int | None]]:
         """Yields the blocks of a message, with their numbers if they are results."""

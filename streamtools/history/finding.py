@@ -15,20 +15,19 @@ from typing import NamedTuple
 
 from ..events import Observation
 from ..parts import ToolCall
-from ..text import excerpt
 from ..wires import Wire
 from ..wires.saying import id_as_read
 from .calls import stand_ins
+from .native import shown
 from .pairing import Exchange, Paired
 
-__all__ = ["Observed", "observed_calls", "shown"]
+__all__ = ["Observed", "observed_calls"]
 
 Observed = Mapping[str, Observation]
 """Observations by their call's name as read (`ToolCall.call_id` in an `Exchange`)."""
 
 # as the stage `accumulate` generates them: only such calls may have no id there
 _MADE_UP = re.compile(r"call_[0-9a-f]{24}")
-_MAX_SHOWN = 80
 
 
 class _Place(NamedTuple):
@@ -117,8 +116,3 @@ class _Calls:
     def _is_of(self, observation: Observation, call: ToolCall) -> bool:
         """Returns whether the call is of the observation's tool, as far as the tool's name could stand in a history."""
         return call.name == observation.tool_name or not self._wire.rules.names.takes(observation.tool_name)
-
-
-def shown(call_id: str) -> str:
-    """Formats a call id for people; a model or a relay may have made it of any length."""
-    return f"'{excerpt(call_id, _MAX_SHOWN)}'"

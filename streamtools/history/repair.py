@@ -17,7 +17,7 @@ from typing import Any
 from ..content import Media
 from ..wires import Wire
 from ..wires.transcript import Entry, Prompt, Returned
-from .native import Messages, mended, plain_of, refuse_another_wires, role_of, wire_named
+from .native import Messages, are_same, mended, plain_of, refuse_another_wires, role_of, wire_named
 from .pairing import pair
 from .settling import BadArguments, HistorySettling, Settled, SettledResult, Step
 
@@ -183,5 +183,4 @@ def _once(messages: list[Any], read: Messages, settling: HistorySettling) -> lis
     after = joined(assembled(settling.settle(pair(read.entries, wire.rules).steps), read), wire)
     if wire.rules.mend is not None:
         after = mended(after, wire.rules.mend)
-    unchanged = len(after) == len(messages) and all(a is b for a, b in zip(after, messages, strict=True))
-    return messages if unchanged else after
+    return messages if are_same(after, messages) else after

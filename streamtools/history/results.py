@@ -21,8 +21,8 @@ from ..wires.answer import CallResult
 from ..wires.saying import id_as_read
 from .calls import result_of
 from .draft import Draft, Site, is_same
-from .finding import Observed, observed_calls, shown
-from .native import Messages, refuse_another_wires, role_of, wire_named
+from .finding import Observed, observed_calls
+from .native import Messages, are_same, refuse_another_wires, role_of, shown, wire_named
 from .pairing import Exchange, pair
 
 __all__ = ["Behind", "Message", "ResultWriter", "Written", "with_results"]
@@ -189,8 +189,7 @@ def with_results(messages: list[Any], observations: Iterable[Observation], wire:
     for exchange, observed in observed_calls(wanted, pair(read.entries, read.wire.rules), read.wire).items():
         _Answered(read, draft, exchange, observed).put()
     after = draft.messages()
-    unchanged = len(after) == len(messages) and all(a is b for a, b in zip(after, messages, strict=True))
-    return messages if unchanged else after
+    return messages if are_same(after, messages) else after
 
 
 class _Answered:

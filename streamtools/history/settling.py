@@ -20,7 +20,7 @@ from ..wires.answer import CallResult
 from ..wires.rules import HistoryRules
 from ..wires.saying import id_as_read
 from ..wires.transcript import Prompt, Returned, Said
-from .calls import object_of, renamed, valid_ids
+from .calls import NOT_RUN, object_of, renamed, valid_ids
 from .pairing import Exchange
 
 __all__ = ["BadArguments", "HistorySettling", "Settled", "SettledResult", "Step", "as_one", "is_system", "takes_system"]
@@ -63,7 +63,6 @@ def _ends_with_the_user(said: Said) -> bool:
 
 BadArguments: TypeAlias = Literal["empty", "wrap_raw"]
 
-_INTERRUPTED = "Error: the call was interrupted and has no result."
 _FILLER = "."
 """Text for a message that has to be there but has nothing to say: no provider takes an empty message."""
 
@@ -138,7 +137,7 @@ class HistorySettling:
             given, id_ = step.given.get(call.call_id), ids[call.call_id]
             if given is None:
                 if self._last or not step.live:
-                    result = CallResult(call_id=id_, content=_INTERRUPTED, is_error=True, name=call.name)
+                    result = CallResult(call_id=id_, content=NOT_RUN["ready"], is_error=True, name=call.name)
                     yield SettledResult(result)
                 continue
             result = given.result

@@ -12,10 +12,9 @@ attachment is a block:
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -24,7 +23,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
 from ..content import Block, Media, Text
 from ..errors import ExportError
 from ..wires import Wire, known
-from ..wires.media import decoded
+from ..wires.media import decoded, encoded
 from .formats import call_formats
 
 __all__ = [
@@ -51,38 +50,38 @@ Encoding: TypeAlias = Literal["base64", "data_url", "bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Bytes, and what they are."""
+    """Bytes and their type."""
 
     data: bytes = field(repr=False)
     mime_type: str | None = None
 
 
 AttachmentLoader: TypeAlias = Callable[[str], "Attachment | None"]
-"""An attachment by its id, or None if there is none of that id, or none that this request may have."""
+"""Returns an attachment by its id, or None if there is none of that id, or none that this request may have."""
 
 
 class AttachmentStore(Protocol):
     """Keeps attachments outside of the history."""
 
     def put(self, attachment: Attachment, /) -> str:
-        """Keeps it, and says under which id; the same bytes may get the same id."""
+        """Keeps the attachment and returns its id; the same bytes may get the same id."""
         ...
 
 
 class MemoryAttachments:
-    """Attachments in memory, by the hash of their content. Call it to load one."""
+    """Keeps attachments in memory, by the hash of their content. Call it to load one."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Attachment] = {}
 
     def put(self, attachment: Attachment, /) -> str:
-        """Keeps it; the same bytes are kept once."""
+        """Keeps the attachment and returns its id; the same bytes are kept once."""
         id_ = f"sha256:{hashlib.sha256(attachment.data).hexdigest()}"
         self._kept.setdefault(id_, attachment)
         return id_
 
     def __call__(self, id_: str, /) -> Attachment | None:
-        """The attachment of this id, if there is one."""
+        """Returns the attachment of this id, or None."""
         return self._kept.get(id_)
 
     def __len__(self) -> int:
@@ -90,13 +89,13 @@ class MemoryAttachments:
 
 
 def reference(id_: str, encoding: Encoding = "base64", mime_type: str | None = None) -> dict[str, Any]:
-    """What stands in a message for an attachment: its id, and how it is to be written there."""
+    """Returns the stand-in for an attachment in a message: its id, and how it is to be written there."""
     told = {"mime_type": mime_type} if mime_type else {}
     return {"type": "attachment_ref", "id": id_, "encoding": encoding, **told}
 
 
 def expand_attachments(payload: Any, loader: AttachmentLoader) -> Any:
-    """A copy of `payload` with the bytes in place of each reference; what holds none stays the same object.
+    """Returns a copy of `payload` with the bytes in place of each reference; a part without any stays the same object.
 
     Raises:
         ExportError: the loader has no attachment of that id.
@@ -105,10 +104,10 @@ def expand_attachments(payload: Any, loader: AttachmentLoader) -> Any:
 
 
 def compact_attachments(payload: Any, store: AttachmentStore) -> Any:
-    """A copy of `payload` with a reference in place of all bytes and base64; what holds none stays the same object.
+    """Returns a copy of `payload` with references in place of bytes and base64; parts without any stay as they are.
 
-    Found are bytes, ``data:`` URLs, and ``data`` beside the type that it has (``media_type``, ``mimeType``,
-    ``format``). Base64 that says nothing of itself cannot be told from text, and stays.
+    Found are bytes, ``data:`` URLs, and ``data`` beside its type (``media_type``, ``mimeType``, ``format``). Other
+    base64 cannot be told from text, and stays.
     """
 
     def compacted(node: Any) -> Any:
@@ -124,7 +123,7 @@ def compact_attachments(payload: Any, store: AttachmentStore) -> Any:
 
 
 def is_reference(node: Any) -> TypeGuard[Mapping[str, Any]]:
-    """Whether this is what `reference` makes."""
+    """Returns whether this is made by `reference`."""
     return isinstance(node, Mapping) and node.get("type") == "attachment_ref" and isinstance(node.get("id"), str)
 
 
@@ -134,7 +133,7 @@ def _expanded(node: Mapping[str, Any], loader: AttachmentLoader) -> str | bytes:
         raise ExportError(f"no attachment {node['id']!r}; the loader has to know every attachment of the history")
     if node.get("encoding") == "bytes":
         return found.data
-    text = base64.b64encode(found.data).decode()
+    text = encoded(found.data)
     if node.get("encoding") == "data_url":
         mime_type = node.get("mime_type") or found.mime_type or "application/octet-stream"
         return f"data:{mime_type};base64,{text}"
@@ -160,8 +159,8 @@ def _from_field(node: Mapping[str, Any], text: str, store: AttachmentStore) -> A
 
 
 def rewritten(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of `node` with `change` made at every place, from the outside in, or the same object if nothing changed.
-    Arguments of calls are left alone, and so is what is nested deeper than any provider's message."""
+    """Returns a copy of `node` with `change` made at every place, from the outside in; the same object if none
+    is. Arguments of calls are left alone, and so are values nested deeper than any provider's message."""
     return _rewritten(node, change, _argument_places(known()), 0)
 
 
@@ -185,7 +184,7 @@ def _rewritten(node: Any, change: Callable[[Any], Any], left_alone: frozenset[st
 
 @lru_cache(maxsize=1)
 def _argument_places(wires: tuple[Wire, ...]) -> frozenset[str]:
-    """Where a call stands whose arguments are a value, by the type or the key that says so."""
+    """Returns the types and keys that mark calls whose arguments are a value."""
     lists = {wire.rules.call_path.partition("[")[0] for wire in wires if wire.rules.call_path}
     formats = [format for format in call_formats(wires) if not (format.as_text or format.raw)]
     marks = {format.inside or format.type or format.arguments for format in formats}
@@ -196,17 +195,17 @@ _KINDS = ("image", "audio", "video", "file")
 _FIELDS = ("mime_type", "url", "file_id", "filename")
 
 
-def write_blocks(blocks: Iterable[Block], keep: Callable[[Attachment], str | None] | None) -> list[dict[str, Any]]:
-    """Blocks as JSON without any bytes.
+def write_blocks(blocks: Iterable[Block], store: AttachmentStore | None) -> list[dict[str, Any]]:
+    """Returns blocks as JSON without any bytes.
 
     Args:
         blocks: a provider's own blocks are left out: they belong to the native history.
-        keep: puts bytes away and says under which id; what is not kept becomes a text that says so.
+        store: keeps the bytes; without one a text says that they were left out.
     """
-    return [written for block in blocks if (written := _write(block, keep)) is not None]
+    return [written for block in blocks if (written := _write(block, store)) is not None]
 
 
-def _write(block: Block, keep: Callable[[Attachment], str | None] | None) -> dict[str, Any] | None:
+def _write(block: Block, store: AttachmentStore | None) -> dict[str, Any] | None:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
     if not isinstance(block, Media):
@@ -220,15 +219,14 @@ def _write(block: Block, keep: Callable[[Attachment], str | None] | None) -> dic
         data = decoded(block.data or "")
         if data is None:
             return {"type": "text", "text": f"{block.placeholder()} [left out: its data is no base64]"}
-        id_ = None if keep is None else keep(Attachment(data, block.mime_type))
-        if id_ is None:
+        if store is None:
             return {"type": "text", "text": f"{block.placeholder()} [left out: there is no store for attachments]"}
-        ref = reference(id_)
+        ref = reference(store.put(Attachment(data, block.mime_type)))
     return told | {"attachment": dict(ref)}
 
 
 def read_blocks(written: object) -> tuple[Block, ...]:
-    """The blocks that JSON says; unknown ones are left out. An attachment is a `Media` whose state is its reference."""
+    """Reads blocks from JSON; unknown ones are left out. An attachment is a `Media` whose state is its reference."""
     if isinstance(written, str):
         return (Text(written),) if written else ()
     given = written if isinstance(written, (list, tuple)) else ()
@@ -249,12 +247,16 @@ def _read(written: object) -> Block | None:
 
 
 def attachment_of(block: Block) -> Mapping[str, Any] | None:
-    """The reference that stands for a block's bytes, if one does."""
+    """Returns the reference that stands for a block's bytes, if one does."""
     return block.state if is_reference(block.state) else None
 
 
+# -- through a wire's `render` and `read`, which know bytes only --
+
+
 class StandIns:
-    """The stand-ins of one translation.
+    """The stand-ins of attachments in one translation: bytes for `render` and `read`, made of a hash of everything that
+    is written along with them, so that no text of a message can hold them.
 
     Args:
         along: all that is written along with them.
@@ -264,14 +266,14 @@ class StandIns:
         self._salt = hashlib.sha256(repr(along).encode("utf-8", "backslashreplace")).digest()
         self._ids: dict[str | bytes, tuple[str, str | None]] = {}
 
-    def _text(self, id_: str, mime_type: str | None) -> str:
+    def _text(self, id_: str, mime_type: str | None = None) -> str:
         data = hashlib.sha256(self._salt + id_.encode("utf-8", "backslashreplace")).digest()
-        text = b64encode(data).decode()
+        text = encoded(data)
         self._ids[text] = self._ids[data] = (id_, mime_type)
         return text
 
     def hidden(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
-        """Blocks for `render`: an attachment has its stand-in for data."""
+        """Returns blocks for `render`: an attachment has its stand-in for data."""
         return tuple(self._hidden(block) for block in blocks)
 
     def _hidden(self, block: Block) -> Block:
@@ -281,7 +283,7 @@ class StandIns:
         return replace(block, data=self._text(ref["id"], block.mime_type), state=None)
 
     def shown(self, messages: Any) -> Any:
-        """What `render` made, with references for the stand-ins."""
+        """Returns the output of `render` with references for the stand-ins."""
         return rewritten(messages, self._shown) if self._ids else messages
 
     def _shown(self, node: Any) -> Any:
@@ -297,22 +299,11 @@ class StandIns:
         return node
 
     def covered(self, messages: Any) -> Any:
-        """Native messages for `read`: stand-ins for the references."""
-        return rewritten(messages, self._covered)
-
-    def _covered(self, node: Any) -> Any:
-        if not is_reference(node):
-            return node
-        mime_type = node.get("mime_type")
-        text = self._text(node["id"], mime_type if isinstance(mime_type, str) else None)
-        if node.get("encoding") == "data_url":
-            return f"data:{mime_type or 'application/octet-stream'};base64,{text}"
-        if node.get("encoding") == "bytes":
-            return b64decode(text)
-        return text
+        """Returns native messages for `read`, with stand-ins for the references."""
+        return expand_attachments(messages, lambda id_: Attachment(b64decode(self._text(id_))))
 
     def uncovered(self, blocks: Iterable[Block]) -> tuple[Block, ...]:
-        """What `read` made: an attachment is a block with its reference again."""
+        """Returns the blocks that `read` made: an attachment is a block with its reference again."""
         return tuple(self._uncovered(block) for block in blocks)
 
     def _uncovered(self, block: Block) -> Block:

@@ -32,7 +32,7 @@ _MAX_KEPT_BYTES = 32 << 10  # of schema; a larger one is fitted anew each time, 
 
 
 def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
-    """The function as the wire takes it; None if that is as it was authored, or if nothing is known of the wire.
+    """Fits a function to a wire; returns None if it goes as it was authored, or if nothing is known of the wire.
 
     Raises:
         ExportError: the wire cannot carry it, or the schema is none.
@@ -45,15 +45,16 @@ def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
     try:
         text = to_json(parameters, inf_nan_mode="constants")
     except ValueError:  # no plain JSON, which will be said in the words of a schema
-        return _fitted(wire, schema.tool_name, schema.description, parameters or {})
-    if len(text) > _MAX_KEPT_BYTES:
+        text = None
+    if text is None or len(text) > _MAX_KEPT_BYTES:
         return _fitted(wire, schema.tool_name, schema.description, parameters or {})
     return _kept(wire, schema.tool_name, schema.description, text)
 
 
 @lru_cache(maxsize=_MAX_KEPT)
 def _kept(wire: str, name: str, description: str, text: bytes) -> Fitted | None:
-    """The same for the next request: the tools of a program are the same in each, and a schema costs a millisecond."""
+    """Fits a function, and keeps the result: a program's tools are the same in each request, and one costs a
+    millisecond."""
     return _fitted(wire, name, description, from_json(text))
 
 
@@ -78,7 +79,7 @@ def _fitted(wire: str, name: str, description: str, parameters: Mapping[str, Any
 
 
 def with_fitted(schema: InspectedSchema, found: Fitted) -> InspectedSchema:
-    """The schema as it is to be written."""
+    """Returns the schema as it is to be written."""
     if schema.kind != "function":
         return replace(schema, tool_name=found.name)
     return replace(schema, tool_name=found.name, parameters=found.parameters, description=found.description)
@@ -91,17 +92,17 @@ def _nothing(arguments: dict[str, Any]) -> None:
 _KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 _KEYWORDS = frozenset({"type", "description", "properties", "required", "items", "enum"})
-_MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once took no more, and what is deeper is worth a closer look
+_MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once took no more, and a deeper schema is worth a closer look
 
 
 def _takes(format: ToolFormat, name: str) -> bool:
-    """Whether a format takes this name, and the plainest of keywords."""
+    """Returns whether a format takes this name, and the plainest of keywords."""
     kept = all(format.dialect.action(keyword) is Action.KEEP for keyword in _KEYWORDS)
     return kept and (format.names is None or format.names.takes(name))
 
 
 def _is_plain(schema: object, depth: int) -> bool:
-    """Whether a schema holds only what every provider takes. Costs a look at each node."""
+    """Returns whether a schema holds only keywords and values that every provider takes. Costs a look at each node."""
     if not isinstance(schema, Mapping) or depth > _MAX_PLAIN_DEPTH or not schema.keys() <= _KEYWORDS:
         return False
     type_, enum, items = schema.get("type"), schema.get("enum", ()), schema.get("items")
@@ -129,13 +130,16 @@ class Fitted:
     parameters: Mapping[str, Any] = field(repr=False)
     description: str = field(repr=False)
     decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
-    """What the model sends to what the tool takes."""
+    """Turns the model's arguments into those that the tool takes."""
     losses: tuple[str, ...] = ()
 
 
 class Memory:
-    """The tools of one request by the names under which the model calls them. `keeps` is False where there is no
-    request to belong to: then nothing is kept."""
+    """Remembers the tools and calls that passed one request's registry, so that calls which come back are understood.
+
+    Args:
+        keeps: False where there is no request to belong to: then nothing is kept.
+    """
 
     def __init__(self, *, keeps: bool) -> None:
         self._keeps = keeps
@@ -145,37 +149,39 @@ class Memory:
         self._names: dict[tuple[str, str], str] = {}
 
     def note_schema(self, schema: InspectedSchema) -> None:
-        """Keeps that a tool takes raw text."""
+        """Notes whether a tool takes raw text."""
         if self._keeps and schema.kind == "custom":
             self._freeform.add(schema.tool_name)
 
     def note_fitted(self, fitted: Fitted, wire: str) -> None:
-        """Keeps the way back from what a wire's model is told."""
+        """Notes the way back of a function that was fitted to a wire."""
         if self._keeps:
             self._fitted[wire, fitted.name] = fitted
             self._names[wire, fitted.source_name] = fitted.name
 
     def note_sanitized(self, call_id: str | None) -> None:
-        """Keeps that a call lost its arguments."""
+        """Notes that a call lost its arguments."""
         if self._keeps and call_id is not None:
             self._sanitized.add(call_id)
 
     def is_freeform(self, name: str | None) -> bool:
-        """Whether the tool of this name takes raw text."""
+        """Returns whether the tool of this name takes raw text."""
         return name in self._freeform
 
     def was_sanitized(self, call: InspectedCall) -> bool:
-        """Whether this is what was left of a call; a later one of the same id, with arguments, is not."""
+        """Returns whether a call lost its arguments; a later one of the same id, with arguments, did not."""
         return call.call_id in self._sanitized and not call.payload
 
     def name_on(self, wire: str, name: str) -> str:
-        """The name of a tool on a wire."""
+        """Returns the name of a tool on a wire."""
         return self._names.get((wire, name), name)
 
     def as_authored(self, call: InspectedCall, wire: str | None) -> InspectedCall:
-        """A call as the tool's author meant it: its own name, its own parameters, raw text where it takes that.
+        """Returns a call as the tool's author meant it: its own name and parameters, raw text where it takes that.
 
-        Without the wire that it came over it may be any that has calls of its format.
+        Args:
+            call: the call.
+            wire: the one that it came over; None stands for any that has calls of its format.
         """
         fitted = self._fitted_for(call, wire) if self._fitted else None
         if fitted is not None:
@@ -204,7 +210,7 @@ def _decoded(call: InspectedCall, fitted: Fitted) -> InspectedCall:
 
 
 def _unwrapped(call: InspectedCall) -> InspectedCall:
-    """A function's call to a freeform tool as the raw text that is meant."""
+    """Returns a function's call to a freeform tool as the raw text that is meant."""
     metadata = {**call.payload_metadata, "unwrapped": True}
     text = call.payload.get("input")
     if call.payload.keys() == {"input"} and isinstance(text, str):

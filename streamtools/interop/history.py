@@ -19,9 +19,10 @@ from ..content import Block, Text
 from ..errors import ExportError
 from ..events import Observation
 from ..history.calls import history_form, with_valid_ids
+from ..history.native import wire_named
 from ..parts import Part, ToolCall
 from ..turn import Turn
-from ..wires import Answer, Wire, find, names
+from ..wires import Answer, Wire
 from ..wires.answer import CallResult
 from ..wires.media import text_of
 from ..wires.saying import id_as_read
@@ -31,7 +32,15 @@ from .calls import SanitizedCall, arguments_text, stored_call
 from .contributions import InspectedCall, InspectedResult
 from .formats import ToolInteropTarget, raw_formats
 from .registry import ToolInteropRegistry
-from .results import format_tool_result, render_results, result_for, stored_result, with_metadata, without_metadata
+from .results import (
+    format_tool_result,
+    mapping_of,
+    render_results,
+    result_for,
+    stored_result,
+    with_metadata,
+    without_metadata,
+)
 
 __all__ = [
     "assistant_message",
@@ -47,7 +56,7 @@ JSON: TypeAlias = Mapping[str, Any]
 
 
 def system_text(messages: Iterable[JSON]) -> str:
-    """All system prompts of a stored history, for wires that have a field of the request for them."""
+    """Returns all system prompts of a stored history, for wires that have a field of the request for them."""
     blocks = (read_blocks(message.get("content")) for message in messages if message.get("role") == "system")
     return "\n\n".join(text for each in blocks if (text := text_of(each)))
 
@@ -62,10 +71,10 @@ def to_native_messages(
     registry: ToolInteropRegistry,
     target_formats: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """A stored history as a provider's own.
+    """Turns a stored history into a provider's own.
 
     Args:
-        messages: as this module shows them; they are not changed. A message of another role is left
+        messages: the stored history, as this module shows it; it is not changed. A message of another role is left
             out. System prompts stay out where the wire has a field of the request for them: `system_text`.
         target: the wire.
         registry: the request's.
@@ -73,13 +82,13 @@ def to_native_messages(
             written as calls of functions.
 
     Returns:
-        Native messages with references for attachments. `ready_messages` makes of them what is sent. Images of a
-        result that the wire's results cannot hold follow in a message of the user's, and come back as that.
+        Native messages with references for attachments, to be sent by way of `ready_messages`. Images of a result that
+        the wire's results cannot hold follow in a message of the user's, and come back as that.
 
     Raises:
         ExportError: there is no such wire, a call or result is of no known format, or ids stand twice.
     """
-    wire = _wire(target)
+    wire = wire_named(str(target))
     formats = target_formats or ToolInteropTarget(wire.name).formats()
     writer = _Writer(wire, registry, raw=not raw_formats().isdisjoint(formats), stand_ins=StandIns(messages))
     native = [each for head, results in _groups(messages) for each in writer.write(head, results)]
@@ -88,7 +97,7 @@ def to_native_messages(
 
 
 def _groups(messages: Iterable[JSON]) -> Iterator[tuple[JSON | None, list[JSON]]]:
-    """Each message with the results that follow it; None where a history begins with results."""
+    """Yields each message with the results that follow it; None where a history begins with results."""
     head: JSON | None = None
     results: list[JSON] = []
     for message in messages:
@@ -171,7 +180,7 @@ class _Writer:
         return self._registry.name_on(tool_name, self._wire.name)
 
     def _orphans(self, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
-        """Results that answer no call right before them. They are kept: to mend a history is not done here."""
+        """Writes results that answer no call right before them. They are kept: histories are not mended here."""
         if not results:
             return []
         contents = [self._registry.result_content(result, self._wire.name) for result in results]
@@ -181,8 +190,7 @@ class _Writer:
 def _said(message: JSON) -> Iterator[Part]:
     if text := text_of(read_blocks(message.get("content"))):
         yield Part(kind="text", text=text)
-    metadata = message.get("metadata")
-    refusal = metadata.get("refusal") if isinstance(metadata, Mapping) else None
+    refusal = mapping_of(message.get("metadata")).get("refusal")
     if isinstance(refusal, str) and refusal:
         yield Part(kind="refusal", text=refusal)
 
@@ -197,19 +205,19 @@ def from_native_messages(
     registry: ToolInteropRegistry,
     attachments: AttachmentStore | None = None,
 ) -> list[dict[str, Any]]:
-    """A provider's own history as it is stored: the inverse of `to_native_messages`.
+    """Turns a provider's own history into a stored one: the inverse of `to_native_messages`.
 
     Args:
-        messages: native messages; they are not changed. What is no message of the wire is left out, and so is
+        messages: native messages; they are not changed. Items that are no message of the wire are left out, and so is
             reasoning.
         target: the wire.
         registry: the request's: it knows which functions were freeform tools, whose calls become raw again.
-        attachments: where bytes are kept that stand in the messages themselves; see `format_tool_result`.
+        attachments: the store for bytes that stand in the messages themselves; see `format_tool_result`.
 
     Raises:
         ExportError: there is no such wire.
     """
-    wire = _wire(target)
+    wire = wire_named(str(target))
     reader = _Reader(wire, registry, StandIns(messages), attachments)
     covered = [reader.stand_ins.covered(message) for message in messages]
     reader.note_metadata(covered)
@@ -224,14 +232,14 @@ class _Reader:
         self, wire: Wire, registry: ToolInteropRegistry, stand_ins: StandIns, attachments: AttachmentStore | None
     ) -> None:
         self._wire, self._registry, self.stand_ins = wire, registry, stand_ins
-        self._keep = None if attachments is None else attachments.put
+        self._store = attachments
         self._metadata: dict[str, JSON] = {}
         self._names: dict[str, str] = {}
         self._unanswered: list[tuple[str, str]] = []  # name and id of calls whose results may come without an id
         self._answers = 0
 
     def note_metadata(self, messages: Iterable[JSON]) -> None:
-        """Keeps what `to_native_messages` wrote beside results."""
+        """Keeps the metadata that `to_native_messages` wrote beside results."""
         for message in messages:
             told, call_id = message.get("_metadata"), message.get(str(self._wire.results.call_id_key))
             if isinstance(told, Mapping) and isinstance(call_id, str):
@@ -248,7 +256,7 @@ class _Reader:
     def _content(self, blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
         if len(blocks) == 1 and isinstance(blocks[0], Text):
             return blocks[0].text
-        return write_blocks(self.stand_ins.uncovered(blocks), self._keep)
+        return write_blocks(self.stand_ins.uncovered(blocks), self._store)
 
     def _said(self, answer: Answer) -> list[dict[str, Any]]:
         ours = answer.our_calls
@@ -272,7 +280,7 @@ class _Reader:
         call_id = id_as_read(result.call_id) or self._oldest_open(result.name)
         told = self._metadata.get(call_id, {})
         blocks = self.stand_ins.uncovered(result.blocks) or (Text(result.content),)
-        payload = stored_result(blocks, self._keep)
+        payload = stored_result(blocks, self._store)
         if result.is_error or told.get("is_error") is True:
             payload["is_error"] = True
         name = self._names.get(call_id) or result.name or told.get("tool_name") or ""
@@ -280,7 +288,7 @@ class _Reader:
         return {"role": "tool", "content": payload["text"], "toolResult": payload, "metadata": metadata}
 
     def _oldest_open(self, name: str | None) -> str:
-        """The id of the call that a result without one answers: the first of its name, or the first at all."""
+        """Returns the id of the call that a result without one answers: the first of its name, or the first at all."""
         found = next((pair for pair in self._unanswered if pair[0] == name), None) or next(iter(self._unanswered), None)
         if found is None:
             return ""
@@ -288,22 +296,15 @@ class _Reader:
         return found[1]
 
 
-def _wire(target: ToolInteropTarget | str) -> Wire:
-    try:
-        return find(str(target))
-    except ValueError as error:
-        raise ExportError(f"no wire is called {str(target)!r}; known: {', '.join(names())}") from error
-
-
 def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal: str = "") -> dict[str, Any]:
-    """An answer of the model as it is stored.
+    """Returns an answer of the model as it is stored.
 
     Args:
-        content: what it said.
+        content: its text.
         tool_calls: its calls in the shape of chat completions, as `ToolInteropRegistry.convert_tool_calls` makes them.
             Of those that were sanitised ``metadata.sanitized`` keeps id and problem, so that nobody runs them after
             the history was stored and loaded (`tool_calls_of`).
-        refusal: in which words it refused, for providers that tell that apart.
+        refusal: the words in which it refused, for providers that tell those apart.
     """
     calls = list(tool_calls)
     metadata: dict[str, Any] = {"tool_calls": calls} if calls else {}
@@ -316,9 +317,10 @@ def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal:
 
 
 def tool_calls_of(message: JSON) -> list[dict[str, Any]]:
-    """The calls of a stored answer. Those that were sanitised are `SanitizedCall`s again; their text is gone."""
-    metadata = _mapping(message.get("metadata"))
-    calls, problems = metadata.get("tool_calls"), _mapping(metadata.get("sanitized"))
+    """Returns the calls of a stored answer. Those that were sanitised are `SanitizedCall`s again; their text is
+    gone."""
+    metadata = mapping_of(message.get("metadata"))
+    calls, problems = metadata.get("tool_calls"), mapping_of(metadata.get("sanitized"))
     given = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
     return [_again(call, problems) for call in given]
 
@@ -333,15 +335,15 @@ def _again(call: dict[str, Any], problems: JSON) -> dict[str, Any]:
 def from_turn(
     turn: Turn, *, registry: ToolInteropRegistry | None = None, attachments: AttachmentStore | None = None
 ) -> list[dict[str, Any]]:
-    """A turn as it is stored: the answer, and one result for each call that was ours to run. Empty if the model said
-    nothing.
+    """Returns a turn as it is stored: the answer, and one result for each call that was ours to run. Empty if the model
+    said nothing.
 
     Args:
         turn: from ``events.turn`` or `parse`. A call without an observation gets a result that says that it was not
             run.
         registry: the request's: with it names and arguments are those that the tools' authors gave them, also where a
             provider was told otherwise.
-        attachments: where the bytes of results are kept; see `format_tool_result`.
+        attachments: the store for bytes of results; see `format_tool_result`.
     """
     calls = [call for call in turn.calls if call.kind != "server"]
     if not (turn.text or turn.refusal or calls):
@@ -379,7 +381,3 @@ def _result(call: ToolCall, name: str, seen: Observation | None, attachments: At
         display=seen.result.display if seen is not None and seen.result is not None else None,
         attachments=attachments,
     )
-
-
-def _mapping(value: object) -> JSON:
-    return value if isinstance(value, Mapping) else {}

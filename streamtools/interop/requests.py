@@ -33,18 +33,18 @@ __all__ = [
 
 
 DEFAULT_TOOL_INTEROP_REGISTRY = ToolInteropRegistry(last_resort=True)
-"""For utilities that belong to no request. It knows the built-in formats only and remembers nothing, so that calls of
-freeform tools that became functions are not unwrapped. Using it where a request has a registry warns
+"""The registry for utilities that belong to no request. It knows the built-in formats only and remembers nothing, so
+that calls of freeform tools that became functions are not unwrapped. Using it where a request has a registry warns
 (`DefaultRegistryWarning`)."""
 
 
 def accepted_tool_schema_formats(stack: Iterable[object]) -> list[str]:
-    """The formats of tools that a provider and its extensions accept in a request, preferred ones first.
+    """Returns the formats of tools that a provider and its extensions accept in a request, preferred ones first.
 
     Args:
         stack: extensions that are enabled and the provider, in the order of preference. Each says it by an attribute
             or method ``accepted_tool_schema_formats``, or is (or has as ``wire``) the name of a wire, which accepts
-            what it takes by itself. Whoever says nothing accepts nothing.
+            its own formats. A party that says nothing accepts nothing.
     """
     found = (format for party in stack for format in _accepted_by(party))
     return list(dict.fromkeys(found))
@@ -57,8 +57,7 @@ def _accepted_by(party: object) -> Sequence[str]:
         if isinstance(formats, str):
             raise TypeError(f"{type(party).__name__}.accepted_tool_schema_formats must be a list of formats, not a str")
         return tuple(formats or ())
-    wire = party if isinstance(party, str) else getattr(party, "wire", None)
-    return TARGET_FORMATS.get(wire, ()) if isinstance(wire, str) else ()
+    return TARGET_FORMATS.get(party if isinstance(party, str) else _wire_of(party) or "", ())
 
 
 def build_request_context(
@@ -72,19 +71,19 @@ def build_request_context(
     schema_target_formats: Sequence[str] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """The context of one request, to pass to everything that belongs to it.
+    """Builds the context of one request, to pass to everything that belongs to it.
 
     Args:
         contributions: those of explicit config, which go before all others.
-        provider, extensions, tools: who else contributes to the registry (`ToolInteropRegistry.of`).
+        provider, extensions, tools: the others that contribute to the registry (`ToolInteropRegistry.of`).
         descriptors: the tools with their source schemas.
         registry: one that was built already, in their place.
-        schema_target_formats: what the request accepts; by default what extensions and provider say
+        schema_target_formats: the formats that the request accepts; by default those of extensions and provider
             (`accepted_tool_schema_formats`).
-        more: what else the context holds (``core``, ``config``).
+        more: the rest of the context (``core``, ``config``).
 
     Raises:
-        ExportError: of an accepted format nothing is known: it is not built in, and nobody contributed it.
+        ExportError: an accepted format is neither built in nor contributed.
         TypeError: `schema_target_formats` is no list, or a descriptor is something else.
     """
     if registry is None:
@@ -106,13 +105,13 @@ def build_request_context(
 
 
 def get_registry_from_context(context: Mapping[str, Any] | None) -> ToolInteropRegistry:
-    """The request's registry, or the one of last resort where there is no request."""
+    """Returns the request's registry, or the one of last resort where there is no request."""
     found = _interop(context).get("registry")
     return found if isinstance(found, ToolInteropRegistry) else DEFAULT_TOOL_INTEROP_REGISTRY
 
 
 def get_schema_target_formats_from_context(context: Mapping[str, Any] | None, default: Sequence[str] = ()) -> list[str]:
-    """The formats that the request accepts, or `default`; an empty list leaves it to the target."""
+    """Returns the formats that the request accepts, or `default`; an empty list leaves it to the target."""
     found = _interop(context).get("schema_target_formats")
     return list(default if found is None else found)
 
@@ -122,10 +121,10 @@ def _interop(context: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def target_of(party: object) -> ToolInteropTarget | None:
-    """The wire that a provider or extension speaks, if it says so."""
+def _wire_of(party: object) -> str | None:
+    """Returns the name of the wire that a provider or extension speaks, if it says so."""
     wire = getattr(party, "wire", None)
-    return ToolInteropTarget(wire) if isinstance(wire, str) else None
+    return wire if isinstance(wire, str) else None
 
 
 State: TypeAlias = dict[str, Any]
@@ -152,7 +151,7 @@ def initialize_request(
 
     Args:
         native_messages: the history; it comes back as it is.
-        state: ``_tools`` are the source schemas, ``request.payload`` is what will be sent. Neither is changed. A
+        state: ``_tools`` are the source schemas, ``request.payload`` is the body to send. Neither is changed. A
             payload that has tools already keeps them; without a choice of tools the model chooses (``auto``).
         context: the request's (`build_request_context`).
         target: the wire that the request goes to.
@@ -174,7 +173,7 @@ def initialize_request(
         converted = get_registry_from_context(context).convert_schemas(
             tools, target=target, target_formats=get_schema_target_formats_from_context(context)
         )
-        _INJECT.get(wire, _as_list)(payload, converted)
+        payload = {**_FIELDS.get(wire, _usual)(converted), **payload}
     wanted = loader is not None if messages is None else messages
     if wanted:
         payload.setdefault(find(wire).rules.list_name, ready_messages(native_messages, loader, target=wire))
@@ -204,14 +203,14 @@ def initialize_stack(
     for party in (*extensions, provider):
         if isinstance(party, _Initialises):
             native_messages, state = party.initialize_request(native_messages, state, context=context)
-    target = target_of(provider)
-    if target is None:
+    wire = _wire_of(provider)
+    if wire is None:
         payload = (state.get("request") or {}).get("payload") or {}
         if state.get("_tools") and payload.keys().isdisjoint({"tools", *_TOOLS_KEY.values()}):
             name = type(provider).__name__
             raise ExportError(f"no extension put the tools into the request, and {name} has no wire to do it for")
         return native_messages, state
-    return initialize_request(native_messages, state, context=context, target=target)
+    return initialize_request(native_messages, state, context=context, target=wire)
 
 
 def finalize(
@@ -224,8 +223,8 @@ def finalize(
 ) -> tuple[Any, Any, State]:
     """Cleans the calls that a stream left in ``state["partial"]["tool_calls"]``, before a history keeps them.
 
-    Corrupt ones become `SanitizedCall`s, which are sent with empty arguments and must not run; what is no dict is
-    taken out. The list is replaced in place; everything else comes back as it is.
+    Corrupt ones become `SanitizedCall`s, which are sent with empty arguments and must not run; items that are no
+    dicts are taken out. The list is replaced in place; everything else comes back as it is.
 
     Args:
         final_messages, native_messages: handed through.
@@ -248,12 +247,12 @@ def ready_messages(
     *,
     target: ToolInteropTarget | str | None = None,
 ) -> list[dict[str, Any]]:
-    """A native history as it is sent: attachments expanded, and without what was kept beside messages (``_metadata``).
+    """Returns a native history as it is sent: attachments expanded, and without the ``_metadata`` beside messages.
 
     Args:
-        native_messages: the history; it is not changed, and what needs no change stays the same object.
+        native_messages: the history; it is not changed, and parts that need no change stay the same objects.
         loader: gives the attachments.
-        target: mend for this wire what its provider would refuse (`streamtools.history.repair`).
+        target: a wire for which to mend the parts that its provider would refuse (`streamtools.history.repair`).
 
     Raises:
         ExportError: the loader does not know an attachment; or there is a reference and no loader.
@@ -267,40 +266,27 @@ def _no_loader(id_: str) -> NoReturn:
     raise ExportError(f"no attachment {id_!r} without a loader; pass loader=..., which gives an attachment by its id")
 
 
-# -- where each provider wants its tools -------------------------------------------------------------------------------
+# -- the places where providers want their tools -----------------------------------------------------------------------
 
 
-def _as_list(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
-    payload["tools"] = tools
-    payload.setdefault("tool_choice", "auto")
+def _usual(tools: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"tools": tools, "tool_choice": "auto"}
 
 
-def _cohere(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
-    # "REQUIRED" or "NONE"; without it the model chooses. https://docs.cohere.com/reference/chat (read 2026-11-21)
-    payload["tools"] = tools
-
-
-def _anthropic(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
-    payload["tools"] = tools
-    payload.setdefault("tool_choice", {"type": "auto"})
-
-
-def _gemini(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
+def _gemini(tools: list[dict[str, Any]]) -> dict[str, Any]:
     own = [tool for tool in tools if "name" not in tool]
     declared = [tool for tool in tools if "name" in tool]
-    payload["tools"] = [*([{"functionDeclarations": declared}] if declared else []), *own]
-    payload.setdefault("toolConfig", {"functionCallingConfig": {"mode": "AUTO"}})
-
-
-def _bedrock(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
-    payload["toolConfig"] = {"tools": tools, "toolChoice": {"auto": {}}}
+    listed = [*([{"functionDeclarations": declared}] if declared else []), *own]
+    return {"tools": listed, "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}
 
 
 _TOOLS_KEY: Mapping[str, str] = {"bedrock.converse_stream": "toolConfig"}
-_INJECT: Mapping[str, Callable[[dict[str, Any], list[dict[str, Any]]], None]] = {
-    "anthropic.messages": _anthropic,
+_FIELDS: Mapping[str, Callable[[list[dict[str, Any]]], dict[str, Any]]] = {
+    "anthropic.messages": lambda tools: {"tools": tools, "tool_choice": {"type": "auto"}},
     "gemini.generate_content": _gemini,
-    "bedrock.converse_stream": _bedrock,
-    "cohere.chat": _cohere,
-    "ollama.chat": _cohere,  # it knows no choice of tools at all
+    "bedrock.converse_stream": lambda tools: {"toolConfig": {"tools": tools, "toolChoice": {"auto": {}}}},
+    # "REQUIRED" or "NONE"; without it the model chooses. https://docs.cohere.com/reference/chat (read 2026-11-21)
+    "cohere.chat": lambda tools: {"tools": tools},
+    "ollama.chat": lambda tools: {"tools": tools},  # it knows no choice of tools at all
 }
+"""The fields of a request for its tools, by wire."""

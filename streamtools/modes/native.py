@@ -11,10 +11,11 @@ from ..limits import Limits
 from ..parts import ToolCall
 from ..stages import DEFAULT, StageList
 from ..stages.finalize import arguments_of
-from ..tools import AnyTool, Exported, Tool, Toolset
+from ..tools import AnyTool, Exported, Tool
 from ..tools.formats import find
 from ..turn import Turn
 from ..wires import known
+from .answer_form import named_tools
 from .checking import ToolCallValidation, check
 from .history import result_text
 from .responses import Payload, ResponseCall, payload_of_call, said_in
@@ -117,9 +118,8 @@ class NativeToolAdapter:
 
 def _made(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
     """Returns the given tools as tools, also those that are functions."""
-    made = Toolset(tools)
     exported = {given.name: given for given in tools if isinstance(given, Exported)}
-    return [exported.get(name) or tool for name, tool in made.items() if tool is not None]
+    return [exported.get(name) or tool for name, tool in named_tools(tools)]
 
 
 def _of_turn(call: ToolCall) -> Payload:

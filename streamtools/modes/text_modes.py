@@ -208,22 +208,20 @@ class ValidatedAdapter:
 
     def stages(self) -> StageList:
         """Returns the base's stages, if they validate; otherwise those for a payload in the text."""
-        if isinstance(self.base, StreamingAdapter) and not isinstance(self.base, ParsedAdapter):
-            return self.base.stages()
-        return with_payloads()
+        return with_payloads() if isinstance(self.base, ParsedAdapter) else self._streaming.stages()
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
         """Returns the messages to append after a turn: the base's, or as text."""
-        return self.base.messages(turn) if isinstance(self.base, StreamingAdapter) else text_messages(turn)
+        return self._streaming.messages(turn)
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
         """Returns the model's message: the base's, or as text."""
-        if isinstance(self.base, StreamingAdapter):
-            return self.base.format_assistant_message(response)
-        return {"role": "assistant", "content": assistant_text(response)}
+        return self._streaming.format_assistant_message(response)
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
         """Returns a call's result: the base's, or as text."""
-        if isinstance(self.base, StreamingAdapter):
-            return self.base.format_tool_result(result, tool_call_id=tool_call_id)
-        return {"role": "user", "content": f"Observation: {result_text(result)}"}
+        return self._streaming.format_tool_result(result, tool_call_id=tool_call_id)
+
+    @property
+    def _streaming(self) -> StreamingAdapter:
+        return self.base if isinstance(self.base, StreamingAdapter) else JSONObjectAdapter()

@@ -61,8 +61,7 @@ def _objects(reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[
     while True:
         yield from one_call_object(reader, calls, close=None, known_only=known_only)
         calls.leave()
-        yield from reader.spaces()
-        yield from reader.expect(";")
+        yield from reader.then(";")
         yield from reader.spaces()
 
 

@@ -59,8 +59,7 @@ def call_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_
         if close is None:
             calls.leave()
             return
-        yield from reader.spaces()
-        yield from reader.expect(close)
+        yield from reader.then(close)
         calls.end()
 
 
@@ -68,14 +67,12 @@ def _list(reader: Reader, calls: CallWriter, close: str | None, known_only: bool
     while True:
         yield from reader.spaces()
         yield from one_call_object(reader, calls, close=close, known_only=known_only)
-        yield from reader.spaces()
-        separator = yield from reader.expect(",", "]")
+        separator = yield from reader.then(",", "]")
         calls.end()
         if separator == "]":
             break
     if close is not None:
-        yield from reader.spaces()
-        yield from reader.expect(close)
+        yield from reader.then(close)
 
 
 def one_call_object(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
@@ -102,23 +99,8 @@ class _CallObject:
 
     def read(self, *, nested: bool = False) -> Parsing[None]:
         """Reads the object."""
-        reader = self.reader
-        yield from reader.expect("{")
-        while True:
-            yield from reader.spaces()
-            key = yield from reader.string(_MAX_KEY)
-            if key not in _KEYS:
-                raise NotACall
-            yield from reader.spaces()
-            yield from reader.expect(":")
-            first = yield from reader.spaces()
-            if key == "function" and first == "{" and not nested:
-                yield from self.read(nested=True)
-            else:
-                yield from self._member(key)
-            yield from reader.spaces()
-            if (yield from reader.expect(",", "}")) == "}":
-                return
+        yield from self.reader.expect("{")
+        yield from self.reader.members(_MAX_KEY, self._nested_member if nested else self._member, _KEYS)
 
     def check(self) -> None:
         """Announces the call if the whole object did not yet, or finds that it is none."""
@@ -127,7 +109,11 @@ class _CallObject:
                 raise NotACall
             self._begin()
 
-    def _member(self, key: str) -> Parsing[None]:
+    def _member(self, key: str, first: str) -> Parsing[None]:
+        is_object = key == "function" and first == "{"
+        yield from self.read(nested=True) if is_object else self._nested_member(key, first)
+
+    def _nested_member(self, key: str, first: str) -> Parsing[None]:
         if key in ("name", "function"):
             if self.name:
                 raise NotACall
@@ -183,20 +169,14 @@ FUNCTION_OPENER = "<function="
 def deepseek(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads a section of calls: DeepSeek V3, V3.1 and R1."""
     if (yield from reader.expect(*DEEPSEEK_OPENERS)) != _DEEPSEEK_CALL:
-        yield from reader.spaces()
-        yield from reader.expect(_DEEPSEEK_CALL)
-    while True:
-        yield from _deepseek_call(reader, calls)
-        yield from reader.spaces()
-        if (yield from reader.expect(_DEEPSEEK_CALL, _DEEPSEEK_END)) == _DEEPSEEK_END:
-            return
+        yield from reader.then(_DEEPSEEK_CALL)
+    yield from reader.section(_DEEPSEEK_CALL, _DEEPSEEK_END, lambda: _deepseek_call(reader, calls))
 
 
 def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.spaces()
     name = yield from reader.name()
-    yield from reader.spaces()
-    yield from reader.expect(_DEEPSEEK_NAME_END)
+    yield from reader.then(_DEEPSEEK_NAME_END)
     if (yield from reader.spaces()) not in "{`":  # so that was the type, and the name comes now
         name = yield from reader.name()
     fence = ""
@@ -205,33 +185,29 @@ def _deepseek_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
         yield from reader.word(_MAX_LABEL)
     yield from _json_arguments(reader, calls, name, close=_DEEPSEEK_CALL_END)
     if fence:
-        yield from reader.spaces()
-        yield from reader.expect(fence)
-    yield from reader.spaces()
-    yield from reader.expect(_DEEPSEEK_CALL_END)
+        yield from reader.then(fence)
+    yield from reader.then(_DEEPSEEK_CALL_END)
     calls.end()
 
 
 def kimi(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads a section of calls of Kimi K2, each with an id that contains the name."""
     if (yield from reader.expect(*KIMI_OPENERS)) == _KIMI_SECTION:
-        yield from reader.spaces()
-        yield from reader.expect(_KIMI_CALL)
-    while True:
-        pieces: list[str] = []
-        yield from reader.until(_KIMI_ID_END, pieces.append, reader.limits.max_name_bytes)
-        yield from reader.expect(_KIMI_ARGUMENTS)
-        call_id = "".join(pieces).strip()
-        match = _KIMI_ID.fullmatch(call_id)
-        if match is None:
-            raise NotACall
-        yield from _json_arguments(reader, calls, match[1], call_id if match[2] else None, close=_KIMI_CALL_END)
-        yield from reader.spaces()
-        yield from reader.expect(_KIMI_CALL_END)
-        calls.end()
-        yield from reader.spaces()
-        if (yield from reader.expect(_KIMI_CALL, _KIMI_END)) == _KIMI_END:
-            return
+        yield from reader.then(_KIMI_CALL)
+    yield from reader.section(_KIMI_CALL, _KIMI_END, lambda: _kimi_call(reader, calls))
+
+
+def _kimi_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    pieces: list[str] = []
+    yield from reader.until(_KIMI_ID_END, pieces.append, reader.limits.max_name_bytes)
+    yield from reader.expect(_KIMI_ARGUMENTS)
+    call_id = "".join(pieces).strip()
+    match = _KIMI_ID.fullmatch(call_id)
+    if match is None:
+        raise NotACall
+    yield from _json_arguments(reader, calls, match[1], call_id if match[2] else None, close=_KIMI_CALL_END)
+    yield from reader.then(_KIMI_CALL_END)
+    calls.end()
 
 
 def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -244,8 +220,7 @@ def mistral(reader: Reader, calls: CallWriter) -> Parsing[None]:
     if (yield from reader.spaces()) == "[" and (yield from reader.expect("[CALL_ID]", "[ARGS]")) == "[CALL_ID]":
         yield from reader.spaces()
         call_id = yield from reader.word(reader.limits.max_id_bytes)
-        yield from reader.spaces()
-        yield from reader.expect("[ARGS]")
+        yield from reader.then("[ARGS]")
     yield from _json_arguments(reader, calls, name, call_id, close=None)
     calls.leave()
 
@@ -256,8 +231,7 @@ def function_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
     name = yield from reader.name()
     yield from reader.expect(">")
     yield from _json_arguments(reader, calls, name, close="</function>")
-    yield from reader.spaces()
-    yield from reader.expect("</function>")
+    yield from reader.then("</function>")
     calls.end()
 
 

@@ -11,7 +11,7 @@ parser bounds the size of the kept text, character by character, so that the out
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Container, Generator, Iterable
 from typing import TypeAlias, TypeVar
 
 from pydantic_core import from_json
@@ -177,6 +177,39 @@ class Reader:
             if not any(literal.startswith(rest) for literal in literals):
                 raise NotACall
             yield from self.more()
+
+    def then(self, *literals: str) -> Parsing[str]:
+        """Takes white space, then one of `literals`; returns the one found."""
+        yield from self.spaces()
+        return (yield from self.expect(*literals))
+
+    def section(self, call: str, end: str, read: Callable[[], Parsing[None]]) -> Parsing[None]:
+        """Takes calls up to the marker `end`: `read` takes each from behind its marker `call`."""
+        while True:
+            yield from read()
+            if (yield from self.then(call, end)) == end:
+                return
+
+    def members(
+        self, max_key: int, read: Callable[[str, str], Parsing[None]], keys: Container[str] | None = None
+    ) -> Parsing[None]:
+        """Takes the members of a JSON object, of which there is one at least, and its closing brace.
+
+        Args:
+            max_key: the most characters of a key.
+            read: takes a member's value, by its key and the value's first character.
+            keys: the keys that an object of this kind has; None: any.
+        """
+        while True:
+            yield from self.spaces()
+            key = yield from self.string(max_key)
+            if keys is not None and key not in keys:
+                raise NotACall
+            yield from self.then(":")
+            first = yield from self.spaces()
+            yield from read(key, first)
+            if (yield from self.then(",", "}")) == "}":
+                return
 
     def word(self, limit: int) -> Parsing[str]:
         """Takes letters, digits and ``_ . -``: a name, maybe an empty one. Raise `NotACall` if it has more than `limit`

@@ -128,24 +128,20 @@ def qwen_coder(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads Qwen3-Coder's call. The model often omits the outer opening tag; then only a registered tool is called."""
     wrapped = (yield from reader.expect(_TOOL_CALL, _FUNCTION)) == _TOOL_CALL
     if wrapped:
-        yield from reader.spaces()
-        yield from reader.expect(_FUNCTION)
+        yield from reader.then(_FUNCTION)
     name = yield from reader.name()
     yield from reader.expect(">")
     if not wrapped and not calls.knows(name):
         raise NotACall
-    yield from reader.spaces()
-    tag = yield from reader.expect(_PARAMETER, _FUNCTION_END)
+    tag = yield from reader.then(_PARAMETER, _FUNCTION_END)
     arguments = _Arguments(reader, calls, name, close=_TOOL_CALL_END if wrapped else _FUNCTION_END)
     while tag == _PARAMETER:
         key = yield from _key(reader, _TAG_END)
         yield from reader.expect(">")
         yield from arguments.value(key, _PARAMETER_END, _QWEN_TAGS, trim=True)
-        yield from reader.spaces()
-        tag = yield from reader.expect(_PARAMETER, _FUNCTION_END)
+        tag = yield from reader.then(_PARAMETER, _FUNCTION_END)
     arguments.end()
-    yield from reader.spaces()
-    yield from reader.expect(_TOOL_CALL_END)
+    yield from reader.then(_TOOL_CALL_END)
 
 
 def glm(reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -153,17 +149,14 @@ def glm(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.expect(_TOOL_CALL)
     yield from reader.spaces()
     name = yield from reader.name()
-    yield from reader.spaces()
-    tag = yield from reader.expect(_KEY, _TOOL_CALL_END)
+    tag = yield from reader.then(_KEY, _TOOL_CALL_END)
     arguments = _Arguments(reader, calls, name, close=_TOOL_CALL_END)
     while tag == _KEY:
         key = yield from _key(reader, _GLM_TAGS)
         yield from reader.expect(_KEY_END)
-        yield from reader.spaces()
-        yield from reader.expect(_VALUE)
+        yield from reader.then(_VALUE)
         yield from arguments.value(key, _VALUE_END, _GLM_TAGS)
-        yield from reader.spaces()
-        tag = yield from reader.expect(_KEY, _TOOL_CALL_END)
+        tag = yield from reader.then(_KEY, _TOOL_CALL_END)
     arguments.end()
 
 
@@ -190,13 +183,8 @@ class Invokes:
             yield from self._invoke(reader, calls, known_only=True)
             return
         section_end = f"</{opener[1:]}"
-        yield from reader.spaces()
-        yield from reader.expect(invoke)
-        while True:
-            yield from self._invoke(reader, calls, known_only=False)
-            yield from reader.spaces()
-            if (yield from reader.expect(invoke, section_end)) == section_end:
-                return
+        yield from reader.then(invoke)
+        yield from reader.section(invoke, section_end, lambda: self._invoke(reader, calls, known_only=False))
 
     def _invoke(self, reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[None]:
         parameter, invoke_end = self._parameter_tag, self._invoke_end
@@ -208,8 +196,7 @@ class Invokes:
             calls.begin(name, close=invoke_end)
             yield from reader.value(calls.add)
             reader.hold()
-            yield from reader.spaces()
-            yield from reader.expect(invoke_end)
+            yield from reader.then(invoke_end)
             calls.end()
             return
         tag = yield from reader.expect(parameter, invoke_end)
@@ -219,8 +206,7 @@ class Invokes:
             yield from reader.expect('"')
             is_string = yield from _string_attribute(reader)
             yield from arguments.value(key, self._parameter_end, self._tags, is_string=is_string)
-            yield from reader.spaces()
-            tag = yield from reader.expect(parameter, invoke_end)
+            tag = yield from reader.then(parameter, invoke_end)
         arguments.end()
 
 
@@ -234,8 +220,7 @@ def _string_attribute(reader: Reader) -> Parsing[bool | None]:
         reader.at += 1
         return None
     is_string = (yield from reader.expect('string="true"', 'string="false"')) == 'string="true"'
-    yield from reader.spaces()
-    yield from reader.expect(">")
+    yield from reader.then(">")
     return is_string
 
 
