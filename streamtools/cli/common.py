@@ -27,11 +27,11 @@ FAILED, MISUSED, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
 
 
 class UsageError(Exception):
-    """The command line makes no sense."""
+    """Refuses a command line that makes no sense."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells what is wrong in one line, without the usage before it."""
+    """A parser that tells the mistake in one line, without the usage before it."""
 
     def error(self, message: str) -> NoReturn:
         """Refuses the command line."""
@@ -47,7 +47,7 @@ def add_command(
     description: str,
     epilog: str,
 ) -> argparse.ArgumentParser:
-    """A command with its page of help. `run` returns the exit status, or None for 0."""
+    """Adds a command with its page of help. `run` returns the exit status, or None for 0."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -61,12 +61,12 @@ def add_command(
 
 
 def listed(title: str, names: Iterable[str]) -> str:
-    """A paragraph for a page of help."""
+    """Formats names as a paragraph for a page of help."""
     return f"{title}:\n" + textwrap.fill(", ".join(names), 78, initial_indent="  ", subsequent_indent="  ") + "\n\n"
 
 
 def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
-    """An argument that is one of these names."""
+    """Returns the type of an argument that is one of these names."""
 
     def named(text: str) -> str:
         if text not in known:

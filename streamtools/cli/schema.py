@@ -92,7 +92,7 @@ def _misused(_: argparse.Namespace) -> int:
 
 
 def _targets(text: str) -> list[str]:
-    """Full names, ``.strict`` kept."""
+    """Returns full names, ``.strict`` kept."""
     found = []
     strict = targets(strict=True)
     for name in filter(None, (part.strip() for part in text.split(","))):
@@ -194,14 +194,14 @@ def _carried(tool: Tool, target: str) -> tuple[bool, str]:
 
 
 def load_tools(reference: str) -> list[Tool]:
-    """The tools that a reference means.
+    """Returns the tools that a reference means.
 
     Args:
         reference: ``package.module:name`` is a tool, a function, or a list of them (``module:Class.method`` as
             well); ``package.module`` alone all tools of the module. Modules are found from the current directory, too.
 
     Raises:
-        StreamToolsError: there is no such thing, or it is no tool and cannot be one.
+        StreamToolsError: there is nothing of that name, or it cannot be a tool.
     """
     name, _, path = reference.partition(":")
     module = _imported(name, reference)

@@ -1,4 +1,4 @@
-"""``streamtools store``: a person settles what nobody knows."""
+"""``streamtools store``: lets a person settle calls whose end is not known."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from typing import Any
 from pydantic_core import to_json
 
 from ..events import Observation
-from ..limits import Limits
 from ..parts import ToolCall
 from ..stages.finalize import arguments_of
 from ..wires import Answer, Wire, find
@@ -18,8 +17,6 @@ from ..wires.saying import CallNames
 
 __all__ = ["history_form", "object_of", "renamed", "result_of", "stand_ins", "valid_ids", "with_valid_ids"]
 
-
-_DEFAULT_LIMITS = Limits()
 
 NOT_RUN = {
     "truncated": "Error: the call was cut before its arguments were complete, so it was not run.",
@@ -63,7 +60,7 @@ def history_form(call: ToolCall) -> tuple[str, dict[str, Any]]:
 def object_of(text: str) -> tuple[str, dict[str, Any]] | None:
     """Returns the object that a text is, or contains with no more than a wrapping around it, and its text; None if it
     is none."""
-    found = arguments_of(text, _DEFAULT_LIMITS)
+    found = arguments_of(text)
     if isinstance(found, str):
         return None
     value, steps = found

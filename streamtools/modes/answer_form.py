@@ -118,7 +118,7 @@ def _closed(members: dict[str, Any], *, scratchpad: bool) -> dict[str, Any]:
 
 
 def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """Returns the parameters for use in a larger schema; move their definitions into `defs`."""
+    """Returns the parameters for use in a larger schema; moves their definitions into `defs`."""
     own: Mapping[str, Any] = parameters.get("$defs", {})
     bare = {key: value for key, value in parameters.items() if key not in ("$defs", "$schema")}
     names = {name: _free(f"{tool}_{name}", defs, own) for name in own}
@@ -156,18 +156,16 @@ def _free(wanted: str, *taken: Mapping[str, Any]) -> str:
 def _with_references(schema: Any, place: Callable[[str], str]) -> Any:
     """Returns a copy of a schema with each reference put through `place`. Values that are no schemas stay as they
     are."""
+    if isinstance(schema, list):  # of schemas
+        return [_with_references(inner, place) for inner in schema]
     if not isinstance(schema, Mapping):
         return schema
-    copy: dict[str, Any] = {}
+    copy = dict(schema)
     for key, value in schema.items():
         if key == "$ref" and isinstance(value, str):
             copy[key] = place(value)
         elif key in MAPS and isinstance(value, Mapping):
             copy[key] = {name: _with_references(inner, place) for name, inner in value.items()}
-        elif key in LISTS | ONE and isinstance(value, list):
-            copy[key] = [_with_references(inner, place) for inner in value]
-        elif key in ONE:
+        elif key in LISTS | ONE:
             copy[key] = _with_references(value, place)
-        else:
-            copy[key] = value
     return copy

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ..errors import InvalidArguments, UnknownTool
-from ..limits import Limits
 from ..stages.finalize import arguments_of
 from ..tools import AnyTool, Binder, Exported, Tool, Toolset
 from ..tools.callables import reserved_names
@@ -24,7 +23,6 @@ __all__ = [
 ]
 
 
-_DEFAULT_LIMITS = Limits()
 _REQUIRED = "is required but missing"
 
 
@@ -89,7 +87,7 @@ def _call_of(
         return _invalid(str(UnknownTool(name, available=sorted(tools_by_name))))
     arguments = payload.get("arguments", {})
     if isinstance(arguments, str):
-        found = arguments_of(arguments, _DEFAULT_LIMITS)
+        found = arguments_of(arguments)
         arguments = None if isinstance(found, str) else found[0]
     if not isinstance(arguments, Mapping):
         return _invalid("ArgValidationError: arguments\n  Input should be a valid JSON object")

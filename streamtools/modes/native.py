@@ -7,7 +7,6 @@ from typing import Any
 
 from ..events import Observation
 from ..exports import payload
-from ..limits import Limits
 from ..parts import ToolCall
 from ..stages import DEFAULT, StageList
 from ..stages.finalize import arguments_of
@@ -23,7 +22,6 @@ from .responses import Payload, ResponseCall, payload_of_call, said_in
 __all__ = ["NativeToolAdapter"]
 
 _CHAT = "openai.chat_completions"
-_DEFAULT_LIMITS = Limits()
 
 
 class NativeToolAdapter:
@@ -131,7 +129,7 @@ def _of_turn(call: ToolCall) -> Payload:
 def _chat_call(call: ResponseCall) -> dict[str, Any]:
     if call.is_custom:
         return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": call.text}}
-    found = arguments_of(call.text, _DEFAULT_LIMITS)
+    found = arguments_of(call.text)
     whole = not isinstance(found, str) and not found[1]
     function = {"name": call.name, "arguments": call.text if whole else "{}"}
     return {"id": call.call_id, "type": "function", "function": function}

@@ -5,16 +5,15 @@ The payload in a text is found by the same grammar as in a stream (`reading`), s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from ..limits import Limits
 from ..parts import ToolCall
-from ..stages.finalize import arguments_of
+from ..stages.finalize import DECODER, arguments_of, value_of
 from ..turn import Turn
 from ..wires import known
 from .reading import PayloadReader
@@ -151,11 +150,10 @@ alone."""
 NO_PAYLOAD = "no_payload"
 """Code of the warning that a text has no whole payload."""
 
-_DEFAULT_LIMITS = Limits()
 _MAX_TRIES = 64  # braces that begin no object; for each, the rest of the text may be read once
 
 
-def find_payload(text: str, *, limits: Limits = _DEFAULT_LIMITS) -> Payload | None:
+def find_payload(text: str, *, limits: Limits = Limits()) -> Payload | None:
     """Returns the payload in a text: alone, in a code fence, or with prose around it; None if there is none, or no
     whole one.
 
@@ -212,7 +210,7 @@ class _Collected:
 
     def end(self) -> None:
         text = "".join(self._pieces)
-        self.payload[self._key] = text if self._is_string else _value(text)
+        self.payload[self._key] = text if self._is_string else value_of(text)
         self.broken = self.broken or self.payload[self._key] is None
 
 
@@ -252,7 +250,7 @@ def arguments_of_call(call: ToolCall) -> dict[str, Any] | None:
         return call.arguments
     if call.problem != "invalid_arguments":
         return None
-    found = arguments_of(call.arguments_text, _DEFAULT_LIMITS)
+    found = arguments_of(call.arguments_text)
     return None if isinstance(found, str) else found[0]
 
 
@@ -260,7 +258,7 @@ def payload_of_call(call: ResponseCall) -> Payload:
     """Returns a native call as a payload. Arguments that are no JSON object stay text: validation reports them."""
     if call.is_custom:
         return {"tool": call.name, "arguments": {"input": call.text}}
-    found = arguments_of(call.text, _DEFAULT_LIMITS)
+    found = arguments_of(call.text)
     return {"tool": call.name, "arguments": call.text if isinstance(found, str) else found[0]}
 
 
@@ -282,22 +280,8 @@ def parse_json_response(text: str) -> dict[str, Any] | None:
         if at < 0:
             return None
         try:
-            value = _DECODER.raw_decode(text, at)[0]
+            value = DECODER.raw_decode(text, at)[0]
         except (ValueError, RecursionError):
             continue
         return cast("dict[str, Any]", value)
     return None
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
-
-
-def _value(text: str) -> Any:
-    try:
-        return from_json(text, allow_inf_nan=False)
-    except ValueError:
-        return None

@@ -198,7 +198,7 @@ class ValidatedAdapter:
         return self.base.extract_tool_call(response)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
-        """Refuses the calls that the base refuses; validate by the tool those it lets pass without a schema."""
+        """Refuses the calls that the base refuses; validates by the tool those it lets pass without a schema."""
         if payload is None:
             return check(payload, tools_by_name)
         found = self.base.validate_tool_call(payload, tools_by_name)

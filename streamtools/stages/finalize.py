@@ -135,7 +135,7 @@ def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
     return replace(event, call=call, error=error)
 
 
-def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, ...]] | str:
+def arguments_of(text: str, limits: Limits = Limits()) -> tuple[dict[str, Any], tuple[str, ...]] | str:
     """Returns the arguments that `text` stands for and the steps that led there, or the problem's code."""
     if problem := _out_of_bounds(text, limits):
         return problem
@@ -148,7 +148,7 @@ def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, 
         except ValueError:
             problem = problem or _what_is_wrong(text)
             continue
-        if isinstance(value, str) and isinstance(inner := _value(value), dict):
+        if isinstance(value, str) and isinstance(inner := value_of(value), dict):
             if problem := _out_of_bounds(value, limits):
                 return problem
             candidate, value, steps = value, inner, (*steps, "double_encoded")
@@ -210,7 +210,7 @@ def _what_is_wrong(text: str) -> str:
     if seen.state() != "broken":
         return "incomplete_json"
     try:
-        _, end = json.JSONDecoder(parse_constant=_refuse).raw_decode(text.lstrip())
+        _, end = DECODER.raw_decode(text.lstrip())
     except (ValueError, RecursionError):
         return "malformed_json"
     rest = PartialJSON()
@@ -218,7 +218,8 @@ def _what_is_wrong(text: str) -> str:
     return "concatenated_json" if rest.state() in ("complete", "partial") else "malformed_json"
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
+    """Returns the value of a JSON text; None if it is none."""
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError:
@@ -227,6 +228,10 @@ def _value(text: str) -> Any:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse)
+"""Reads the JSON value that a text begins with, without NaN and Infinity."""
 
 
 def _out_of_bounds(text: str, limits: Limits) -> str | None:

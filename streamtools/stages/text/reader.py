@@ -212,8 +212,8 @@ class Reader:
                 return
 
     def word(self, limit: int) -> Parsing[str]:
-        """Takes letters, digits and ``_ . -``: a name, maybe an empty one. Raise `NotACall` if it has more than `limit`
-        characters."""
+        """Takes letters, digits and ``_ . -``: a name, maybe an empty one. Raises `NotACall` if it has more than
+        `limit` characters."""
         pieces: list[str] = []
         left: int | None = limit
         while True:
