@@ -17,7 +17,7 @@ from anyio import CapacityLimiter, RunFinishedError, from_thread, to_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
 from .events import Event
-from .stages.finalize import Deferred
+from .stages.arguments import Deferred
 
 __all__ = [
     "Aside",

@@ -398,7 +398,7 @@ BROKEN = [
     (strangers_meet_in_events_only, "streamtools.tools.formats", "from ..wires.anthropic import WIRE"),
     (is_sans_io_below_the_line, "streamtools.framing.sse", "import time"),
     (is_sans_io_below_the_line, "streamtools.decode.decoder", "from anyio.abc import TaskGroup"),
-    (is_sans_io_below_the_line, "streamtools.stages.finalize", "def f():\n    import logging"),
+    (is_sans_io_below_the_line, "streamtools.stages.arguments", "def f():\n    import logging"),
     (is_sans_io_below_the_line, "streamtools.tools.tool", "async def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.turn", "x = [y async for y in z]"),
     (only_telemetry_imports_opentelemetry, "streamtools.pipelines.block", "from opentelemetry import trace"),

@@ -20,7 +20,6 @@ from .common import FAILED, UsageError, add_command, listed
 
 __all__ = ["add", "load_tools"]
 
-
 LABEL = 32  # cells of a target's name: the longest is bedrock.converse_stream.strict
 
 DESCRIPTION = """\

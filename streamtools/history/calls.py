@@ -10,13 +10,12 @@ from pydantic_core import to_json
 
 from ..events import Observation
 from ..parts import ToolCall
-from ..stages.finalize import arguments_of
+from ..stages.arguments import arguments_of
 from ..wires import Answer, Wire, find
 from ..wires.answer import CallResult
 from ..wires.saying import CallNames
 
 __all__ = ["history_form", "object_of", "renamed", "result_of", "stand_ins", "valid_ids", "with_valid_ids"]
-
 
 NOT_RUN = {
     "truncated": "Error: the call was cut before its arguments were complete, so it was not run.",

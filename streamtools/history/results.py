@@ -27,7 +27,6 @@ from .pairing import Exchange, pair
 
 __all__ = ["Behind", "Message", "ResultWriter", "Written", "with_results"]
 
-
 Message: TypeAlias = dict[str, Any]
 _Line: TypeAlias = frozenset[tuple[str, str]]
 

@@ -42,7 +42,6 @@ __all__ = [
     "write_blocks",
 ]
 
-
 _MAX_DEPTH = 64  # levels
 
 Encoding: TypeAlias = Literal["base64", "data_url", "bytes"]

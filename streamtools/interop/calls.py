@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from ..errors import ExportError
 from ..limits import Limits
-from ..stages.finalize import arguments_of
+from ..stages.arguments import arguments_of
 from ..text import deeper_than
 from ..wires import find
 from ..wires.call_format import CallFormat

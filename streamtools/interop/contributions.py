@@ -104,8 +104,7 @@ class InspectedResult:
     tool_name: str | None = None
     is_error: bool = False
     blocks: tuple[Block, ...] = field(default=(), repr=False)
-    """The content in pieces, if it is more than `text`. An attachment is a `Media` whose `state` is its
-    `reference`."""
+    """The content in pieces, if it is more than `text`. An attachment is a `Media` whose `state` is its `reference`."""
     native: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The content in a wire's own shape, by wire. It goes to that wire as it is."""
     kind: Literal["function", "custom"] = "function"

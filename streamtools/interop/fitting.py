@@ -26,7 +26,6 @@ from .schemas import freeform_parameters
 
 __all__ = ["Fitted", "Memory", "fitted", "with_fitted"]
 
-
 _MAX_KEPT = 512  # functions that the process keeps fitted
 _MAX_KEPT_BYTES = 32 << 10  # of schema; a larger one is fitted anew each time, so that no more than 16 MiB are kept
 

@@ -223,9 +223,7 @@ class ResultFlow:
 
 
 def _first(
-    contributions: Iterable[Contribution],
-    pieces: Callable[[Contribution], Iterable[T]],
-    key: Callable[[T], K],
+    contributions: Iterable[Contribution], pieces: Callable[[Contribution], Iterable[T]], key: Callable[[T], K]
 ) -> dict[K, T]:
     """Returns the pieces by their keys; of several with one key, the first."""
     found: dict[K, T] = {}

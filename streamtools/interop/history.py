@@ -51,7 +51,6 @@ __all__ = [
     "tool_calls_of",
 ]
 
-
 JSON: TypeAlias = Mapping[str, Any]
 
 

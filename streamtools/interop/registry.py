@@ -163,22 +163,14 @@ class ToolInteropRegistry:
         return self._schemas.knows(format)
 
     def convert_schema(
-        self,
-        schema: dict[str, Any],
-        *,
-        target: ToolInteropTarget | str,
-        target_formats: Sequence[str] | None = None,
+        self, schema: dict[str, Any], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> ConvertedSchema:
         """Converts one schema to a format that the target accepts, and tells the losses; see `convert_schemas`."""
         self._used()
         return self._schemas.convert(schema, _target(target), target_formats)
 
     def convert_schemas(
-        self,
-        schemas: Iterable[object],
-        *,
-        target: ToolInteropTarget | str,
-        target_formats: Sequence[str] | None = None,
+        self, schemas: Iterable[object], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
         """Converts tools for the target's request. The given schemas stay as they are.
 
@@ -301,11 +293,7 @@ class ToolInteropRegistry:
         return self._results.content(result, wire)
 
     def convert_results(
-        self,
-        results: Iterable[object],
-        *,
-        target: ToolInteropTarget | str,
-        target_formats: Sequence[str] | None = None,
+        self, results: Iterable[object], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
         """Converts results for the target's native history: to a message, an item or a block each; images that do not
         fit there follow in a message of their own.

@@ -31,7 +31,6 @@ __all__ = [
     "ready_messages",
 ]
 
-
 DEFAULT_TOOL_INTEROP_REGISTRY = ToolInteropRegistry(last_resort=True)
 """The registry for utilities that belong to no request. It knows the built-in formats only and remembers nothing, so
 that calls of freeform tools that became functions are not unwrapped. Using it where a request has a registry warns
@@ -214,12 +213,7 @@ def initialize_stack(
 
 
 def finalize(
-    final_messages: Any,
-    native_messages: Any,
-    state: State,
-    *,
-    context: Context | None = None,
-    complete: bool = True,
+    final_messages: Any, native_messages: Any, state: State, *, context: Context | None = None, complete: bool = True
 ) -> tuple[Any, Any, State]:
     """Cleans the calls that a stream left in ``state["partial"]["tool_calls"]``, before a history keeps them.
 

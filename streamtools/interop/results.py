@@ -201,10 +201,7 @@ def _of_mcp(result: JSON) -> InspectedResult | None:
     blocks = read_blocks([_mcp_block(block) for block in content])
     structured = "" if result.get("structuredContent") is None else to_json(result["structuredContent"]).decode()
     return InspectedResult(
-        format="mcp",
-        text=text_of(blocks) or structured,
-        is_error=result.get("isError") is True,
-        source=result,
+        format="mcp", text=text_of(blocks) or structured, is_error=result.get("isError") is True, source=result
     )
 
 

@@ -21,14 +21,7 @@ from ..wires.tool_format import JSON, EntryFormat, ToolEntry, ToolFormat
 from .contributions import InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN
 
-__all__ = [
-    "SchemaWriter",
-    "freeform_parameters",
-    "losses",
-    "require_shallow",
-    "schema_accessors",
-    "schema_adapters",
-]
+__all__ = ["SchemaWriter", "freeform_parameters", "losses", "require_shallow", "schema_accessors", "schema_adapters"]
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 _MAX_DEPTH = 4 * Limits().max_schema_depth  # levels of JSON: a subschema may take four (properties, name, anyOf, place)

@@ -11,12 +11,11 @@ Whatever the mode, a call gives the same events and the same record. Without a s
     rules          the choice of a mode and an adapter for a model
     adapter        the adapter's interface
     native         the API's own calls
-    text_modes     payloads in the text, and validation added to another adapter
+    text_modes     payloads in the text, turns as text, and validation added to another adapter
     reading, stage the payloads' grammar, and the events for it
     responses      whole texts and whole responses
     answer_form    the form of the answer for the model, as a schema and in words
     checking       the check of calls, and the message for refused ones
-    history        turns as text
 """
 
 from __future__ import annotations

@@ -28,7 +28,6 @@ from .reading import WRAPPER
 
 __all__ = ["named_tools", "payload_schema", "tool_prompt", "with_system_prompt"]
 
-
 _SYSTEM_ROLES = ("system", "developer")
 
 _FORM = """\

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ..errors import InvalidArguments, UnknownTool
-from ..stages.finalize import arguments_of
+from ..stages.arguments import arguments_of
 from ..tools import AnyTool, Binder, Exported, Tool, Toolset
 from ..tools.callables import reserved_names
 
@@ -21,7 +21,6 @@ __all__ = [
     "pass_unchecked",
     "unchecked",
 ]
-
 
 _REQUIRED = "is required but missing"
 

@@ -9,15 +9,15 @@ from ..events import Observation
 from ..exports import payload
 from ..parts import ToolCall
 from ..stages import DEFAULT, StageList
-from ..stages.finalize import arguments_of
+from ..stages.arguments import arguments_of
 from ..tools import AnyTool, Exported, Tool
 from ..tools.formats import find
 from ..turn import Turn
 from ..wires import known
 from .answer_form import named_tools
 from .checking import ToolCallValidation, check
-from .history import result_text
 from .responses import Payload, ResponseCall, payload_of_call, said_in
+from .text_modes import result_text
 
 __all__ = ["NativeToolAdapter"]
 

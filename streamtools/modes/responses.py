@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from ..limits import Limits
 from ..parts import ToolCall
-from ..stages.finalize import DECODER, arguments_of, value_of
+from ..stages.arguments import DECODER, arguments_of, value_of
 from ..turn import Turn
 from ..wires import known
 from .reading import PayloadReader

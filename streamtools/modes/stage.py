@@ -12,20 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..events import (
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    StreamEnd,
-    StreamWarning,
-    TextStart,
-    ToolCallFragment,
-)
+from ..events import ReasoningDelta, ReasoningEnd, ReasoningStart, StreamEnd, StreamWarning, TextStart, ToolCallFragment
 from ..limits import Limits
 from ..stages import DEFAULT, StageList
+from ..stages.arguments import Validate
 from ..stages.text import TextRecipe
 from ..stages.text.parts import TextStage
-from ..stages.validate import Validate
 from ..tools import Exported, Tool, Toolset
 from .reading import PayloadReader
 

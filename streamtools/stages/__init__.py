@@ -25,9 +25,8 @@ from ..events import Event
 from ..limits import Limits
 from ..tools import Toolset
 from .accumulate import Accumulate
-from .finalize import Deferred, Finalize
+from .arguments import Deferred, Finalize, Validate
 from .text import DIALECTS, split_think, text_calls
-from .validate import Validate
 
 __all__ = ["DEFAULT", "DIALECTS", "Chain", "Deferred", "Stage", "StageList", "StageRecipe", "split_think", "text_calls"]
 

@@ -120,11 +120,7 @@ def _references(span: _FinishedSpan) -> list[dict[str, str]]:
     related = [("CHILD_OF", span.parent)] if span.parent is not None else []
     related += [("FOLLOWS_FROM", link.context) for link in span.links]
     return [
-        {
-            "refType": kind,
-            "traceID": format_trace_id(context.trace_id),
-            "spanID": format_span_id(context.span_id),
-        }
+        {"refType": kind, "traceID": format_trace_id(context.trace_id), "spanID": format_span_id(context.span_id)}
         for kind, context in related
     ]
 

@@ -31,11 +31,13 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
 
+from .._version import __version__
 from ..errors import LocalProtocolError, StreamToolsError
 from ..events import (
     ApprovalRequested,
@@ -59,7 +61,6 @@ from .attributes import FAILED, Attributes, AttributeWriter, stream_outcome
 from .log import log_call
 from .names import PROFILES, Names
 from .open_spans import OpenStep, OpenToolSpan
-from .tracer import tracer_of
 
 __all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing", "default_observers"]
 
@@ -117,7 +118,7 @@ class Tracing:
         self._names = names
         self._writer = AttributeWriter(names, capture_content, max_attribute_chars, redact)
         self._logger = logger
-        self._tracer = tracer_of(tracer_provider, names.schema_url)
+        self._tracer = _tracer_of(tracer_provider, names.schema_url)
         self._step: OpenStep | None = None
         self._observed: dict[int, SpanContext] = {}  # of the step before: seq of the observation -> its tool span
 
@@ -380,3 +381,15 @@ _HANDLERS: dict[type[Event], Callable[[Tracing, OpenStep, Any], None]] = {
 
 _WITH_TEXT = frozenset(_HANDLERS)
 _COLD = _WITH_TEXT - {TextDelta}
+
+_tracers: WeakKeyDictionary[trace.TracerProvider, dict[str | None, trace.Tracer]] = WeakKeyDictionary()
+
+
+def _tracer_of(provider: trace.TracerProvider | None, schema_url: str | None) -> trace.Tracer:
+    """Returns the tracer of a provider, or of the global one, kept since making one costs a fifth of a step's spans."""
+    if provider is None:  # the global one, which may still be set: its stand-in must not be kept
+        return trace.get_tracer("streamtools", __version__, None, schema_url)
+    known = _tracers.setdefault(provider, {})
+    if schema_url not in known:
+        known[schema_url] = trace.get_tracer("streamtools", __version__, provider, schema_url)
+    return known[schema_url]

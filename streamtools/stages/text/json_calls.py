@@ -21,21 +21,25 @@ from __future__ import annotations
 import re
 
 from .calls import CallWriter
+from .pythonic import dotted_call
 from .reader import Markers, NotACall, Parsing, Reader
 
 __all__ = [
     "DEEPSEEK_OPENERS",
+    "FENCE",
     "FUNCTION_OPENER",
     "KIMI_OPENERS",
     "MISTRAL_OPENER",
-    "call_objects",
+    "PYTHON_TAG",
+    "bare_objects",
     "deepseek",
+    "fenced",
     "function_tag",
+    "hermes",
     "kimi",
     "mistral",
-    "one_call_object",
+    "python_tag",
 ]
-
 
 _KEYS = frozenset({"name", "function", "arguments", "parameters", "id", "type"})
 _MAX_KEY = 32  # characters of a key; the longest key has ten
@@ -162,6 +166,9 @@ _KIMI_ID = re.compile(r"(?:functions\.)?([\w.\-]+?)(:\d+)?")
 
 _MAX_LABEL = 16  # characters of a fence's label, such as "json"
 
+FENCE = "```"
+_LABELS = frozenset({"", "json", "tool_call", "tool_calls", "tool_code"})
+PYTHON_TAG = "<|python_tag|>"
 MISTRAL_OPENER = "[TOOL_CALLS]"
 FUNCTION_OPENER = "<function="
 
@@ -244,3 +251,40 @@ def _json_arguments(
     calls.begin(name, call_id, close=close)
     yield from reader.value(calls.add)
     reader.hold()
+
+
+def hermes(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads a call object, or a list of them, between Hermes' tags."""
+    yield from reader.expect("<tool_call>")
+    yield from call_objects(reader, calls, close="</tool_call>", known_only=False)
+
+
+def fenced(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads call objects in a code fence, which can call only registered tools."""
+    yield from reader.expect(FENCE)
+    if (yield from reader.word(max(map(len, _LABELS)))) not in _LABELS:
+        raise NotACall
+    yield from call_objects(reader, calls, close=FENCE, known_only=True)
+
+
+def python_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads Llama 3's calls behind its tag: objects, or a call of a built-in tool."""
+    yield from reader.expect(PYTHON_TAG)
+    if (yield from reader.spaces()) == "{":
+        yield from _objects(reader, calls, known_only=False)
+    else:
+        yield from dotted_call(reader, calls)
+
+
+def bare_objects(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads objects without a marker, which can call only registered tools."""
+    yield from _objects(reader, calls, known_only=True)
+
+
+def _objects(reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[None]:
+    """Reads objects with semicolons between them; anything behind the last is text."""
+    while True:
+        yield from one_call_object(reader, calls, close=None, known_only=known_only)
+        calls.leave()
+        yield from reader.then(";")
+        yield from reader.spaces()

@@ -37,7 +37,6 @@ __all__ = [
     "qwen_coder",
 ]
 
-
 Types: TypeAlias = "frozenset[str] | None"
 """The JSON types that a parameter takes; None if they are not known."""
 

@@ -1,4 +1,6 @@
-"""Reads a call's arguments from its text: verbatim, losslessly normalised, or not at all.
+"""Gives ended calls their arguments: reads them from the text, and validates them by the tool's schema.
+
+They are taken verbatim, losslessly normalised, or not at all.
 
 A call runs with the arguments that the model wrote. The text is parsed by pydantic-core (orjson makes floats of
 integers from 2**64 on); NaN and Infinity are refused; of duplicate keys the last wins. Where the text is no JSON
@@ -15,6 +17,8 @@ Anything else is refused with the code of its problem: `incomplete_json` (a pref
 completed or guessed.
 
 Values of large texts are `Deferred`, since reading them would block the event loop.
+
+A call to a tool that is known by name only, or not at all, is not validated here: the dispatcher decides about it.
 """
 
 from __future__ import annotations
@@ -31,13 +35,13 @@ from typing import Any, NoReturn
 from pydantic_core import from_json, to_json
 
 from ..errors import CallTruncated, InvalidArguments, ToolError
-from ..events import Event, StreamWarning, ToolCallEnd
+from ..events import Event, StreamWarning, ToolCallEnd, ToolCallValidated
 from ..limits import Limits
 from ..parts import ToolCall
-from ..tools import LARGE_CHARS
+from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
 from .preview import PartialJSON
 
-__all__ = ["Deferred", "Finalize"]
+__all__ = ["Deferred", "Finalize", "Validate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,3 +260,48 @@ def _out_of_bounds(text: str, limits: Limits) -> str | None:
         level += 1 if bracket == _OPENING else -1
         highest = max(highest, level)
     return "too_deep" if b"[]" in brackets or highest > depth else None
+
+
+class Validate:
+    """Follows the `ToolCallEnd` of a good call with `ToolCallValidated`; marks a bad one ``invalid``."""
+
+    handles = frozenset({ToolCallEnd})
+
+    def __init__(self, tools: Toolset, limits: Limits) -> None:
+        self._tools = tools
+        self._limits = limits
+        self.follows_finalize = False
+        """True if this stage directly follows `Finalize`: verbatim arguments then equal their text."""
+        self.may_defer = False
+        """True if long work is deferred."""
+
+    def feed(self, event: Event) -> Iterable[Event | Deferred]:
+        """Takes one event."""
+        if not isinstance(event, ToolCallEnd) or event.call.status != "ready" or event.call.kind == "server":
+            return (event,)
+        tool = self._tools.get(event.call.name)
+        if tool is None or event.call.arguments is None:
+            return (event,)
+        try:
+            return self._judged(event, tool, quick=self.may_defer)
+        except TakesLong:
+            timeout = self._limits.tool_timeout if tool.timeout is None else tool.timeout
+            return (Deferred(event=event, run=partial(self._judged, event, tool), timeout_s=timeout),)
+
+    def finish(self) -> Iterable[Event]:
+        """Returns nothing: no event is held."""
+        return ()
+
+    def _judged(self, event: ToolCallEnd, tool: Tool, *, quick: bool = False) -> Iterable[Event]:
+        call = event.call
+        assert call.arguments is not None, "only a call with arguments is judged"
+        try:
+            arguments = self._tools.decode(call.name, call.arguments)
+            verbatim = self.follows_finalize and arguments is call.arguments and not call.normalizations
+            # A call whose own text is read once more need not be written again to be validated as JSON.
+            text = call.arguments_text if verbatim and call.kind == "function" else None
+            bound = tool.validate(arguments, text=text, quick=quick)
+        except InvalidArguments as error:
+            refused = replace(call, status="invalid", problem="invalid_arguments", arguments=None)
+            return (replace(event, call=refused, error=error),)
+        return (event, ToolCallValidated(call, bound))
