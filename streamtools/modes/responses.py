@@ -71,9 +71,8 @@ def said_in(response: Any) -> ResponseContent:
     content = _get(message, "content")
     blocks: list[Any] = content if isinstance(content, list) else []
     text = content if isinstance(content, str) else "".join(_text(block) for block in blocks)
-    calls = [_chat_call(call) for call in _get(message, "tool_calls") or ()]
-    calls += [_block_call(block) for block in blocks if _get(block, "type") == "tool_use"]
-    return ResponseContent(text=_thought_out(text), verbatim=text, calls=tuple(calls))
+    calls = [*(_get(message, "tool_calls") or ()), *(block for block in blocks if _get(block, "type") == "tool_use")]
+    return ResponseContent(text=_thought_out(text), verbatim=text, calls=tuple(map(_call, calls)))
 
 
 def _message(response: Any) -> Any:
@@ -118,22 +117,13 @@ def _thought_out(text: str) -> str:
     return bare.partition(_THINK_END)[2] if bare.startswith(_THINK) else text
 
 
-def _chat_call(call: Any) -> ResponseCall:
-    custom = _get(call, "custom")
-    inner = custom if custom is not None else _get(call, "function")
-    given = _get(inner, "input" if custom is not None else "arguments")
-    return ResponseCall(
-        call_id=_get(call, "id") or "",
-        name=_get(inner, "name") or "",
-        text=_as_text(given),
-        is_custom=custom is not None,
-    )
-
-
-def _block_call(block: Any) -> ResponseCall:
-    return ResponseCall(
-        call_id=_get(block, "id") or "", name=_get(block, "name") or "", text=_as_text(_get(block, "input"))
-    )
+def _call(call: Any) -> ResponseCall:
+    """Reads a call of Chat Completions or a block of Anthropic's."""
+    custom, function = _get(call, "custom"), _get(call, "function")
+    inner = next((each for each in (custom, function) if each is not None), call)
+    given = _get(inner, "arguments" if inner is function else "input")
+    name, call_id = _get(inner, "name") or "", _get(call, "id") or ""
+    return ResponseCall(call_id=call_id, name=name, text=_as_text(given), is_custom=custom is not None)
 
 
 def _as_text(given: Any) -> str:
@@ -153,19 +143,15 @@ NO_PAYLOAD = "no_payload"
 _MAX_TRIES = 64  # braces that begin no object; for each, the rest of the text may be read once
 
 
-def find_payload(text: str, *, limits: Limits = Limits()) -> Payload | None:
+def find_payload(text: str) -> Payload | None:
     """Returns the payload in a text: alone, in a code fence, or with prose around it; None if there is none, or no
     whole one.
 
     >>> find_payload('Let me see. {"tool": "add", "arguments": {"a": 1}} Wait for it.')
     {'tool': 'add', 'arguments': {'a': 1}}
-
-    Args:
-        text: the model's text.
-        limits: bounds on the tool's name and arguments.
     """
-    collected = _Collected(limits)
-    reader = PayloadReader(limits, collected)
+    collected = _Collected()
+    reader = PayloadReader(Limits(), collected)
     reader.feed(text)
     reader.over()
     return collected.payload if reader.whole and not collected.broken else None
@@ -174,10 +160,9 @@ def find_payload(text: str, *, limits: Limits = Limits()) -> Payload | None:
 class _Collected:
     """A sink that keeps the payload."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self) -> None:
         self.payload: Payload = {}
         self.broken = False
-        self._limits = limits
         self._pieces: list[str] = []
         self._arguments: list[str] = []
         self._key = ""
@@ -196,7 +181,7 @@ class _Collected:
         if "tool" not in self.payload:
             return
         self.payload.pop("answer", None)  # text beside a call is no answer
-        found = arguments_of("".join(self._arguments), self._limits)
+        found = arguments_of("".join(self._arguments))
         if isinstance(found, str):
             self.broken = True
         else:

@@ -108,7 +108,8 @@ _SIZE = r".*?(?<![a-z0-9.])\d+(?:\.\d+)?(?:x\d+(?:\.\d+)?)?b(?![a-z0-9])"
 _NEITHER = "takes neither tools nor a schema"
 
 DEFAULT_RULES: tuple[ModelRule, ...] = (
-    # -- OpenAI, exceptions first (https://platform.openai.com/docs/guides/structured-outputs, and the models' pages)
+    # -- OpenAI: since gpt-4o a schema for the whole answer; exceptions first
+    # (https://platform.openai.com/docs/guides/structured-outputs, and the models' pages)
     ModelRule("gpt-4o-2024-05-13", NATIVE, "json_schema begins with gpt-4o-2024-08-06"),
     ModelRule("gpt-4o(-mini)?-(audio|realtime)", NATIVE, "tools, but no json_schema"),
     ModelRule("chatgpt-4o", VALIDATED, _NEITHER),
@@ -141,7 +142,8 @@ DEFAULT_RULES: tuple[ModelRule, ...] = (
     ModelRule("phi-?4-mini", NATIVE),
     ModelRule("lfm-?2(?![0-9b])", NATIVE),
     ModelRule("(?:nvidia-)?nemotron", NATIVE),
-    # -- anything else with a size in its name runs on somebody's own machine, with an unknown template
+    # -- any other name with a size in it is a local model, also of a vendor whose hosted models are NATIVE: its server
+    # may have no template for calls
     ModelRule(_SIZE, VALIDATED, "mistral-7b, codellama-7b, deepseek-coder-6.7b"),
     ModelRule("gemma", VALIDATED, "up to 3: no tokens for calls"),
     ModelRule("phi", VALIDATED),
@@ -160,21 +162,10 @@ DEFAULT_RULES: tuple[ModelRule, ...] = (
     ModelRule(
         "(?:openai|anthropic|google|meta-llama|mistralai|qwen|deepseek|deepseek-ai|x-ai|z-ai|moonshotai|cohere)/",
         NATIVE,
+        "as OpenRouter offers any other name of these vendors",
     ),
 )
-"""The rules as of 2026-11-21, in order. Put yours before them: ``[ModelRule(...), *DEFAULT_RULES]``.
-
-These choices were made where the names leave one:
-
-* OpenAI's models since gpt-4o take a schema for the whole answer, so they are STRUCTURED, as are open ``gpt-oss``
-  models; those before it, and the snapshots without ``json_schema``, have NATIVE calls.
-* A family of open weights whose own chat template has calls (Llama 3, Qwen 2.5, GLM 4, Gemma 4, ...) is NATIVE in
-  every size: ``llama-3-70b``.
-* Any other name with a size in it (``mistral-7b``, ``codellama-7b``) is VALIDATED, although the same vendor's hosted
-  models are NATIVE: it is a local model, and its server may have no template for calls.
-* A name under ``openai/``, ``anthropic/`` and the like that no other rule knows is NATIVE, as OpenRouter offers it.
-* A model that no rule knows gets the mode that works everywhere: the tools in the prompt, JSON in the text, validation.
-"""
+"""The rules as of 2026-11-21, in order. Put yours before them: ``[ModelRule(...), *DEFAULT_RULES]``."""
 
 
 _ADAPTERS: dict[ToolCallingMode, Callable[[], StreamingAdapter]] = {
