@@ -20,10 +20,9 @@ from ..wires import Answer, Wire
 from ..wires.answer import CallResult
 from ..wires.saying import id_as_read
 from .calls import result_of
-from .draft import Draft, Site, is_same
-from .finding import Observed, observed_calls
 from .native import Messages, are_same, refuse_another_wires, role_of, shown, wire_named
 from .pairing import Exchange, pair
+from .sites import Draft, Observed, Site, is_same, observed_calls
 
 __all__ = ["Behind", "Message", "ResultWriter", "Written", "with_results"]
 

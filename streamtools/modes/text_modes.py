@@ -50,7 +50,6 @@ __all__ = [
     "text_messages",
 ]
 
-
 _NOT_RUN = "Error: the call was not run."
 
 

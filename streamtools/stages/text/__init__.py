@@ -8,8 +8,7 @@ Both are off unless asked for, since a text may also quote such markup:
 In this order a call inside a block of reasoning is reasoning. The calls are treated as native ones, which may come
 beside them. All text around blocks and calls stays as it is, to the character.
 
-    parts      splits a text into parts, with other events between them
-    think      reasoning between tags
+    parts      the base of these stages, and the stage for reasoning
     calls      the stage for calls: candidate, call, spoiled
     reader     the reader that the parsers of calls share, and the search for their markers
     json_calls, tagged, pythonic     the parsers
@@ -25,8 +24,7 @@ from ...limits import Limits
 from ...tools import Toolset
 from . import json_calls, pythonic, tagged
 from .calls import TextCalls, TextDialect
-from .parts import TextStage
-from .think import DEFAULT_TAGS, SplitThink, Tags, tag_pair
+from .parts import DEFAULT_TAGS, SplitThink, Tags, TextStage, tag_pair
 
 __all__ = ["DIALECTS", "TextRecipe", "split_think", "text_calls"]
 
