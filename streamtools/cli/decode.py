@@ -25,8 +25,8 @@ CALL = ("call_id", "name", "kind", "status", "problem", "arguments", "arguments_
 CHUNK_BYTES = 64 << 10  # a body is read in pieces of this size, so that only the turn is held whole
 
 DESCRIPTION = """\
-Reads a captured response body, as curl -N prints it, and tells what it amounts
-to: text, calls and whether they are whole, how the turn ended, usage, and each
+Reads a captured response body, as curl -N prints it, and tells its contents:
+text, calls and whether they are whole, how the turn ended, usage, and each
 deviation that was tolerated. Nothing is run. The exit status is 1 if the
 response was cut, or is an error."""
 

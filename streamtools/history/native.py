@@ -16,8 +16,8 @@ __all__ = ["Messages", "are_same", "is_empty", "mended", "plain_of", "refuse_ano
 __all__ += ["wire_named"]
 
 _MAX_DEPTH = 8
-"""How deep an SDK's objects may be nested in a message: the source of an image in a result in a message is at depth
-5."""
+"""The depth to which an SDK's objects may be nested in a message: the source of an image in a result in a message is at
+depth 5."""
 _KINDS = ("role", "type")
 _MAX_SHOWN = 80  # characters
 

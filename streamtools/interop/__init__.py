@@ -1,12 +1,12 @@
-"""Foreign schemas, calls and results: what they mean (accessors), and how another provider writes them (adapters).
+"""Reads foreign schemas, calls and results (accessors), and writes them for another provider (adapters).
 
     schemas   a tool's author writes one            converted when a request is made    `initialize_request`
     calls     the model makes them                  inspected and cleaned at its end    `finalize`
     results   ordinary messages of the history      converted with the history          `to_native_messages`
 
 The three flows are apart; a `ToolInteropRegistry` holds the accessors and adapters of each. It is built for one
-request, of what config, provider, extensions and tools contribute, and goes through the request's context. A source
-schema stays as its author wrote it.
+request, of the contributions of config, provider, extensions and tools, and goes through the request's context. A
+source schema stays as its author wrote it.
 
     >>> registry = ToolInteropRegistry.of()
     >>> patch = {"type": "custom", "name": "apply_patch", "description": "Apply a patch."}
@@ -62,7 +62,7 @@ from .requests import (
 from .results import format_tool_result
 
 __all__ = [
-    # the registry, and what it is built of
+    # the registry, and its parts
     "ToolInteropRegistry",
     "ToolInteropTarget",
     "ToolDescriptor",

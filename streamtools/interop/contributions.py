@@ -114,10 +114,10 @@ class InspectedResult:
 
 
 Level: TypeAlias = Literal["config", "provider", "extension", "tool", "built_in"]
-"""Where a contribution comes from."""
+"""The origin of a contribution."""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
-"""In order of precedence."""
+"""The levels in order of precedence."""
 
 JSON: TypeAlias = Mapping[str, Any]
 

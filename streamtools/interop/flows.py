@@ -207,7 +207,7 @@ class ResultFlow:
         """Returns the meaning of a result."""
         for accessor in self._accessors.values():
             if (found := accessor.inspect(result)) is not None:
-                stored = found.format in (TOOL_RESULT, NATIVE_RESULT)  # a native one shows what it answers
+                stored = found.format in (TOOL_RESULT, NATIVE_RESULT)  # a native one shows its kind
                 raw = stored and self._memory.is_freeform(found.tool_name)
                 return replace(found, kind="custom") if raw else found
         raise _unknown("result", result)

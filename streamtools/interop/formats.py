@@ -1,6 +1,6 @@
-"""Names what is translated: formats (how something is written) and targets (the wires it is written for).
+"""Names formats (the ways in which schemas and calls are written) and targets (the wires they are written for).
 
-A format's name is its wire and what it is there: ``openai.responses.custom``. Schemas and calls share the names; a
+A format's name is its wire and its kind there: ``openai.responses.custom``. Schemas and calls share the names; a
 result's format is its wire, or one of the two that this package stores. The wires say which formats there are.
 """
 

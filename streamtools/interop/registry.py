@@ -248,9 +248,9 @@ class ToolInteropRegistry:
             complete: the turn came to its end. If not, a call without any arguments was cut before they began.
 
         Returns:
-            The very call that was given, if there is nothing to do. One whose arguments only needed a wrapping taken
-            off (a code fence, double encoding, nothing at all for no arguments) has them written anew. Of any other it
-            is a `SanitizedCall`: it keeps the original arguments (`raw`), and this registry's `inspect_call` gives its
+            The very call that was given, if there is nothing to do. Arguments that only needed a wrapping taken off (a
+            code fence, double encoding, nothing at all for no arguments) are written anew. In place of any other call,
+            a `SanitizedCall`: it keeps the original arguments (`raw`), and this registry's `inspect_call` gives its
             problem and no payload, so that it is never run.
         """
         self._used()

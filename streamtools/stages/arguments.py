@@ -58,7 +58,7 @@ class Deferred:
     run: Callable[[], Iterable[Event]]
     """Does the work, in any thread, and returns the events that go on. It touches no shared state."""
     timeout_s: float | None = None
-    """How long the work may take; None leaves that to the bounds on the work itself."""
+    """The time that the work may take; None leaves that to the bounds on the work itself."""
 
     def refuse(self, why: str) -> list[Event]:
         """Returns the event with an invalid call, for work that is not done. `why` ends the sentence "they could not be

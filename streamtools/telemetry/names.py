@@ -81,7 +81,7 @@ class Names:
 
     error_type: str = "error.type"
 
-    # -- ours: identity and cause. They repeat what the span links say, because some trace stores drop links. --
+    # -- ours: identity and cause. They repeat the span links, because some trace stores drop those. --
     run_id: str = "streamtools.run.id"
     step: str = "streamtools.step"
     call_key: str = "streamtools.call.key"
