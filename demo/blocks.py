@@ -9,7 +9,7 @@ import json
 from typing import Any, Protocol
 
 from streamtools import Observation, ToolCall
-from streamtools.cli.cells import cells, pad
+from streamtools.cli.common import cells, pad
 from streamtools.text import printable
 
 from .cells import clip, wrap

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamtools.cli.cells import cells
+from streamtools.cli.common import cells
 
 __all__ = ["clip", "wrap"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from streamtools.cli.cells import cells, pad
+from streamtools.cli.common import cells, pad
 
 from .cells import clip
 from .terminal import Style, Terminal

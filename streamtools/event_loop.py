@@ -18,7 +18,7 @@ from anyio import CapacityLimiter, RunFinishedError, from_thread, to_thread
 from anyio.lowlevel import EventLoopToken, current_token
 
 from .events import Event
-from .stages.deferred import Deferred
+from .stages.arguments import Deferred
 
 __all__ = [
     "Aside",

@@ -28,8 +28,7 @@ from .events import (
     ToolCallStart,
     ToolCallValidated,
 )
-from .history.calls import history_form, result_of
-from .history.ids import with_valid_ids
+from .history.calls import history_form, result_of, with_valid_ids
 from .parts import Finish, Part, ToolCall, Usage
 from .wires import Answer, Wire, find, is_known, names
 

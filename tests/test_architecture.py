@@ -187,7 +187,7 @@ OPENS_GROUPS = {
     "streamtools.pipelines.block": "the tasks of a stream",
     "streamtools.pipelines.agent_loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
-    "streamtools.testing.bench": "checks that run calls side by side",
+    "streamtools.testing.checks": "checks that run calls side by side",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",
 }
 
@@ -398,7 +398,7 @@ BROKEN = [
     (strangers_meet_in_events_only, "streamtools.tools.formats", "from ..wires.anthropic import WIRE"),
     (is_sans_io_below_the_line, "streamtools.framing.sse", "import time"),
     (is_sans_io_below_the_line, "streamtools.decode.decoder", "from anyio.abc import TaskGroup"),
-    (is_sans_io_below_the_line, "streamtools.stages.finalize", "def f():\n    import logging"),
+    (is_sans_io_below_the_line, "streamtools.stages.arguments", "def f():\n    import logging"),
     (is_sans_io_below_the_line, "streamtools.tools.tool", "async def f(): ..."),
     (is_sans_io_below_the_line, "streamtools.turn", "x = [y async for y in z]"),
     (only_telemetry_imports_opentelemetry, "streamtools.pipelines.block", "from opentelemetry import trace"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamtools.cli.cells import cells, pad
+from streamtools.cli.common import cells, pad
 
 
 @pytest.mark.parametrize(

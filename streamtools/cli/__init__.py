@@ -1,6 +1,6 @@
-"""The command line: ``streamtools decode``, ``schema`` and ``store``. A module for each.
+"""Runs the command line: ``streamtools decode``, ``schema`` and ``store``. A module for each.
 
-What a user gets wrong is one line on standard error, never a traceback. Exit status: 0; 1 if it did not work; 2 if the
+A user's mistake is one line on standard error, never a traceback. Exit status: 0; 1 if it did not work; 2 if the
 command line makes no sense; 128 and the signal's number if Ctrl-C (130) or a reader that left (141) ended it.
 """
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what a model says may not exist in the terminal's encoding
+        if isinstance(stream, io.TextIOWrapper):  # a model's text may not exist in the terminal's encoding
             stream.reconfigure(errors="backslashreplace")
     try:
         options = _parser().parse_args(arguments)

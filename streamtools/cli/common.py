@@ -1,9 +1,10 @@
-"""What the commands share: how they are added, how a file is opened, what a mistake is."""
+"""Holds the parts that the commands share: their parsers, their mistakes, and columns of text."""
 
 from __future__ import annotations
 
 import argparse
 import textwrap
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -15,19 +16,22 @@ __all__ = [
     "Parser",
     "UsageError",
     "add_command",
+    "cells",
     "listed",
     "one_of",
+    "pad",
 ]
+
 
 FAILED, MISUSED, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
 
 
 class UsageError(Exception):
-    """The command line makes no sense."""
+    """Refuses a command line that makes no sense."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Tells what is wrong in one line, without the usage before it."""
+    """A parser that tells the mistake in one line, without the usage before it."""
 
     def error(self, message: str) -> NoReturn:
         """Refuses the command line."""
@@ -43,7 +47,7 @@ def add_command(
     description: str,
     epilog: str,
 ) -> argparse.ArgumentParser:
-    """A command with its page of help. `run` returns the exit status, or None for 0."""
+    """Adds a command with its page of help. `run` returns the exit status, or None for 0."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -57,12 +61,12 @@ def add_command(
 
 
 def listed(title: str, names: Iterable[str]) -> str:
-    """A paragraph for a page of help."""
+    """Formats names as a paragraph for a page of help."""
     return f"{title}:\n" + textwrap.fill(", ".join(names), 78, initial_indent="  ", subsequent_indent="  ") + "\n\n"
 
 
 def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
-    """An argument that is one of these names."""
+    """Returns the type of an argument that is one of these names."""
 
     def named(text: str) -> str:
         if text not in known:
@@ -70,3 +74,23 @@ def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
         return text
 
     return named
+
+
+def cells(text: str) -> int:
+    """Counts the cells of a terminal that `text` takes.
+
+    >>> cells("Zürich"), cells("東京")
+    (6, 4)
+    """
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def pad(text: str, width: int) -> str:
+    """Fills `text` with spaces up to `width` cells; a wider text stays as it is."""
+    return text + " " * (width - cells(text))
+
+
+def _cells_of(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

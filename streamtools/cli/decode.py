@@ -1,4 +1,4 @@
-"""``streamtools decode``: what a captured response amounts to."""
+"""``streamtools decode``: tells the contents of a captured response."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .common import FAILED, add_command, listed, one_of
 
 __all__ = ["add"]
 
-LABEL = 11  # cells before what is said
+LABEL = 11  # cells before the text
 CALL = ("call_id", "name", "kind", "status", "problem", "arguments", "arguments_text", "normalizations", "dispatchable")
 CHUNK_BYTES = 64 << 10  # a body is read in pieces of this size, so that only the turn is held whole
 
 DESCRIPTION = """\
-Reads a captured response body, as curl -N prints it, and tells what it amounts
-to: text, calls and whether they are whole, how the turn ended, usage, and each
+Reads a captured response body, as curl -N prints it, and tells its contents:
+text, calls and whether they are whole, how the turn ended, usage, and each
 deviation that was tolerated. Nothing is run. The exit status is 1 if the
 response was cut, or is an error."""
 
@@ -86,7 +86,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _as_text(turn: Turn) -> Iterator[str]:
-    """The turn for people: a label and what there is to say, as often as there is something."""
+    """Yields the turn for people: each label with its lines, if there are any."""
     for label, lines in (
         ("wire", [turn.wire]),
         ("model", [turn.model]),
@@ -128,7 +128,7 @@ def _usage_as_text(usage: Usage | None) -> str | None:
 
 
 def _as_json(turn: Turn) -> dict[str, Any]:
-    """The turn for programs, by the names that it has in Python."""
+    """Returns the turn for programs, by the names that it has in Python."""
     plain = ("wire", "model", "response_id", "text", "reasoning", "refusal", "finish", "finish_raw", "complete")
     return {name: getattr(turn, name) for name in plain} | {
         "calls": [{name: getattr(call, name) for name in CALL} for call in turn.calls],

@@ -1,22 +1,24 @@
-"""``streamtools schema``: a tool as the providers see it."""
+"""``streamtools schema``: shows a tool as the providers see it."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from types import ModuleType
 from typing import Any
 
-from ..errors import ExportError
+from ..errors import ExportError, StreamToolsError, ToolDefinitionError
 from ..exports import Exported, diff, export, parts, targets
 from ..text import printable
-from ..tools import Tool
+from ..tools import Tool, tool
 from ..tools.formats import STRICT, short_names
 from .common import FAILED, UsageError, add_command, listed
-from .loading import load_tools
 
-__all__ = ["add"]
+__all__ = ["add", "load_tools"]
 
 LABEL = 32  # cells of a target's name: the longest is bedrock.converse_stream.strict
 
@@ -89,7 +91,7 @@ def _misused(_: argparse.Namespace) -> int:
 
 
 def _targets(text: str) -> list[str]:
-    """Full names, ``.strict`` kept."""
+    """Returns full names, ``.strict`` kept."""
     found = []
     strict = targets(strict=True)
     for name in filter(None, (part.strip() for part in text.split(","))):
@@ -110,7 +112,7 @@ def _targets(text: str) -> list[str]:
 
 
 def _show(options: argparse.Namespace) -> int:
-    exported = [export(tool, target) for tool in load_tools(options.tool) for target in options.targets]
+    exported = [export(one, target) for one in load_tools(options.tool) for target in options.targets]
     if options.json:
         print(
             json.dumps([{"target": _name(e)} | {"payload": e.payload, "losses": e.losses} for e in exported], indent=2)
@@ -137,11 +139,11 @@ def _diff(options: argparse.Namespace) -> int:
     if len(options.targets) < 2:
         raise UsageError("argument --targets: two are needed to compare: --targets openai,mcp")
     found: list[dict[str, Any]] = []
-    for tool in load_tools(options.tool):
-        first, *others = (export(tool, target) for target in options.targets)
+    for shown in load_tools(options.tool):
+        first, *others = (export(shown, target) for target in options.targets)
         for other in others:
             changes = diff(parts(first), parts(other))
-            found.append({"tool": tool.name, "from": _name(first), "to": _name(other), "changes": changes})
+            found.append({"tool": shown.name, "from": _name(first), "to": _name(other), "changes": changes})
     if options.json:
         print(json.dumps(found, indent=2, default=_fields))
     else:
@@ -166,18 +168,18 @@ def _as_text(found: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _check(options: argparse.Namespace) -> int:
     status = 0
-    for tool in load_tools(options.tool):
-        print(tool.name)
-        for problem in tool.check():
+    for checked in load_tools(options.tool):
+        print(checked.name)
+        for problem in checked.check():
             status = FAILED
             print(f"  {'schema':<{LABEL}}{printable(problem)}")
         for target in options.targets:
-            carried, told = _carried(tool, target)
+            carried, told = _carried(checked, target)
             # That a tool has no strict form is no mistake, unless that form was asked for by name.
             status = status if carried else FAILED
             print(f"  {target:<{LABEL}}{printable(told)}")
             if carried and not target.endswith(STRICT) and target in targets(strict=True):
-                print(f"  {target + STRICT:<{LABEL}}{printable(_carried(tool, target + STRICT)[1])}")
+                print(f"  {target + STRICT:<{LABEL}}{printable(_carried(checked, target + STRICT)[1])}")
     return status
 
 
@@ -188,3 +190,50 @@ def _carried(tool: Tool, target: str) -> tuple[bool, str]:
         return False, f"no: {error}"
     lost = f", {len(exported.losses)} not said" if exported.losses else ""
     return True, f"yes{', with an inverse' if exported.rewritten else ''}{lost}"
+
+
+def load_tools(reference: str) -> list[Tool]:
+    """Returns the tools that a reference means.
+
+    Args:
+        reference: ``package.module:name`` is a tool, a function, or a list of them (``module:Class.method`` as
+            well); ``package.module`` alone all tools of the module. Modules are found from the current directory, too.
+
+    Raises:
+        StreamToolsError: there is nothing of that name, or it cannot be a tool.
+    """
+    name, _, path = reference.partition(":")
+    module = _imported(name, reference)
+    if not path:
+        found = {id(value): value for value in vars(module).values() if isinstance(value, Tool)}
+        if not found:
+            raise StreamToolsError(f"{reference}: the module has no tools; name a function: {reference}:function")
+        return list(found.values())
+    try:
+        value: Any = reduce(getattr, path.split("."), module)
+    except AttributeError as error:
+        raise StreamToolsError(f"{reference}: {error}") from error
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [_as_tool(each, reference) for each in values]
+
+
+def _as_tool(value: Any, reference: str) -> Tool:
+    if isinstance(value, Tool):
+        return value
+    function: Callable[..., Any] = value
+    try:
+        return tool(function)
+    except ToolDefinitionError as error:
+        raise StreamToolsError(f"{reference}: {error}") from error
+
+
+def _imported(name: str, reference: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise StreamToolsError(f"{reference!r} is no module:function (package.module:function)")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m` has it
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # the module is code of the user's, and may raise whatever it likes
+        hint = "; name the module without .py" if name.endswith(".py") else ""
+        raise StreamToolsError(f"cannot import {name}: {type(error).__name__}: {error}{hint}") from error

@@ -1,4 +1,4 @@
-"""``streamtools store``: a person settles what nobody knows."""
+"""``streamtools store``: lets a person settle calls whose end is not known."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from ..dispatch.results import encode_error, encode_result
 from ..dispatch.store_sqlite import SqliteStore, StoredCall
 from ..errors import StreamToolsError, ToolError
 from ..text import printable
-from .cells import cells, pad
-from .common import add_command
+from .common import add_command, cells, pad
 
 __all__ = ["add"]
 

@@ -1,10 +1,10 @@
 """Reads, checks and repairs histories, and converts them for another provider. `Turn.messages` gives the part to
 append.
 
-    lint(messages, target) the reasons for which the provider would refuse, in its own words repair(messages, target)
-    the same history, made acceptable; the same object if it is already convert(messages, source, target) a history of
-    one provider as one of another with_results(messages, observations, target) the same history, in which calls have
-    other results
+    lint(messages, target)                         the reasons for which the provider would refuse, in its own words
+    repair(messages, target)                       the same history, made acceptable; the same object if it is already
+    convert(messages, source, target)              a history of one provider as one of another
+    with_results(messages, observations, target)   the same history, in which calls have other results
 
 All of it is sans-IO and deterministic. The messages are the provider's own, as dicts or as objects of its SDK.
 """

@@ -8,18 +8,16 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ..parts import ToolCall
-from ..text import excerpt
 from ..wires import Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import Violation, ViolationCode
 from ..wires.transcript import Entry, Prompt, Said
-from .native import Messages, is_empty, role_of, wire_named
+from .native import Messages, is_empty, role_of, shown, wire_named
 from .pairing import Exchange, Given, Paired, pair
-from .system import is_system, takes_system
+from .settling import is_system, takes_system
 
 __all__ = ["lint"]
 
-_MAX_SHOWN = 80
 _PLACE = re.compile(r"\[(\d+)\]")
 
 
@@ -65,11 +63,6 @@ def _undeclared(paired: Paired, read: Messages) -> Iterator[Violation]:
 def _place(violation: Violation) -> int:
     number = _PLACE.search(violation.path)
     return int(number[1]) if number else -1
-
-
-def _shown(told: str) -> str:
-    """Formats an id or a name for people; a model may have made it of any length."""
-    return f"'{excerpt(told, _MAX_SHOWN)}'"
 
 
 class _Standing(NamedTuple):
@@ -137,34 +130,34 @@ class _Lint:
         if not step.live or self._last:
             missing = [id_as_read(call.call_id) for call in [*step.open_calls, *(call for call, _ in late)]]
             if missing:
-                message = f"no result before the model speaks again: {', '.join(map(_shown, missing))}"
+                message = f"no result before the model speaks again: {', '.join(map(shown, missing))}"
                 yield self._found("unanswered_call", step.said, message)
         for call, given in late:
-            message = f"the result of {_shown(id_as_read(call.call_id))} stands after a later answer of the model"
+            message = f"the result of {shown(id_as_read(call.call_id))} stands after a later answer of the model"
             yield self._found("orphan_result", given.source, message)
         yield from self._together([given for _, given in here])
 
     def _call(self, step: Exchange, number: int, call: ToolCall) -> Iterator[Violation]:
         own, ids = id_as_read(call.call_id), self._read.wire.call_ids
         if own and own != call.call_id:
-            yield self._found("duplicate_id", step.said, f"another call has the id {_shown(own)}", number)
+            yield self._found("duplicate_id", step.said, f"another call has the id {shown(own)}", number)
         elif own and not ids.takes(own):
-            yield self._found("bad_id", step.said, f"the id {_shown(own)} has to match {ids.pattern}", number)
+            yield self._found("bad_id", step.said, f"the id {shown(own)} has to match {ids.pattern}", number)
         elif not own and not self._rules.call_ids_optional:
             yield self._found("bad_id", step.said, "a call without an id", number)
         if not self._rules.names.takes(call.name):
-            message = f"the tool name {_shown(call.name)} has to match {self._rules.names.pattern}"
+            message = f"the tool name {shown(call.name)} has to match {self._rules.names.pattern}"
             yield self._found("bad_name", step.said, message, number)
         if call.status == "invalid":
-            message = f"the arguments of {_shown(own)} are no JSON object"
+            message = f"the arguments of {shown(own)} are no JSON object"
             yield self._found("arguments_not_object", step.said, message, number)
 
     def _given(self, call: ToolCall, given: Given) -> Iterator[Violation]:
         result, own = given.result, id_as_read(call.call_id)
         if result.call_id != own and (result.call_id or not self._rules.call_ids_optional):
-            yield self._found("bad_id", given.source, f"a result without the id of its call, {_shown(own)}")
+            yield self._found("bad_id", given.source, f"a result without the id of its call, {shown(own)}")
         if self._rules.result_names and result.name is not None and result.name != call.name:
-            message = f"the result is named {_shown(result.name)}, its call {_shown(call.name)}"
+            message = f"the result is named {shown(result.name)}, its call {shown(call.name)}"
             yield self._found("bad_name", given.source, message)
 
     def _together(self, results: list[Given]) -> Iterator[Violation]:
@@ -187,7 +180,7 @@ class _Lint:
         for stray in self._paired.strays:
             code: ViolationCode = "duplicate_result" if stray.is_duplicate else "orphan_result"
             what = "a second result for" if stray.is_duplicate else "no call before it has the id"
-            yield self._found(code, stray.source, f"{what} {_shown(stray.result.call_id)}")
+            yield self._found(code, stray.source, f"{what} {shown(stray.result.call_id)}")
 
     def _sequence(self) -> Iterator[Violation]:
         """Finds roles in an order that the wire refuses."""

@@ -8,15 +8,18 @@ from typing import Any
 
 from ..content import Text
 from ..errors import ExportError
+from ..text import excerpt
 from ..wires import Wire, find, known, names
 from ..wires.transcript import Entry, Prompt, Returned, Said
 
-__all__ = ["Messages", "is_empty", "mended", "plain_of", "refuse_another_wires", "role_of", "wire_named"]
+__all__ = ["Messages", "are_same", "is_empty", "mended", "plain_of", "refuse_another_wires", "role_of", "shown"]
+__all__ += ["wire_named"]
 
 _MAX_DEPTH = 8
-"""How deep an SDK's objects may be nested in a message: the source of an image in a result in a message is at depth
-5."""
+"""The depth to which an SDK's objects may be nested in a message: the source of an image in a result in a message is at
+depth 5."""
 _KINDS = ("role", "type")
+_MAX_SHOWN = 80  # characters
 
 
 class Messages:
@@ -108,6 +111,16 @@ def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
     return replace(wire, rules=for_model(model)) if model is not None and for_model is not None else wire
 
 
+def are_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Returns whether two lists hold the same objects."""
+    return len(ones) == len(others) and all(one is other for one, other in zip(ones, others, strict=True))
+
+
+def shown(name: str) -> str:
+    """Formats an id or a name for people; a model or a relay may have made it of any length."""
+    return f"'{excerpt(name, _MAX_SHOWN)}'"
+
+
 def is_empty(entry: Entry) -> bool:
     """Returns whether an entry holds nothing at all."""
     if isinstance(entry, Prompt):
@@ -135,8 +148,7 @@ def _plain(value: Any, depth: int) -> Any:
         return {**value, **changed} if changed or not isinstance(value, dict) else value
     if isinstance(value, (list, tuple)):
         items = [_plain(item, depth + 1) for item in value]
-        is_same = isinstance(value, list) and all(a is b for a, b in zip(items, value, strict=True))
-        return value if is_same else items
+        return value if isinstance(value, list) and are_same(items, value) else items
     return _dumped(value)
 
 

@@ -143,5 +143,4 @@ class _Pairing:
 
 
 _Key: TypeAlias = tuple[str, str, str]
-"""What a result says of its call: how its id is known (its id, that it has none, or nothing), the id, and the name,
-``""`` for any."""
+"""A result's description of its call: the kind of its id (one, none, or any), the id, and the name, ``""`` for any."""

@@ -17,17 +17,51 @@ from ..parts import Part, ToolCall
 from ..text import well_formed
 from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
+from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallResult, Prompt, Returned, Said
-from .calls import object_of
-from .ids import renamed, valid_ids
+from .calls import NOT_RUN, object_of, renamed, valid_ids
 from .pairing import Exchange
-from .system import as_one, is_system, takes_system
 
-__all__ = ["BadArguments", "SettledResult", "Settled", "HistorySettling", "Step"]
+__all__ = ["BadArguments", "HistorySettling", "Settled", "SettledResult", "Step", "as_one", "is_system", "takes_system"]
+
+
+def is_system(step: object) -> bool:
+    """Returns whether a step is a system prompt."""
+    return isinstance(step, Prompt) and step.role == "system"
+
+
+def takes_system(rules: HistoryRules, before: Prompt | Said | None, after: Prompt | Said | None) -> bool:
+    """Returns whether a system prompt may stand between these two; an answer stands for itself and its results. None is
+    the beginning, or the end."""
+    match rules.system_stands:
+        case "anywhere":
+            return True
+        case "not_behind_answer":
+            return not isinstance(before, Said)
+        case "before_answer":
+            return not isinstance(after, Prompt) and (
+                _ends_with_the_user(before)
+                if isinstance(before, Said)
+                else before is not None and not is_system(before)
+            )
+
+
+def as_one(prompts: list[Prompt]) -> Prompt:
+    """Joins several system prompts into one; returns the same object if there is only one."""
+    if len(prompts) == 1:
+        return prompts[0]
+    return Prompt(role="system", blocks=tuple(block for prompt in prompts for block in prompt.blocks))
+
+
+def _ends_with_the_user(said: Said) -> bool:
+    """Returns whether an answer's results are the user's message, or it waits for the provider's own tools."""
+    last = said.answer.parts[-1] if said.answer.parts else None
+    call = said.answer.calls.get(last.call_id) if last is not None and last.call_id is not None else None
+    return bool(said.answer.our_calls) or (call is not None and call.kind == "server")
+
 
 BadArguments: TypeAlias = Literal["empty", "wrap_raw"]
 
-_INTERRUPTED = "Error: the call was interrupted and has no result."
 _FILLER = "."
 """Text for a message that has to be there but has nothing to say: no provider takes an empty message."""
 
@@ -102,7 +136,7 @@ class HistorySettling:
             given, id_ = step.given.get(call.call_id), ids[call.call_id]
             if given is None:
                 if self._last or not step.live:
-                    result = CallResult(call_id=id_, content=_INTERRUPTED, is_error=True, name=call.name)
+                    result = CallResult(call_id=id_, content=NOT_RUN["ready"], is_error=True, name=call.name)
                     yield SettledResult(result)
                 continue
             result = given.result

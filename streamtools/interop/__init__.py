@@ -1,12 +1,12 @@
-"""Foreign schemas, calls and results: what they mean (accessors), and how another provider writes them (adapters).
+"""Reads foreign schemas, calls and results (accessors), and writes them for another provider (adapters).
 
     schemas   a tool's author writes one            converted when a request is made    `initialize_request`
     calls     the model makes them                  inspected and cleaned at its end    `finalize`
     results   ordinary messages of the history      converted with the history          `to_native_messages`
 
 The three flows are apart; a `ToolInteropRegistry` holds the accessors and adapters of each. It is built for one
-request, of what config, provider, extensions and tools contribute, and goes through the request's context. A source
-schema stays as its author wrote it.
+request, of the contributions of config, provider, extensions and tools, and goes through the request's context. A
+source schema stays as its author wrote it.
 
     >>> registry = ToolInteropRegistry.of()
     >>> patch = {"type": "custom", "name": "apply_patch", "description": "Apply a patch."}
@@ -30,16 +30,12 @@ from .attachments import (
     reference,
 )
 from .calls import SanitizedCall
-from .context import (
-    DEFAULT_TOOL_INTEROP_REGISTRY,
-    accepted_tool_schema_formats,
-    build_request_context,
-    get_registry_from_context,
-    get_schema_target_formats_from_context,
-)
 from .contributions import (
     LEVELS,
     Contribution,
+    InspectedCall,
+    InspectedResult,
+    InspectedSchema,
     ToolCallAccessor,
     ToolCallAdapter,
     ToolResultAccessor,
@@ -50,15 +46,23 @@ from .contributions import (
 )
 from .flows import ConvertedSchema
 from .formats import FORMATS, TARGET_FORMATS, ToolInteropTarget
-from .meanings import InspectedCall, InspectedResult, InspectedSchema
-from .native import from_native_messages, system_text, to_native_messages
+from .history import assistant_message, from_native_messages, from_turn, system_text, to_native_messages, tool_calls_of
 from .registry import DefaultRegistryWarning, ToolDescriptor, ToolInteropRegistry
-from .requests import finalize, initialize_request, initialize_stack, ready_messages
+from .requests import (
+    DEFAULT_TOOL_INTEROP_REGISTRY,
+    accepted_tool_schema_formats,
+    build_request_context,
+    finalize,
+    get_registry_from_context,
+    get_schema_target_formats_from_context,
+    initialize_request,
+    initialize_stack,
+    ready_messages,
+)
 from .results import format_tool_result
-from .stored import assistant_message, from_turn, tool_calls_of
 
 __all__ = [
-    # the registry, and what it is built of
+    # the registry, and its parts
     "ToolInteropRegistry",
     "ToolInteropTarget",
     "ToolDescriptor",

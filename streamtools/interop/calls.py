@@ -1,4 +1,4 @@
-"""Calls in the formats of the wires: what one means, how it is written, and what is left of one that came corrupt."""
+"""Reads and writes calls in the formats of the wires, and keeps those that came corrupt from being run."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pydantic_core import from_json, to_json
 
 from ..errors import ExportError
 from ..limits import Limits
-from ..stages.finalize import arguments_of
+from ..stages.arguments import arguments_of
 from ..text import deeper_than
 from ..wires import find
 from ..wires.call_format import CallFormat
-from .contributions import ToolCallAccessor, ToolCallAdapter
+from .contributions import InspectedCall, ToolCallAccessor, ToolCallAdapter
 from .formats import STORED_WIRE
-from .meanings import InspectedCall
 
 __all__ = ["SanitizedCall", "accessor_of", "adapter_of", "arguments_text", "stored_call"]
 
@@ -28,8 +27,8 @@ _LIMITS = Limits()
 class SanitizedCall(dict[str, Any]):
     """A call whose arguments were corrupt and are now empty: fit for a history, never to be dispatched.
 
-    It equals, and is written as, the plain dict that the provider takes. What it knows beyond that stays in the
-    program: `raw` is not part of what is stored or sent.
+    It equals, and is written as, the plain dict that the provider takes. Its attributes stay in the program: `raw` is
+    neither stored nor sent.
     """
 
     __slots__ = ("problem", "raw")
@@ -39,7 +38,7 @@ class SanitizedCall(dict[str, Any]):
         self.raw = raw
         """The arguments as they came. They may hold anything: log them with care."""
         self.problem = problem
-        """Code of what was wrong with them (``incomplete_json``)."""
+        """Code of the problem with them (``incomplete_json``)."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_restored, (dict(self), self.raw, self.problem))
@@ -56,22 +55,22 @@ def _restored(call: JSON, raw: Any, problem: str) -> SanitizedCall:
 
 
 def accessor_of(format: CallFormat) -> ToolCallAccessor:
-    """Reads the calls of a format."""
+    """Returns the reader of a format's calls."""
     return ToolCallAccessor(format.name, partial(_inspected, format), format.replaced)
 
 
 def adapter_of(format: CallFormat) -> ToolCallAdapter:
-    """Writes calls in a format."""
+    """Returns the writer of calls in a format."""
     return ToolCallAdapter(format.name, partial(_written, format))
 
 
 def stored_call(call_id: str, name: str, arguments: str, *, raw: bool) -> dict[str, Any]:
-    """A call as a stored history has it.
+    """Writes a call as a stored history has it.
 
     Args:
-        call_id, name: of the call.
+        call_id, name: the call's.
         arguments: the text of a JSON object, or the raw text.
-        raw: which of the two it is.
+        raw: True for the latter.
     """
     return next(format for format in find(STORED_WIRE).calls if format.raw is raw).write(name, call_id, arguments)
 
@@ -96,12 +95,12 @@ def _inspected(format: CallFormat, call: JSON) -> InspectedCall | None:
 
 
 def _raw_text(given: object) -> tuple[str | None, dict[str, Any], str | None]:
-    """Payload, metadata and problem of a raw call's text."""
+    """Returns payload, metadata and problem of a raw call's text."""
     return (given, {}, None) if isinstance(given, str) else (None, {}, "missing_input")
 
 
 def _arguments(given: object) -> tuple[dict[str, Any] | None, dict[str, Any], str | None]:
-    """Payload, metadata and problem of a function call's arguments, be they text or a value."""
+    """Returns payload, metadata and problem of a function call's arguments, be they text or a value."""
     if isinstance(given, Mapping):
         problem = _misfit(given)
         return (dict(given), {}, None) if problem is None else (None, {}, problem)
@@ -120,7 +119,7 @@ def _arguments(given: object) -> tuple[dict[str, Any] | None, dict[str, Any], st
 
 
 def _misfit(arguments: JSON) -> str | None:
-    """What keeps a value from being the arguments of a call: code of the problem."""
+    """Returns the code of the problem that keeps a value from being the arguments of a call; None if there is none."""
     if deeper_than(_LIMITS.max_json_depth, arguments):
         return "too_deep"
     try:
@@ -135,25 +134,21 @@ def _misfit(arguments: JSON) -> str | None:
 
 
 def _written(format: CallFormat, call: InspectedCall) -> dict[str, Any]:
-    arguments = _text(call) if format.raw else arguments_text(call) if format.as_text else _object(call)
+    arguments = _text(call) if format.raw else arguments_text(call) if format.as_text else call.arguments or {}
     return format.write(call.tool_name, call.call_id, arguments)
 
 
-def _object(call: InspectedCall) -> dict[str, Any]:
-    return call.arguments or {}
-
-
 def arguments_text(call: InspectedCall) -> str:
-    """The arguments as the text of a JSON object: verbatim if they came as one, ``{}`` if they may not run."""
+    """Returns the arguments as the text of a JSON object: verbatim if they came as one, ``{}`` if they may not run."""
     text = call.payload_metadata.get("arguments_text")
     if isinstance(text, str) and call.dispatchable and not call.payload_metadata.get("normalizations"):
         return text
-    return to_json(_object(call)).decode()
+    return to_json(call.arguments or {}).decode()
 
 
 def _text(call: InspectedCall) -> str:
-    """The raw text of a call."""
-    arguments = _object(call)
+    """Returns the raw text of a call."""
+    arguments = call.arguments or {}
     text = arguments.get("input", "")
     if arguments.keys() - {"input"} or not isinstance(text, str):
         raise ExportError(f"the call of {call.tool_name!r} carries an object, which a custom call cannot")

@@ -1,21 +1,26 @@
-"""Who may say what formats mean and how they are written: contributions, and which of several wins.
+"""Defines contributions: what foreign schemas, calls and results mean, who may say so, and which of several wins.
 
     explicit config  >  provider  >  provider extension  >  tool  >  built-in
 
-Accessors inspect, adapters translate; each of the three flows (schemas, calls, results) has its own kinds of both.
+Accessors inspect: they describe a foreign object neutrally. Adapters write one of their format from such a description.
+So each format is read and written once, and eight formats need eight readers and eight writers, not sixty-four
+translations. Each of the three flows (schemas, calls, results) has its own kinds of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from .meanings import InspectedCall, InspectedResult, InspectedSchema
+from ..content import Block, Grammar
 
 __all__ = [
-    "LEVELS",
     "Contribution",
+    "InspectedCall",
+    "InspectedResult",
+    "InspectedSchema",
+    "LEVELS",
     "Level",
     "ToolCallAccessor",
     "ToolCallAdapter",
@@ -26,22 +31,104 @@ __all__ = [
     "contribution_of",
 ]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectedSchema:
+    """The meaning of a tool's schema, whatever its format."""
+
+    format: str
+    """The format in which it was written."""
+    tool_name: str
+    description: str = field(default="", repr=False)
+    kind: Literal["function", "custom", "built_in"] = "function"
+    """``custom``: takes one raw text. ``built_in``: its provider runs it."""
+    parameters: Mapping[str, Any] | None = field(default=None, repr=False)
+    """JSON Schema of the arguments; None if the tool is no function. Part of the source: do not change it."""
+    input_description: str | None = field(default=None, repr=False)
+    """The description of a ``custom`` tool's text, where it has to become a parameter."""
+    grammar: Grammar | None = field(default=None, repr=False)
+    """The grammar that the text of a ``custom`` tool has to match."""
+    strict: bool | None = None
+    """The provider was asked to hold the model to the schema; None where nothing was said."""
+    title: str | None = field(default=None, repr=False)
+    output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
+    annotations: Mapping[str, Any] | None = field(default=None, repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Other fields, which are its own format's alone (``cache_control``)."""
+    source: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The schema as it was authored: the same object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectedCall:
+    """The meaning of a call, whatever its format."""
+
+    tool_name: str
+    """The tool's name as its source schema has it."""
+    call_id: str | None
+    """None where the wire has none (MCP, older Gemini models)."""
+    payload: Any = field(repr=False)
+    """The tool's input: a dict, or the raw text. None if there is nothing to run, for the reason in `problem`."""
+    payload_kind: Literal["object", "raw"]
+    payload_format: str
+    """The format in which the call was written."""
+    payload_metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """``arguments_text`` (verbatim, where the wire has text), ``normalizations`` (lossless steps to the payload),
+    ``unwrapped`` (raw text that came inside of a function call), ``extra`` (fields that are the wire's alone)."""
+    problem: str | None = None
+    """Code of the problem (``incomplete_json``, ``invalid_arguments``, ``sanitized``), else None."""
+
+    @property
+    def dispatchable(self) -> bool:
+        """True if the payload is the model's own. Only such a call may run; whether its turn ended well is another
+        question."""
+        return self.problem is None
+
+    @property
+    def arguments(self) -> dict[str, Any] | None:
+        """The payload as `Tool.validate` takes it: raw text is the one argument ``input``. None if it may not run."""
+        if self.problem is not None:
+            return None
+        return {"input": self.payload} if self.payload_kind == "raw" else self.payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectedResult:
+    """The meaning of a result, whatever its format."""
+
+    format: str
+    """``tool_result``, ``provider_native_tool_result``, or the wire in whose shape it stands."""
+    text: str = field(repr=False)
+    """The whole content as text, with placeholders for all other content."""
+    call_id: str | None = None
+    tool_name: str | None = None
+    is_error: bool = False
+    blocks: tuple[Block, ...] = field(default=(), repr=False)
+    """The content in pieces, if it is more than `text`. An attachment is a `Media` whose `state` is its `reference`."""
+    native: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The content in a wire's own shape, by wire. It goes to that wire as it is."""
+    kind: Literal["function", "custom"] = "function"
+    """The kind of call that it answers, where its shape tells."""
+    source: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The result as it was given: the same object."""
+
+
 Level: TypeAlias = Literal["config", "provider", "extension", "tool", "built_in"]
-"""Where a contribution comes from."""
+"""The origin of a contribution."""
 
 LEVELS: tuple[Level, ...] = get_args(Level)
-"""In order of precedence."""
+"""The levels in order of precedence."""
 
 JSON: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSchemaAccessor:
-    """Says what schemas of one format mean."""
+    """Reads the meaning of schemas of one format."""
 
     format: str
     inspect: Callable[[JSON], InspectedSchema | None] = field(repr=False)
-    """None where the dict is not of this format."""
+    """Returns None where the dict is not of this format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +137,19 @@ class ToolSchemaAdapter:
 
     format: str
     adapt: Callable[[InspectedSchema], dict[str, Any]] = field(repr=False)
-    """Must not change or share what it is given. An `ExportError` says that it cannot."""
+    """Must not change or share its argument. Raises an `ExportError` if it cannot write it."""
     source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallAccessor:
-    """Says what calls of one format mean."""
+    """Reads the meaning of calls of one format."""
 
     format: str
     inspect: Callable[[JSON], InspectedCall | None] = field(repr=False)
-    """None where the dict is not of this format."""
+    """Returns None where the dict is not of this format."""
     replace: Callable[[JSON, str | dict[str, Any]], dict[str, Any]] = field(repr=False)
-    """A copy of a call of this format with other arguments: a dict, or for raw calls a text."""
+    """Returns a copy of a call of this format with other arguments: a dict, or for raw calls a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,33 +163,33 @@ class ToolCallAdapter:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultAccessor:
-    """Says what results of one format mean."""
+    """Reads the meaning of results of one format."""
 
     format: str
     inspect: Callable[[JSON], InspectedResult | None] = field(repr=False)
-    """None where the dict is not of this format."""
+    """Returns None where the dict is not of this format."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResultAdapter:
-    """Writes a result's content as one wire wants it; where it stands in a message is the wire's own business."""
+    """Writes a result's content as one wire wants it; its place in a message is the wire's own business."""
 
     wire: str
     adapt: Callable[[InspectedResult], Any] = field(repr=False)
-    """None leaves it to the wire."""
+    """Returns None to leave it to the wire."""
     source: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """What one party adds to a registry.
+    """The additions of one party to a registry.
 
     Raises:
-        TypeError: something stands in the wrong flow.
+        TypeError: a piece stands in the wrong flow.
     """
 
     name: str = ""
-    """For people, and for `ToolInteropRegistry.without`."""
+    """A name for people, and for `ToolInteropRegistry.without`."""
     schema_accessors: tuple[ToolSchemaAccessor, ...] = ()
     schema_adapters: tuple[ToolSchemaAdapter, ...] = ()
     call_accessors: tuple[ToolCallAccessor, ...] = ()
@@ -110,19 +197,16 @@ class Contribution:
     result_accessors: tuple[ToolResultAccessor, ...] = ()
     result_adapters: tuple[ToolResultAdapter, ...] = ()
     input_descriptions: Mapping[str, str] = field(default_factory=dict)
-    """By tool: what its raw text is, for providers where it has to become the parameter ``input``."""
+    """The description of a tool's raw text, by tool, for providers where it has to become the parameter ``input``."""
 
     def __post_init__(self) -> None:
-        for flow in fields(self):
-            wanted = _FLOWS.get(flow.name)
-            if wanted is None:
-                continue
-            given = tuple(getattr(self, flow.name))
-            object.__setattr__(self, flow.name, given)
+        for flow, wanted in _FLOWS.items():
+            given = tuple(getattr(self, flow))
+            object.__setattr__(self, flow, given)
             for piece in given:
                 if not isinstance(piece, wanted):
                     name = type(piece).__name__
-                    raise TypeError(f"Contribution({flow.name}=...) takes {wanted.__name__}s, not {name}")
+                    raise TypeError(f"Contribution({flow}=...) takes {wanted.__name__}s, not {name}")
 
 
 _FLOWS: dict[str, type] = {
@@ -136,8 +220,8 @@ _FLOWS: dict[str, type] = {
 
 
 def contribution_of(party: object) -> Contribution | None:
-    """What a tool, provider or extension contributes: itself, if it is a `Contribution`, or what its method
-    ``get_tool_interop_contribution()`` returns; a tool made of a function may have it on the function. None if it
+    """Returns the contribution of a tool, provider or extension: itself, if it is one, or the result of its
+    method ``get_tool_interop_contribution()``; a tool made of a function may have it on the function. None if it
     contributes nothing.
 
     Raises:
@@ -158,5 +242,5 @@ def contribution_of(party: object) -> Contribution | None:
 
 
 def contributions_of(parties: Iterable[object]) -> list[Contribution]:
-    """All that several parties contribute, in their order."""
+    """Returns the contributions of several parties, in their order."""
     return [found for party in parties if (found := contribution_of(party)) is not None]

@@ -1,37 +1,37 @@
-"""A function's schema for a provider that does not take all of JSON Schema, or not its name.
+"""Fits functions to a provider that does not take all of JSON Schema, or not their names, and remembers the way back.
 
-The rules of the providers are those of `streamtools.exports`, which rewrites what it can and gives the way back. What
-every provider takes anyway goes as it was authored.
+The rules of the providers are those of `streamtools.exports`, which rewrites schemas where it can and gives the way
+back. A schema that every provider takes goes as it was authored.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from ..errors import ExportError, SchemaError, ToolDefinitionError
+from ..errors import ExportError, InvalidArguments, SchemaError, ToolDefinitionError
 from ..exports import export
 from ..schema.keywords import Action
 from ..tools import Tool
 from ..tools.formats import find, targets
 from ..wires.tool_format import ToolFormat
-from .meanings import InspectedSchema
-from .memory import Fitted
+from .contributions import InspectedCall, InspectedSchema
+from .formats import TARGET_FORMATS
 from .schemas import freeform_parameters
 
-__all__ = ["fitted", "with_fitted"]
+__all__ = ["Fitted", "Memory", "fitted", "with_fitted"]
 
 _MAX_KEPT = 512  # functions that the process keeps fitted
 _MAX_KEPT_BYTES = 32 << 10  # of schema; a larger one is fitted anew each time, so that no more than 16 MiB are kept
 
 
 def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
-    """The function as the wire takes it; None if that is as it was authored, or if nothing is known of the wire.
+    """Fits a function to a wire; returns None if it goes as it was authored, or if nothing is known of the wire.
 
     Raises:
         ExportError: the wire cannot carry it, or the schema is none.
@@ -44,15 +44,16 @@ def fitted(schema: InspectedSchema, wire: str) -> Fitted | None:
     try:
         text = to_json(parameters, inf_nan_mode="constants")
     except ValueError:  # no plain JSON, which will be said in the words of a schema
-        return _fitted(wire, schema.tool_name, schema.description, parameters or {})
-    if len(text) > _MAX_KEPT_BYTES:
+        text = None
+    if text is None or len(text) > _MAX_KEPT_BYTES:
         return _fitted(wire, schema.tool_name, schema.description, parameters or {})
     return _kept(wire, schema.tool_name, schema.description, text)
 
 
 @lru_cache(maxsize=_MAX_KEPT)
 def _kept(wire: str, name: str, description: str, text: bytes) -> Fitted | None:
-    """The same for the next request: the tools of a program are the same in each, and a schema costs a millisecond."""
+    """Fits a function, and keeps the result: a program's tools are the same in each request, and one costs a
+    millisecond."""
     return _fitted(wire, name, description, from_json(text))
 
 
@@ -77,7 +78,7 @@ def _fitted(wire: str, name: str, description: str, parameters: Mapping[str, Any
 
 
 def with_fitted(schema: InspectedSchema, found: Fitted) -> InspectedSchema:
-    """The schema as it is to be written."""
+    """Returns the schema as it is to be written."""
     if schema.kind != "function":
         return replace(schema, tool_name=found.name)
     return replace(schema, tool_name=found.name, parameters=found.parameters, description=found.description)
@@ -90,17 +91,17 @@ def _nothing(arguments: dict[str, Any]) -> None:
 _KEY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,63}")
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object"})
 _KEYWORDS = frozenset({"type", "description", "properties", "required", "items", "enum"})
-_MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once took no more, and what is deeper is worth a closer look
+_MAX_PLAIN_DEPTH = 5  # levels: OpenAI's strict mode once took no more, and a deeper schema is worth a closer look
 
 
 def _takes(format: ToolFormat, name: str) -> bool:
-    """Whether a format takes this name, and the plainest of keywords."""
+    """Returns whether a format takes this name, and the plainest of keywords."""
     kept = all(format.dialect.action(keyword) is Action.KEEP for keyword in _KEYWORDS)
     return kept and (format.names is None or format.names.takes(name))
 
 
 def _is_plain(schema: object, depth: int) -> bool:
-    """Whether a schema holds only what every provider takes. Costs a look at each node."""
+    """Returns whether a schema holds only keywords and values that every provider takes. Costs a look at each node."""
     if not isinstance(schema, Mapping) or depth > _MAX_PLAIN_DEPTH or not schema.keys() <= _KEYWORDS:
         return False
     type_, enum, items = schema.get("type"), schema.get("enum", ()), schema.get("items")
@@ -116,3 +117,101 @@ def _is_plain(schema: object, depth: int) -> bool:
 
 def _are_texts(value: object) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fitted:
+    """A function that one wire could not take as it was authored."""
+
+    source_name: str
+    name: str
+    """The name under which the model calls."""
+    parameters: Mapping[str, Any] = field(repr=False)
+    description: str = field(repr=False)
+    decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
+    """Turns the model's arguments into those that the tool takes."""
+    losses: tuple[str, ...] = ()
+
+
+class Memory:
+    """Remembers the tools and calls that passed one request's registry, so that calls which come back are understood.
+
+    Args:
+        keeps: False where there is no request to belong to: then nothing is kept.
+    """
+
+    def __init__(self, *, keeps: bool) -> None:
+        self._keeps = keeps
+        self._freeform: set[str] = set()
+        self._sanitized: set[str] = set()
+        self._fitted: dict[tuple[str, str], Fitted] = {}
+        self._names: dict[tuple[str, str], str] = {}
+
+    def note_schema(self, schema: InspectedSchema) -> None:
+        """Notes whether a tool takes raw text."""
+        if self._keeps and schema.kind == "custom":
+            self._freeform.add(schema.tool_name)
+
+    def note_fitted(self, fitted: Fitted, wire: str) -> None:
+        """Notes the way back of a function that was fitted to a wire."""
+        if self._keeps:
+            self._fitted[wire, fitted.name] = fitted
+            self._names[wire, fitted.source_name] = fitted.name
+
+    def note_sanitized(self, call_id: str | None) -> None:
+        """Notes that a call lost its arguments."""
+        if self._keeps and call_id is not None:
+            self._sanitized.add(call_id)
+
+    def is_freeform(self, name: str | None) -> bool:
+        """Returns whether the tool of this name takes raw text."""
+        return name in self._freeform
+
+    def was_sanitized(self, call: InspectedCall) -> bool:
+        """Returns whether a call lost its arguments; a later one of the same id, with arguments, did not."""
+        return call.call_id in self._sanitized and not call.payload
+
+    def name_on(self, wire: str, name: str) -> str:
+        """Returns the name of a tool on a wire."""
+        return self._names.get((wire, name), name)
+
+    def as_authored(self, call: InspectedCall, wire: str | None) -> InspectedCall:
+        """Returns a call as the tool's author meant it: its own name and parameters, raw text where it takes that.
+
+        Args:
+            call: the call.
+            wire: the one that it came over; None stands for any that has calls of its format.
+        """
+        fitted = self._fitted_for(call, wire) if self._fitted else None
+        if fitted is not None:
+            call = _decoded(call, fitted)
+        raw = call.problem is None and call.payload_kind == "object" and self.is_freeform(call.tool_name)
+        return _unwrapped(call) if raw else call
+
+    def _fitted_for(self, call: InspectedCall, wire: str | None) -> Fitted | None:
+        any_of_format = (wire for wire, formats in TARGET_FORMATS.items() if call.payload_format in formats)
+        wires = any_of_format if wire is None else (wire,)
+        return next((found for wire in wires if (found := self._fitted.get((wire, call.tool_name)))), None)
+
+
+def _decoded(call: InspectedCall, fitted: Fitted) -> InspectedCall:
+    call = replace(call, tool_name=fitted.source_name)
+    if call.problem is not None or call.payload_kind == "raw":
+        return call
+    try:
+        payload = fitted.decode(call.payload)
+    except InvalidArguments:
+        return replace(call, payload=None, problem="invalid_arguments")
+    if payload == call.payload:
+        return call
+    steps = (*call.payload_metadata.get("normalizations", ()), "decoded")
+    return replace(call, payload=payload, payload_metadata={**call.payload_metadata, "normalizations": steps})
+
+
+def _unwrapped(call: InspectedCall) -> InspectedCall:
+    """Returns a function's call to a freeform tool as the raw text that is meant."""
+    metadata = {**call.payload_metadata, "unwrapped": True}
+    text = call.payload.get("input")
+    if call.payload.keys() == {"input"} and isinstance(text, str):
+        return replace(call, payload=text, payload_kind="raw", payload_metadata=metadata)
+    return replace(call, payload=None, payload_kind="raw", payload_metadata=metadata, problem="invalid_arguments")

@@ -1,7 +1,7 @@
-"""The three flows: schemas that a tool's author writes, calls that the model makes, results that go back to it.
+"""Converts in three flows: schemas of a tool's author, calls of the model, results that go back to it.
 
-Each finds the accessor that knows what it is given, and the adapters that write what is wanted; schemas and calls are
-tried in all the formats that are accepted, those of the same kind of payload first.
+Each finds the accessor that knows the given object, and the adapters that write the wanted format; schemas and calls
+are tried in all the formats that are accepted, those of the same kind of payload first.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from typing import Any, TypeVar
 
 from ..errors import ExportError
 from .calls import SanitizedCall
-from .contributions import Contribution, ToolCallAccessor, ToolSchemaAdapter
-from .fitting import fitted, with_fitted
+from .contributions import (
+    Contribution,
+    InspectedCall,
+    InspectedResult,
+    InspectedSchema,
+    ToolCallAccessor,
+    ToolSchemaAdapter,
+)
+from .fitting import Memory, fitted, with_fitted
 from .formats import BUILT_IN, NATIVE_RESULT, TOOL_RESULT, ToolInteropTarget, raw_formats
-from .meanings import InspectedCall, InspectedResult, InspectedSchema
-from .memory import Memory
 from .schemas import SchemaWriter, losses, require_shallow
 
 __all__ = ["CallFlow", "ConvertedSchema", "ResultFlow", "SchemaFlow"]
@@ -29,19 +34,19 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedSchema:
-    """A schema for one provider, and what that cost."""
+    """A schema for one provider, and its losses."""
 
     schema: dict[str, Any] = field(repr=False)
-    """For the request; the very object that was given if its format is accepted as it is."""
+    """The entry for the request; the very object that was given if its format is accepted as it is."""
     format: str
     inspected: InspectedSchema
-    """What the source says."""
+    """The meaning of the source."""
     losses: tuple[str, ...] = ()
-    """What the format or the provider cannot say, one line each."""
+    """The parts that the format or the provider cannot say, one line each."""
 
 
 class SchemaFlow:
-    """Accessors and adapters of schemas, in their order of precedence."""
+    """Converts schemas by accessors and adapters, in their order of precedence."""
 
     def __init__(self, contributions: Sequence[Contribution], memory: Memory) -> None:
         self._accessors = _first(contributions, lambda c: c.schema_accessors, lambda piece: piece.format)
@@ -51,7 +56,7 @@ class SchemaFlow:
         self._memory = memory
 
     def inspect(self, schema: Mapping[str, Any]) -> InspectedSchema:
-        """What a schema means."""
+        """Returns the meaning of a schema."""
         for accessor in self._accessors.values():
             if (found := accessor.inspect(schema)) is not None:
                 described = self._inputs.get(found.tool_name)
@@ -59,13 +64,13 @@ class SchemaFlow:
         raise _unknown("schema", schema)
 
     def knows(self, format: str) -> bool:
-        """Whether there is an accessor or an adapter for it, or its provider runs such tools itself."""
+        """Returns whether there is an accessor or an adapter for it, or its provider runs such tools itself."""
         return format in self._accessors or format in self._written_formats or format.endswith(BUILT_IN)
 
     def convert(
         self, schema: dict[str, Any], target: ToolInteropTarget, target_formats: Sequence[str] | None
     ) -> ConvertedSchema:
-        """A schema in a format that the target accepts."""
+        """Writes a schema in a format that the target accepts."""
         found = self.inspect(schema)
         self._memory.note_schema(found)
         wanted = target_formats or target.formats()
@@ -91,7 +96,7 @@ class SchemaFlow:
 
 
 def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
-    """Whether this is a tool that the target's provider runs itself.
+    """Returns whether this is a tool that the target's provider runs itself.
 
     Raises:
         ExportError: it is one of another provider.
@@ -108,7 +113,7 @@ def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
 
 
 class CallFlow:
-    """Accessors and adapters of calls, in their order of precedence."""
+    """Converts calls by accessors and adapters, in their order of precedence."""
 
     def __init__(self, contributions: Sequence[Contribution], memory: Memory) -> None:
         self._accessors = _first(contributions, lambda c: c.call_accessors, lambda piece: piece.format)
@@ -116,7 +121,7 @@ class CallFlow:
         self._memory = memory
 
     def inspect(self, call: Mapping[str, Any], wire: str | None = None) -> InspectedCall:
-        """What a call means that came over a wire."""
+        """Returns the meaning of a call that came over a wire."""
         found = self._memory.as_authored(self._read(call)[0], wire)
         if isinstance(call, SanitizedCall):
             return replace(found, payload=None, problem=call.problem)
@@ -133,8 +138,8 @@ class CallFlow:
         seed: str = "",
         came_over: str | None = None,
     ) -> dict[str, Any]:
-        """A call in one of the formats wanted. Without a wire it is as the tool's author meant it: under the tool's
-        own name, with its own parameters."""
+        """Writes a call in one of the formats wanted. Without a wire it is as the tool's author meant it: under the
+        tool's own name, with its own parameters."""
         found = self.inspect(call, came_over)
         name = found.tool_name if wire is None else self._memory.name_on(wire, found.tool_name)
         if found.payload_format in wanted and not self._wants_change(call, found, wire, wanted):
@@ -151,7 +156,7 @@ class CallFlow:
     def _wants_change(
         self, call: Mapping[str, Any], found: InspectedCall, wire: str | None, wanted: Sequence[str]
     ) -> bool:
-        """Whether a call of an accepted format has to be written anew: for its raw text, its name or its arguments."""
+        """Returns whether a call of an accepted format has to be written anew: for its text, name or arguments."""
         if found.payload_metadata.get("unwrapped") and not raw_formats().isdisjoint(wanted):
             return True
         if wire is None:
@@ -160,7 +165,7 @@ class CallFlow:
         return self._read(call)[0].tool_name != self._memory.name_on(wire, found.tool_name)
 
     def sanitize(self, call: dict[str, Any], *, complete: bool) -> dict[str, Any]:
-        """A call that may stand in a history."""
+        """Returns the call as it may stand in a history."""
         if isinstance(call, SanitizedCall):
             return call
         try:
@@ -191,7 +196,7 @@ def _made_up(call: InspectedCall, seed: str) -> str:
 
 
 class ResultFlow:
-    """Accessors and adapters of results, in their order of precedence."""
+    """Reads and writes results by accessors and adapters, in their order of precedence."""
 
     def __init__(self, contributions: Sequence[Contribution], memory: Memory) -> None:
         self._accessors = _first(contributions, lambda c: c.result_accessors, lambda piece: piece.format)
@@ -199,30 +204,28 @@ class ResultFlow:
         self._memory = memory
 
     def inspect(self, result: Mapping[str, Any]) -> InspectedResult:
-        """What a result means."""
+        """Returns the meaning of a result."""
         for accessor in self._accessors.values():
             if (found := accessor.inspect(result)) is not None:
-                stored = found.format in (TOOL_RESULT, NATIVE_RESULT)  # a native one shows what it answers
+                stored = found.format in (TOOL_RESULT, NATIVE_RESULT)  # a native one shows its kind
                 raw = stored and self._memory.is_freeform(found.tool_name)
                 return replace(found, kind="custom") if raw else found
         raise _unknown("result", result)
 
     def content(self, result: InspectedResult, wire: str) -> Any:
-        """Its content in a wire's own shape, or None where the wire shall write it."""
+        """Returns a result's content in a wire's own shape, or None where the wire shall write it."""
         adapter = _adapter_for(self._adapters, result.format, wire)
         content = None if adapter is None else adapter.adapt(result)
         return result.native.get(wire) if content is None else content
 
 
-# -- what they share ---------------------------------------------------------------------------------------------------
+# -- shared by the flows -----------------------------------------------------------------------------------------------
 
 
 def _first(
-    contributions: Iterable[Contribution],
-    pieces: Callable[[Contribution], Iterable[T]],
-    key: Callable[[T], K],
+    contributions: Iterable[Contribution], pieces: Callable[[Contribution], Iterable[T]], key: Callable[[T], K]
 ) -> dict[K, T]:
-    """Of all pieces with the same key the one that comes first."""
+    """Returns the pieces by their keys; of several with one key, the first."""
     found: dict[K, T] = {}
     for contribution in contributions:
         for piece in pieces(contribution):
@@ -231,14 +234,14 @@ def _first(
 
 
 def _adapter_for(adapters: Mapping[tuple[str | None, str], T], source: str, format: str) -> T | None:
-    """The adapter for this very pair, or the one that writes the format whatever it comes from."""
+    """Returns the adapter for this very pair, or the one that writes the format from any other."""
     return adapters.get((source, format)) or adapters.get((None, format))
 
 
 def _fitting(
     adapters: Mapping[tuple[str | None, str], T], source: str, formats: Sequence[str], *, raw: bool
 ) -> list[T]:
-    """The adapters to try, in their order: those of the same kind of payload before the others."""
+    """Returns the adapters to try, in their order: those of the same kind of payload before the others."""
     raw_ones = raw_formats()
     ordered = sorted(formats, key=lambda format: (format in raw_ones) is not raw)
     return [found for format in ordered if (found := _adapter_for(adapters, source, format)) is not None]
@@ -256,13 +259,13 @@ def _first_written(adapters: Sequence[T], write: Callable[[T], W]) -> W:
 
 
 def _unknown(what: str, given: Mapping[str, Any]) -> ExportError:
-    """No accessor takes it."""
+    """Returns the error for an object that no accessor takes."""
     keys = ", ".join(sorted(str(key) for key in given)[:12]) or "none"
     return ExportError(f"no accessor knows this {what} (its keys: {keys}); contribute one for its format")
 
 
 def _unreachable(what: str, name: str, source: str, wanted: Sequence[str]) -> ExportError:
-    """No adapter leads there."""
+    """Returns the error for a format that no adapter leads to."""
     return ExportError(
         f"the {what} of {name!r} is {source}, and no adapter writes it as {' or '.join(wanted)}; contribute one"
     )

@@ -1,7 +1,7 @@
-"""The names of what is translated: formats (how something is written) and targets (which wire it is written for).
+"""Names formats (the ways in which schemas and calls are written) and targets (the wires they are written for).
 
-A format's name is its wire and what it is there: ``openai.responses.custom``. Schemas and calls share the names; a
-result's format is its wire, or one of the two that this package stores. Which formats there are is said by the wires.
+A format's name is its wire and its kind there: ``openai.responses.custom``. Schemas and calls share the names; a
+result's format is its wire, or one of the two that this package stores. The wires say which formats there are.
 """
 
 from __future__ import annotations
@@ -15,17 +15,9 @@ from ..wires import Wire, known
 from ..wires.call_format import CallFormat
 
 __all__ = [
-    "ANTHROPIC_TOOL",
-    "BEDROCK_TOOL",
     "BUILT_IN",
-    "CHAT_CUSTOM",
-    "CHAT_FUNCTION",
     "FORMATS",
-    "GEMINI_FUNCTION",
-    "MCP_TOOL",
     "NATIVE_RESULT",
-    "RESPONSES_CUSTOM",
-    "RESPONSES_FUNCTION",
     "STORED_WIRE",
     "TARGET_FORMATS",
     "TOOL_RESULT",
@@ -37,11 +29,11 @@ __all__ = [
 MCP_CALL = CallFormat(name="mcp.tool", only=frozenset({"name", "arguments", "_meta", "task"}))
 
 BUILT_IN = ".built_in"
-"""Ends the format of a tool that its provider runs itself (``anthropic.messages.built_in``). Nobody else has it, so it
-is never translated."""
+"""The end of the format of a tool that its provider runs itself (``anthropic.messages.built_in``). Nobody else has such
+a tool, so it is never translated."""
 
 STORED_WIRE = "openai.chat_completions"
-"""In whose formats a stored history has its calls."""
+"""The wire in whose formats a stored history has its calls."""
 TOOL_RESULT = "tool_result"
 """The canonical result: text, and blocks where there is more."""
 NATIVE_RESULT = "provider_native_tool_result"
@@ -49,13 +41,13 @@ NATIVE_RESULT = "provider_native_tool_result"
 
 
 def call_formats(wires: tuple[Wire, ...]) -> tuple[CallFormat, ...]:
-    """The formats of calls that wires have, and those that belong to none, in the order in which to ask them."""
+    """Returns the formats of calls of wires and those that belong to none, in the order in which to ask them."""
     formats = dict.fromkeys([*(format for wire in wires for format in wire.calls), MCP_CALL])
     return tuple(sorted(formats, key=lambda format: format.bare))
 
 
 def raw_formats() -> frozenset[str]:
-    """The formats whose calls carry one raw text."""
+    """Returns the formats whose calls carry one raw text."""
     return _raw_formats(known())
 
 
@@ -71,7 +63,7 @@ def _by_target(wires: tuple[Wire, ...]) -> dict[str, tuple[str, ...]]:
 
 
 class _TargetFormats(Mapping[str, tuple[str, ...]]):
-    """The formats of all wires that are known when it is asked."""
+    """The formats of all wires that are known at the moment of asking."""
 
     def __getitem__(self, wire: str) -> tuple[str, ...]:
         return _by_target(known())[wire]
@@ -84,39 +76,27 @@ class _TargetFormats(Mapping[str, tuple[str, ...]]):
 
 
 TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
-"""What each wire takes by itself, the usual format first."""
+"""The formats that each wire takes by itself, the usual one first."""
 
-CHAT_FUNCTION, CHAT_CUSTOM = TARGET_FORMATS["openai.chat_completions"]
-RESPONSES_FUNCTION, RESPONSES_CUSTOM = TARGET_FORMATS["openai.responses"]
-(ANTHROPIC_TOOL,) = TARGET_FORMATS["anthropic.messages"]
-(GEMINI_FUNCTION,) = TARGET_FORMATS["gemini.generate_content"]
-(MCP_TOOL,) = TARGET_FORMATS["mcp"]
-(BEDROCK_TOOL,) = TARGET_FORMATS["bedrock.converse_stream"]
-
-FORMATS = (
-    CHAT_FUNCTION,
-    CHAT_CUSTOM,
-    RESPONSES_FUNCTION,
-    RESPONSES_CUSTOM,
-    ANTHROPIC_TOOL,
-    GEMINI_FUNCTION,
-    MCP_TOOL,
-    BEDROCK_TOOL,
-)
+_OWNERS = (
+    "openai.chat_completions", "openai.responses", "anthropic.messages", "gemini.generate_content", "mcp",
+    "bedrock.converse_stream",
+)  # fmt: skip
+FORMATS = tuple(format for owner in _OWNERS for format in TARGET_FORMATS[owner])
 """Every format of schemas and calls that is built in."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInteropTarget:
-    """Where something translated goes: a wire, by its name.
+    """A target of translations: a wire, by its name.
 
-    A wire of your own is fine, as long as you say which formats it takes, or contribute what writes them.
+    A wire of your own is fine, as long as you say which formats it takes, or contribute adapters that write them.
     """
 
     wire: str
 
     def formats(self) -> tuple[str, ...]:
-        """The formats that the wire takes by itself.
+        """Returns the formats that the wire takes by itself.
 
         Raises:
             ExportError: this is no wire that is built in; pass ``target_formats``.

@@ -1,7 +1,7 @@
-"""`ToolInteropRegistry`: what foreign schemas, calls and results mean, and how they are written for another provider.
+"""Holds the `ToolInteropRegistry`: reads foreign schemas, calls and results, and writes them for another provider.
 
 A registry belongs to one request. It is built of contributions (`of`), goes through the request's context, and is
-gone with it: it holds functions, and remembers what it converted, so that the calls which come back are understood. A
+gone with it: it holds functions, and remembers its conversions, so that the calls which come back are understood. A
 tool that was freeform and had to become a function is called with ``{"input": "..."}``; the registry that wrote it so
 gives the tool its raw text again.
 """
@@ -20,11 +20,18 @@ from typing import Any, NoReturn
 from ..errors import ExportError
 from ..wires import Wire, known
 from .calls import accessor_of, adapter_of
-from .contributions import LEVELS, Contribution, Level, contributions_of
+from .contributions import (
+    LEVELS,
+    Contribution,
+    InspectedCall,
+    InspectedResult,
+    InspectedSchema,
+    Level,
+    contributions_of,
+)
+from .fitting import Memory
 from .flows import CallFlow, ConvertedSchema, ResultFlow, SchemaFlow
 from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
-from .meanings import InspectedCall, InspectedResult, InspectedSchema
-from .memory import Memory
 from .results import accessors_of, render_results
 from .schemas import schema_accessors, schema_adapters
 
@@ -32,12 +39,12 @@ __all__ = ["DefaultRegistryWarning", "ToolDescriptor", "ToolInteropRegistry", "p
 
 
 class DefaultRegistryWarning(UserWarning):
-    """The registry of last resort is used where a request has its own."""
+    """Warns that the registry of last resort is used where a request has its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolDescriptor:
-    """A tool and the schema that its author wrote, which no conversion changes."""
+    """A tool and its author's schema, which no conversion changes."""
 
     plugin_name: str
     tool_name: str
@@ -45,15 +52,16 @@ class ToolDescriptor:
 
 
 class ToolInteropRegistry:
-    """Accessors and adapters in their order of precedence. Build one for each request with `of`.
+    """Reads and writes foreign formats by accessors and adapters, in their order of precedence. Build one for each
+    request with `of`.
 
     Args:
         contributions: with the level of each; within a level the first wins. The built-in one is always there, last.
         descriptors: the request's tools, so that calls of freeform ones are known before any schema was converted.
-        last_resort: belongs to no request: remembers nothing, and warns where a request has a registry.
+        last_resort: the registry belongs to no request: remembers nothing, and warns where a request has a registry.
 
     Raises:
-        TypeError: a descriptor is something else.
+        TypeError: a descriptor is no `ToolDescriptor`.
         ExportError: no accessor knows a descriptor's schema.
     """
 
@@ -71,7 +79,7 @@ class ToolInteropRegistry:
         )
         """Every contribution with its level, the one that wins first."""
         self.descriptors = tuple(descriptors)
-        """The request's tools with the schemas that their authors wrote."""
+        """The request's tools with their authors' schemas."""
         own = [contribution for _, contribution in self.contributions]
         self._memory = memory = Memory(keeps=not last_resort)
         self._last_resort = last_resort
@@ -95,8 +103,8 @@ class ToolInteropRegistry:
         tools: Iterable[object] = (),
         descriptors: Iterable[ToolDescriptor] = (),
     ) -> ToolInteropRegistry:
-        """A registry of what the parties of a request contribute (`contribution_of`), in the order of precedence:
-        explicit config, the provider, its extensions, the tools, and what is built in."""
+        """Builds a registry of the contributions of a request's parties (`contribution_of`), in the order of
+        precedence: explicit config, the provider, its extensions, the tools, and the built-in one."""
         levels: list[tuple[Level, Iterable[object]]] = [
             ("config", config),
             ("provider", () if provider is None else (provider,)),
@@ -109,8 +117,8 @@ class ToolInteropRegistry:
         return cls(found, descriptors=descriptors)
 
     def without(self, name: str) -> ToolInteropRegistry:
-        """A registry that lacks the contributions of this name; what they hid comes to light. The built-in one stays.
-        What this one remembers of conversions does not go along, its descriptors do."""
+        """Returns a registry without the contributions of this name. The built-in one stays. The descriptors go along,
+        the memory of conversions does not."""
         kept = [pair for pair in self.contributions if pair[1] is not self._built_in and pair[1].name != name]
         return ToolInteropRegistry(kept, descriptors=self.descriptors, last_resort=self._last_resort)
 
@@ -125,14 +133,14 @@ class ToolInteropRegistry:
         )
 
     def _used(self) -> None:
-        """Something is asked from outside."""
+        """Warns if the registry of last resort is asked from outside where a request has its own."""
         if self._last_resort:
             _warn_if_bypassed()
 
     # -- schemas ---------------------------------------------------------------------------------------------------
 
     def describe(self, plugin_name: str, schemas: Iterable[object]) -> list[ToolDescriptor]:
-        """Descriptors of the schemas that a plugin gives, which they keep as they are; what is no dict is left out.
+        """Returns descriptors of a plugin's schemas, which they keep as they are; items that are no dicts are left out.
 
         Raises:
             ExportError: no accessor knows one of them.
@@ -142,7 +150,7 @@ class ToolInteropRegistry:
         return [ToolDescriptor(plugin_name, self._schemas.inspect(schema).tool_name, schema) for schema in given]
 
     def inspect_schema(self, schema: Mapping[str, Any]) -> InspectedSchema:
-        """What a schema means.
+        """Returns the meaning of a schema.
 
         Raises:
             ExportError: no accessor knows it.
@@ -151,34 +159,26 @@ class ToolInteropRegistry:
         return self._schemas.inspect(schema)
 
     def knows_format(self, format: str) -> bool:
-        """Whether schemas of this format can be read or written: it is built in, or somebody contributed it."""
+        """Returns whether schemas of this format can be read or written: it is built in, or contributed."""
         return self._schemas.knows(format)
 
     def convert_schema(
-        self,
-        schema: dict[str, Any],
-        *,
-        target: ToolInteropTarget | str,
-        target_formats: Sequence[str] | None = None,
+        self, schema: dict[str, Any], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> ConvertedSchema:
-        """One schema in a format that the target accepts, and what got lost; see `convert_schemas`."""
+        """Converts one schema to a format that the target accepts, and tells the losses; see `convert_schemas`."""
         self._used()
         return self._schemas.convert(schema, _target(target), target_formats)
 
     def convert_schemas(
-        self,
-        schemas: Iterable[object],
-        *,
-        target: ToolInteropTarget | str,
-        target_formats: Sequence[str] | None = None,
+        self, schemas: Iterable[object], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Tools as the target's request takes them. The schemas given stay as they are.
+        """Converts tools for the target's request. The given schemas stay as they are.
 
         Args:
-            schemas: source schemas of any known format. What is no dict is left out; what is in an accepted format
-                already goes through untouched, as the same object.
-            target: the wire that the request goes to. What its provider cannot take of a schema is rewritten, as
-                `streamtools.exports` does; `inspect_call` knows the way back.
+            schemas: source schemas of any known format. Items that are no dicts are left out; those in an accepted
+                format go through untouched, as the same objects.
+            target: the wire that the request goes to. Parts of a schema that its provider does not take are rewritten,
+                as `streamtools.exports` does; `inspect_call` knows the way back.
             target_formats: the formats that the request may hold, preferred ones first; by default all that the wire
                 takes by itself.
 
@@ -201,7 +201,7 @@ class ToolInteropRegistry:
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def inspect_call(self, call: Mapping[str, Any]) -> InspectedCall:
-        """What a call means: which tool, which id, and the payload as that tool takes it.
+        """Returns the meaning of a call: its tool, its id, and the payload as that tool takes it.
 
         Raises:
             ExportError: no accessor knows it.
@@ -217,10 +217,10 @@ class ToolInteropRegistry:
         target_formats: Sequence[str] | None = None,
         id_seed: str = "",
     ) -> list[dict[str, Any]]:
-        """Calls as the target's history has them.
+        """Converts calls for the target's history.
 
         Args:
-            calls: of any known format. What is no dict is left out; what is in an accepted format already goes
+            calls: calls of any known format. Items that are no dicts are left out; those in an accepted format go
                 through untouched. A raw call stays raw where the target has custom calls, and is wrapped as
                 ``{"input": "..."}`` where it has not; a call that was wrapped so is unwrapped again.
             target: the wire whose history they are for. Ids stay as they are (`streamtools.history.repair` fits them).
@@ -241,27 +241,27 @@ class ToolInteropRegistry:
         return [self._calls.convert(call, to.wire, wanted, seed=f"{id_seed}\0{at}") for at, call in enumerate(given)]
 
     def sanitize_tool_call(self, call: dict[str, Any], *, complete: bool = True) -> dict[str, Any]:
-        """A call that may stand in a history: corrupt arguments become empty ones.
+        """Returns a call as it may stand in a history: corrupt arguments become empty ones.
 
         Args:
-            call: of any known format; it is not changed. What no accessor knows comes back as it is.
+            call: a call of any known format, which is not changed. One that no accessor knows comes back as it is.
             complete: the turn came to its end. If not, a call without any arguments was cut before they began.
 
         Returns:
-            The very call that was given, if there is nothing to do. One whose arguments only needed a wrapping taken
-            off (a code fence, double encoding, nothing at all for no arguments) has them written anew. Of any other it
-            is a `SanitizedCall`: it keeps what came (`raw`), and this registry's `inspect_call` gives its problem and
-            no payload, so that it is never run.
+            The very call that was given, if there is nothing to do. Arguments that only needed a wrapping taken off (a
+            code fence, double encoding, nothing at all for no arguments) are written anew. In place of any other call,
+            a `SanitizedCall`: it keeps the original arguments (`raw`), and this registry's `inspect_call` gives its
+            problem and no payload, so that it is never run.
         """
         self._used()
         return self._calls.sanitize(call, complete=complete)
 
     def stored_tool_call(self, call: dict[str, Any], *, wire: str | None = None) -> dict[str, Any]:
-        """A call as a stored history has it (`assistant_message`): in the shape of chat completions, under the tool's
-        own name, with arguments as the tool takes them.
+        """Converts a call for a stored history (`assistant_message`): in the shape of chat completions, under the
+        tool's own name, with arguments as the tool takes them.
 
         Args:
-            call: of any known format.
+            call: a call of any known format.
             wire: the one that it came over, where its format does not tell.
 
         Raises:
@@ -271,13 +271,14 @@ class ToolInteropRegistry:
         return self._calls.convert(call, None, TARGET_FORMATS[STORED_WIRE], came_over=wire)
 
     def name_on(self, tool_name: str, target: ToolInteropTarget | str) -> str:
-        """The name under which a tool was converted for a target: its own, unless the target does not take that."""
+        """Returns the name under which a tool was converted for a target: its own, unless the target does not take
+        that."""
         return self._memory.name_on(_target(target).wire, tool_name)
 
     # -- results ---------------------------------------------------------------------------------------------------
 
     def inspect_result(self, result: Mapping[str, Any]) -> InspectedResult:
-        """What a result means, be it a stored one (`format_tool_result`) or a provider's.
+        """Returns the meaning of a result, be it a stored one (`format_tool_result`) or a provider's.
 
         Raises:
             ExportError: no accessor knows it.
@@ -286,24 +287,20 @@ class ToolInteropRegistry:
         return self._results.inspect(result)
 
     def result_content(self, result: InspectedResult, wire: str) -> Any:
-        """A result's content in a wire's own shape: what an adapter contributed makes of it, or what the tool wrote
-        for this very wire; None where the wire shall write text and blocks itself."""
+        """Returns a result's content in a wire's own shape, as a contributed adapter or, for this very wire, the tool
+        wrote it; None where the wire shall write text and blocks itself."""
         self._used()
         return self._results.content(result, wire)
 
     def convert_results(
-        self,
-        results: Iterable[object],
-        *,
-        target: ToolInteropTarget | str,
-        target_formats: Sequence[str] | None = None,
+        self, results: Iterable[object], *, target: ToolInteropTarget | str, target_formats: Sequence[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Results as they stand in the target's native history: a message, an item or a block each; images that do
-        not fit there follow in a message of their own.
+        """Converts results for the target's native history: to a message, an item or a block each; images that do not
+        fit there follow in a message of their own.
 
         Args:
-            results: stored or native ones. What is no dict is left out. One that was written for another provider
-                becomes its text, with placeholders; ``metadata.display`` goes nowhere.
+            results: stored or native ones. Items that are no dicts are left out. One that was written for another
+                provider becomes its text, with placeholders; ``metadata.display`` goes nowhere.
             target: a wire, or ``mcp``.
             target_formats: the formats of calls that they answer; without one of custom calls, a freeform tool was
                 called as a function.
@@ -322,7 +319,7 @@ class ToolInteropRegistry:
 
 @lru_cache(maxsize=1)
 def _built_in(wires: tuple[Wire, ...]) -> Contribution:
-    """What everybody gets: the formats of all wires that are known, and those that belong to none."""
+    """Returns the contribution that every registry has: the formats of all known wires, and those of none."""
     return Contribution(
         name="built-in",
         schema_accessors=schema_accessors(),
@@ -362,7 +359,7 @@ def _warn_if_bypassed() -> None:
 
 
 def _frames_of_ours() -> int:
-    """How many frames up the first caller is that is not of this package, as `warnings.warn` counts them."""
+    """Counts the frames up to the first caller outside this package, as `warnings.warn` counts them."""
     frame, count = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
         frame, count = frame.f_back, count + 1

@@ -1,4 +1,7 @@
-"""Where in a request the translations happen: tools go in at its start, calls are cleaned at its end.
+"""Handles one request: builds its context, puts its tools in at the start, cleans its calls at the end.
+
+    context["tool_interop"]["registry"]                the meaning of this request's formats
+    context["tool_interop"]["schema_target_formats"]   the formats that its provider and extensions accept
 
 A provider or an extension that writes its own `initialize_request` or `finalize` may use these, or leave it to them.
 """
@@ -12,11 +15,116 @@ from ..errors import ExportError
 from ..history import repair
 from ..wires import find
 from .attachments import AttachmentLoader, expand_attachments
-from .context import get_registry_from_context, get_schema_target_formats_from_context, target_of
-from .formats import ToolInteropTarget
+from .formats import FORMATS, TARGET_FORMATS, ToolInteropTarget
+from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
 from .results import without_metadata
 
-__all__ = ["finalize", "initialize_request", "initialize_stack", "ready_messages"]
+__all__ = [
+    "DEFAULT_TOOL_INTEROP_REGISTRY",
+    "accepted_tool_schema_formats",
+    "build_request_context",
+    "finalize",
+    "get_registry_from_context",
+    "get_schema_target_formats_from_context",
+    "initialize_request",
+    "initialize_stack",
+    "ready_messages",
+]
+
+DEFAULT_TOOL_INTEROP_REGISTRY = ToolInteropRegistry(last_resort=True)
+"""The registry for utilities that belong to no request. It knows the built-in formats only and remembers nothing, so
+that calls of freeform tools that became functions are not unwrapped. Using it where a request has a registry warns
+(`DefaultRegistryWarning`)."""
+
+
+def accepted_tool_schema_formats(stack: Iterable[object]) -> list[str]:
+    """Returns the formats of tools that a provider and its extensions accept in a request, preferred ones first.
+
+    Args:
+        stack: extensions that are enabled and the provider, in the order of preference. Each says it by an attribute
+            or method ``accepted_tool_schema_formats``, or is (or has as ``wire``) the name of a wire, which accepts
+            its own formats. A party that says nothing accepts nothing.
+    """
+    found = (format for party in stack for format in _accepted_by(party))
+    return list(dict.fromkeys(found))
+
+
+def _accepted_by(party: object) -> Sequence[str]:
+    said: Any = getattr(party, "accepted_tool_schema_formats", None)
+    if said is not None:
+        formats: Any = said() if callable(said) else said
+        if isinstance(formats, str):
+            raise TypeError(f"{type(party).__name__}.accepted_tool_schema_formats must be a list of formats, not a str")
+        return tuple(formats or ())
+    return TARGET_FORMATS.get(party if isinstance(party, str) else _wire_of(party) or "", ())
+
+
+def build_request_context(
+    *,
+    contributions: Iterable[object] = (),
+    provider: object = None,
+    extensions: Sequence[object] = (),
+    tools: Iterable[object] = (),
+    descriptors: Iterable[ToolDescriptor] = (),
+    registry: ToolInteropRegistry | None = None,
+    schema_target_formats: Sequence[str] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Builds the context of one request, to pass to everything that belongs to it.
+
+    Args:
+        contributions: those of explicit config, which go before all others.
+        provider, extensions, tools: the others that contribute to the registry (`ToolInteropRegistry.of`).
+        descriptors: the tools with their source schemas.
+        registry: one that was built already, in their place.
+        schema_target_formats: the formats that the request accepts; by default those of extensions and provider
+            (`accepted_tool_schema_formats`).
+        more: the rest of the context (``core``, ``config``).
+
+    Raises:
+        ExportError: an accepted format is neither built in nor contributed.
+        TypeError: `schema_target_formats` is no list, or a descriptor is something else.
+    """
+    if registry is None:
+        registry = ToolInteropRegistry.of(
+            config=contributions, provider=provider, extensions=extensions, tools=tools, descriptors=descriptors
+        )
+    if schema_target_formats is None:
+        schema_target_formats = accepted_tool_schema_formats([*extensions, provider])
+    if isinstance(schema_target_formats, str):
+        raise TypeError(
+            f"schema_target_formats must be a list; write schema_target_formats=[{schema_target_formats!r}]"
+        )
+    for format in schema_target_formats:
+        if not registry.knows_format(format):
+            known = ", ".join(FORMATS)
+            raise ExportError(f"unknown format {format!r} of tools; contribute what writes it, or use one of: {known}")
+    put_in_force(registry)
+    return {**more, "tool_interop": {"registry": registry, "schema_target_formats": list(schema_target_formats)}}
+
+
+def get_registry_from_context(context: Mapping[str, Any] | None) -> ToolInteropRegistry:
+    """Returns the request's registry, or the one of last resort where there is no request."""
+    found = _interop(context).get("registry")
+    return found if isinstance(found, ToolInteropRegistry) else DEFAULT_TOOL_INTEROP_REGISTRY
+
+
+def get_schema_target_formats_from_context(context: Mapping[str, Any] | None, default: Sequence[str] = ()) -> list[str]:
+    """Returns the formats that the request accepts, or `default`; an empty list leaves it to the target."""
+    found = _interop(context).get("schema_target_formats")
+    return list(default if found is None else found)
+
+
+def _interop(context: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    found = None if context is None else context.get("tool_interop")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _wire_of(party: object) -> str | None:
+    """Returns the name of the wire that a provider or extension speaks, if it says so."""
+    wire = getattr(party, "wire", None)
+    return wire if isinstance(wire, str) else None
+
 
 State: TypeAlias = dict[str, Any]
 Context: TypeAlias = Mapping[str, Any]
@@ -42,7 +150,7 @@ def initialize_request(
 
     Args:
         native_messages: the history; it comes back as it is.
-        state: ``_tools`` are the source schemas, ``request.payload`` is what will be sent. Neither is changed. A
+        state: ``_tools`` are the source schemas, ``request.payload`` is the body to send. Neither is changed. A
             payload that has tools already keeps them; without a choice of tools the model chooses (``auto``).
         context: the request's (`build_request_context`).
         target: the wire that the request goes to.
@@ -64,7 +172,7 @@ def initialize_request(
         converted = get_registry_from_context(context).convert_schemas(
             tools, target=target, target_formats=get_schema_target_formats_from_context(context)
         )
-        _INJECT.get(wire, _as_list)(payload, converted)
+        payload = {**_FIELDS.get(wire, _usual)(converted), **payload}
     wanted = loader is not None if messages is None else messages
     if wanted:
         payload.setdefault(find(wire).rules.list_name, ready_messages(native_messages, loader, target=wire))
@@ -94,28 +202,23 @@ def initialize_stack(
     for party in (*extensions, provider):
         if isinstance(party, _Initialises):
             native_messages, state = party.initialize_request(native_messages, state, context=context)
-    target = target_of(provider)
-    if target is None:
+    wire = _wire_of(provider)
+    if wire is None:
         payload = (state.get("request") or {}).get("payload") or {}
         if state.get("_tools") and payload.keys().isdisjoint({"tools", *_TOOLS_KEY.values()}):
             name = type(provider).__name__
             raise ExportError(f"no extension put the tools into the request, and {name} has no wire to do it for")
         return native_messages, state
-    return initialize_request(native_messages, state, context=context, target=target)
+    return initialize_request(native_messages, state, context=context, target=wire)
 
 
 def finalize(
-    final_messages: Any,
-    native_messages: Any,
-    state: State,
-    *,
-    context: Context | None = None,
-    complete: bool = True,
+    final_messages: Any, native_messages: Any, state: State, *, context: Context | None = None, complete: bool = True
 ) -> tuple[Any, Any, State]:
     """Cleans the calls that a stream left in ``state["partial"]["tool_calls"]``, before a history keeps them.
 
-    Corrupt ones become `SanitizedCall`s, which are sent with empty arguments and must not run; what is no dict is
-    taken out. The list is replaced in place; everything else comes back as it is.
+    Corrupt ones become `SanitizedCall`s, which are sent with empty arguments and must not run; items that are no
+    dicts are taken out. The list is replaced in place; everything else comes back as it is.
 
     Args:
         final_messages, native_messages: handed through.
@@ -138,12 +241,12 @@ def ready_messages(
     *,
     target: ToolInteropTarget | str | None = None,
 ) -> list[dict[str, Any]]:
-    """A native history as it is sent: attachments expanded, and without what was kept beside messages (``_metadata``).
+    """Returns a native history as it is sent: attachments expanded, and without the ``_metadata`` beside messages.
 
     Args:
-        native_messages: the history; it is not changed, and what needs no change stays the same object.
+        native_messages: the history; it is not changed, and parts that need no change stay the same objects.
         loader: gives the attachments.
-        target: mend for this wire what its provider would refuse (`streamtools.history.repair`).
+        target: a wire for which to mend the parts that its provider would refuse (`streamtools.history.repair`).
 
     Raises:
         ExportError: the loader does not know an attachment; or there is a reference and no loader.
@@ -157,40 +260,27 @@ def _no_loader(id_: str) -> NoReturn:
     raise ExportError(f"no attachment {id_!r} without a loader; pass loader=..., which gives an attachment by its id")
 
 
-# -- where each provider wants its tools -------------------------------------------------------------------------------
+# -- the places where providers want their tools -----------------------------------------------------------------------
 
 
-def _as_list(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
-    payload["tools"] = tools
-    payload.setdefault("tool_choice", "auto")
+def _usual(tools: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"tools": tools, "tool_choice": "auto"}
 
 
-def _cohere(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
-    # "REQUIRED" or "NONE"; without it the model chooses. https://docs.cohere.com/reference/chat (read 2026-11-21)
-    payload["tools"] = tools
-
-
-def _anthropic(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
-    payload["tools"] = tools
-    payload.setdefault("tool_choice", {"type": "auto"})
-
-
-def _gemini(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
+def _gemini(tools: list[dict[str, Any]]) -> dict[str, Any]:
     own = [tool for tool in tools if "name" not in tool]
     declared = [tool for tool in tools if "name" in tool]
-    payload["tools"] = [*([{"functionDeclarations": declared}] if declared else []), *own]
-    payload.setdefault("toolConfig", {"functionCallingConfig": {"mode": "AUTO"}})
-
-
-def _bedrock(payload: dict[str, Any], tools: list[dict[str, Any]]) -> None:
-    payload["toolConfig"] = {"tools": tools, "toolChoice": {"auto": {}}}
+    listed = [*([{"functionDeclarations": declared}] if declared else []), *own]
+    return {"tools": listed, "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}
 
 
 _TOOLS_KEY: Mapping[str, str] = {"bedrock.converse_stream": "toolConfig"}
-_INJECT: Mapping[str, Callable[[dict[str, Any], list[dict[str, Any]]], None]] = {
-    "anthropic.messages": _anthropic,
+_FIELDS: Mapping[str, Callable[[list[dict[str, Any]]], dict[str, Any]]] = {
+    "anthropic.messages": lambda tools: {"tools": tools, "tool_choice": {"type": "auto"}},
     "gemini.generate_content": _gemini,
-    "bedrock.converse_stream": _bedrock,
-    "cohere.chat": _cohere,
-    "ollama.chat": _cohere,  # it knows no choice of tools at all
+    "bedrock.converse_stream": lambda tools: {"toolConfig": {"tools": tools, "toolChoice": {"auto": {}}}},
+    # "REQUIRED" or "NONE"; without it the model chooses. https://docs.cohere.com/reference/chat (read 2026-11-21)
+    "cohere.chat": lambda tools: {"tools": tools},
+    "ollama.chat": lambda tools: {"tools": tools},  # it knows no choice of tools at all
 }
+"""The fields of a request for its tools, by wire."""

@@ -1,6 +1,6 @@
-"""Results: how a tool's value is stored, what a stored or native result means, and the content each wire gets of it.
+"""Stores a tool's value as a result, reads stored and native results, and writes the content that each wire gets.
 
-A result is an ordinary message of the stored history. What a translation has to look at is its ``toolResult``:
+A result is an ordinary message of the stored history. Translations look at its ``toolResult``:
 
     {"type": "tool_result", "text": "...", "is_error": true, "blocks": [...]}        the last two only where needed
     {"type": "provider_native_tool_result", "format": "<wire>", "content": ...}      for that wire only
@@ -22,16 +22,14 @@ from ..wires import Answer, Wire, find
 from ..wires.call_format import ResultFormat
 from ..wires.media import text_of
 from ..wires.transcript import CallResult, Returned
-from .attachments import Attachment, AttachmentStore, compact_attachments
-from .blocks import read_blocks, write_blocks
-from .contributions import ToolResultAccessor
+from .attachments import AttachmentStore, StandIns, compact_attachments, read_blocks, write_blocks
+from .contributions import InspectedResult, ToolResultAccessor
 from .formats import NATIVE_RESULT, TARGET_FORMATS, TOOL_RESULT
-from .meanings import InspectedResult
-from .stand_ins import StandIns
 
 __all__ = [
     "accessors_of",
     "format_tool_result",
+    "mapping_of",
     "render_results",
     "result_for",
     "stored_result",
@@ -51,22 +49,23 @@ def format_tool_result(
     display: Any = None,
     attachments: AttachmentStore | None = None,
 ) -> dict[str, Any]:
-    """A tool's value as the message of a stored history.
+    """Returns a tool's value as the message of a stored history.
 
     Args:
         value: a string is the text as it is; a dict with the type ``provider_native_tool_result`` stays a structure,
-            and so does what a `ToolResult` holds; anything else becomes JSON.
-        tool_name: which tool it was.
+            and so do the contents of a `ToolResult`; anything else becomes JSON.
+        tool_name: the tool's name.
         tool_call_id: the id of the call.
         is_error: the call failed, and `value` says why.
-        display: what a person is shown; it never leaves the stored history.
-        attachments: where bytes are kept, so that the message holds references only. Without it, an image that has
+        display: a value to show to people; it never leaves the stored history.
+        attachments: the store for bytes, so that the message holds references only. Without it, an image that has
             only bytes becomes a text that says so, and a provider's own structure stays as the tool wrote it.
 
     Raises:
         PydanticSerializationError: the value cannot be written as JSON.
     """
     payload = _payload(value, attachments)
+    text = _placeholder(payload) if payload["type"] == NATIVE_RESULT else str(payload["text"])
     if is_error or (isinstance(value, ToolResult) and value.is_error):
         payload["is_error"] = True
     if display is None and isinstance(value, ToolResult):
@@ -74,7 +73,7 @@ def format_tool_result(
     metadata = {"tool_name": tool_name, "tool_call_id": tool_call_id}
     return {
         "role": "tool",
-        "content": _fallback(payload),
+        "content": text,
         "toolResult": payload,
         "metadata": metadata if display is None else {**metadata, "display": display},
     }
@@ -95,28 +94,22 @@ def _of_blocks(result: ToolResult, attachments: AttachmentStore | None) -> dict[
         return _payload({"type": NATIVE_RESULT, "format": wire, "content": content}, attachments)
     if not result.blocks:
         return _payload(result.value, attachments)
-    payload = stored_result(result.blocks, None if attachments is None else attachments.put)
+    payload = stored_result(result.blocks, attachments)
     if result.native:
         native = dict(result.native)
         payload["native"] = native if attachments is None else compact_attachments(native, attachments)
     return payload
 
 
-def stored_result(blocks: Sequence[Block], keep: Callable[[Attachment], str | None] | None) -> dict[str, Any]:
-    """Blocks as a canonical result: their text, and themselves where they are more than one."""
-    written = write_blocks(blocks, keep)
+def stored_result(blocks: Sequence[Block], attachments: AttachmentStore | None) -> dict[str, Any]:
+    """Returns blocks as a canonical result: their text, and themselves where they are more than that."""
+    written = write_blocks(blocks, attachments)
     payload: dict[str, Any] = {"type": TOOL_RESULT, "text": text_of(read_blocks(written))}
     return payload if all(block["type"] == "text" for block in written) else {**payload, "blocks": written}
 
 
-def _fallback(payload: JSON) -> str:
-    if payload["type"] == NATIVE_RESULT:
-        return _placeholder(payload)
-    return str(payload["text"])
-
-
 def _placeholder(payload: JSON) -> str:
-    """What everybody but its own provider reads of a provider-native result: its texts, and what else there was."""
+    """Returns a provider-native result for all other providers: its texts, and placeholders for anything else."""
     content, wire = payload.get("content"), payload.get("format")
     if isinstance(content, str):
         return content
@@ -134,11 +127,11 @@ def _shown(piece: object) -> str:
     return "[block]"
 
 
-# -- what a result means -----------------------------------------------------------------------------------------------
+# -- the meaning of results -------------------------------------------------------------------------------------------
 
 
 def accessors_of(wires: Iterable[Wire]) -> tuple[ToolResultAccessor, ...]:
-    """Reads the results of wires, and those that belong to none. A format that several share is the first one's."""
+    """Returns readers of the results of wires, and of those that belong to none. A shared format is the first one's."""
     owners: dict[ResultFormat, Wire] = {}
     for wire in wires:
         owners.setdefault(wire.results, wire)
@@ -150,7 +143,7 @@ def accessors_of(wires: Iterable[Wire]) -> tuple[ToolResultAccessor, ...]:
 
 
 def _stored(result: JSON) -> InspectedResult | None:
-    """A message of the stored history, or its ``toolResult`` alone."""
+    """Reads a message of the stored history, or its ``toolResult`` alone."""
     payload = result.get("toolResult") if result.get("role") == "tool" else result
     if not isinstance(payload, Mapping) or "tool_use_id" in payload:
         return None
@@ -163,8 +156,7 @@ def _stored(result: JSON) -> InspectedResult | None:
         native = {str(payload.get("format")): payload.get("content")}
     else:
         return None
-    metadata = result.get("metadata")
-    told = metadata if isinstance(metadata, Mapping) else {}
+    told = mapping_of(result.get("metadata"))
     return InspectedResult(
         format=payload["type"],
         call_id=_text(told.get("tool_call_id")),
@@ -172,13 +164,13 @@ def _stored(result: JSON) -> InspectedResult | None:
         is_error=payload.get("is_error") is True,
         text=text if isinstance(text, str) else "",
         blocks=blocks,
-        native=native if isinstance(native, Mapping) else {},
+        native=mapping_of(native),
         source=result,
     )
 
 
 def _native(wire: Wire, result: JSON) -> InspectedResult | None:
-    """A result as its own wire reads it."""
+    """Reads a result by its own wire."""
     if not wire.results.recognises(result):
         return None
     (message,) = wire.results.as_messages([dict(without_metadata(result))])
@@ -187,8 +179,7 @@ def _native(wire: Wire, result: JSON) -> InspectedResult | None:
     found = next((entry for entry in entries if isinstance(entry, Returned) and entry.results), None)
     assert found is not None, "a wire reads whatever has the shape of its results as one"
     own = found.results[0]
-    metadata = result.get("_metadata")
-    told = metadata if isinstance(metadata, Mapping) else {}
+    told = mapping_of(result.get("_metadata"))
     raw_type = wire.results.raw_type
     return InspectedResult(
         format=wire.name,
@@ -209,15 +200,12 @@ def _of_mcp(result: JSON) -> InspectedResult | None:
     blocks = read_blocks([_mcp_block(block) for block in content])
     structured = "" if result.get("structuredContent") is None else to_json(result["structuredContent"]).decode()
     return InspectedResult(
-        format="mcp",
-        text=text_of(blocks) or structured,
-        is_error=result.get("isError") is True,
-        source=result,
+        format="mcp", text=text_of(blocks) or structured, is_error=result.get("isError") is True, source=result
     )
 
 
 def _mcp_block(block: object) -> dict[str, Any]:
-    """What a block of MCP is at least: its text, or that there was something else."""
+    """Returns a block of MCP as text: its own, or a placeholder."""
     if isinstance(block, Mapping) and isinstance(block.get("text"), str):
         return {"type": "text", "text": block["text"]}
     return {"type": "text", "text": _shown(block)}
@@ -227,13 +215,18 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-# -- what stands for them in a native history: written by each wire's own `render` -------------------------------------
+def mapping_of(value: object) -> JSON:
+    """Returns the value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+# -- results in a native history, written by each wire's own `render` -------------------------------------------------
 
 
 def render_results(
     results: Sequence[InspectedResult], target: str, contents: Iterable[Any], name_of: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """Each result as a message, an item or a block of the wire, in the order given.
+    """Renders each result as a message, an item or a block of the wire, in the order given.
 
     Args:
         contents: for each result its content in the wire's own shape; None where the wire shall write it.
@@ -268,7 +261,7 @@ def render_results(
 def result_for(
     result: InspectedResult, call_id: str, native: Any, stand_ins: StandIns, name_of: Callable[[str], str]
 ) -> CallResult:
-    """A result as a wire's `render` takes it, with stand-ins for its attachments."""
+    """Returns a result as a wire's `render` takes it, with stand-ins for its attachments."""
     return CallResult(
         call_id=call_id,
         content=result.text,
@@ -282,13 +275,14 @@ def result_for(
 def with_metadata(
     messages: list[dict[str, Any]], format: ResultFormat, results: Mapping[str, InspectedResult]
 ) -> list[dict[str, Any]]:
-    """Messages with what the wire has no field for beside each result, under ``_metadata``: the tool's name (where a
-    result is a message), and that it failed. It stays in the native history; `ready_messages` takes it off."""
+    """Returns the messages with facts that the wire has no field for beside each result, under ``_metadata``: the
+    tool's name (where a result is a message), and that it failed. It stays in the native history; `ready_messages`
+    takes it off."""
     return messages if format.call_id_key is None else [_tagged(message, format, results) for message in messages]
 
 
 def without_metadata(message: JSON) -> JSON:
-    """A native message as its provider takes it: the same object where nothing stands beside it."""
+    """Returns a native message as its provider takes it: the same object where it has no metadata."""
     if "_metadata" not in message:
         return message
     return {key: value for key, value in message.items() if key != "_metadata"}

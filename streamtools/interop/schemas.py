@@ -1,6 +1,6 @@
-"""The built-in accessors and adapters of schemas: they read and write each format by the row that its wire gives.
+"""Holds the built-in accessors and adapters of schemas: they read and write each format by the row of its wire.
 
-A reader takes any dict and returns None for one that is not of its format. A writer copies what it takes over, so that
+A reader takes any dict and returns None for one that is not of its format. A writer copies all it takes over, so that
 the source stays as it was authored.
 """
 
@@ -18,18 +18,10 @@ from ..text import deeper_than
 from ..tools.formats import tool_formats
 from ..wires import WIRES
 from ..wires.tool_format import JSON, EntryFormat, ToolEntry, ToolFormat
-from .contributions import ToolSchemaAccessor, ToolSchemaAdapter
+from .contributions import InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN
-from .meanings import InspectedSchema
 
-__all__ = [
-    "SchemaWriter",
-    "freeform_parameters",
-    "losses",
-    "require_shallow",
-    "schema_accessors",
-    "schema_adapters",
-]
+__all__ = ["SchemaWriter", "freeform_parameters", "losses", "require_shallow", "schema_accessors", "schema_adapters"]
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 _MAX_DEPTH = 4 * Limits().max_schema_depth  # levels of JSON: a subschema may take four (properties, name, anyOf, place)
@@ -53,7 +45,7 @@ def schema_adapters() -> tuple[ToolSchemaAdapter, ...]:
 
 
 def require_shallow(schema: InspectedSchema) -> None:
-    """Refuses what nobody could copy or write as JSON.
+    """Refuses a schema that nobody could copy or write as JSON.
 
     Raises:
         ExportError: a part of the schema is nested too deep.
@@ -63,7 +55,7 @@ def require_shallow(schema: InspectedSchema) -> None:
 
 
 def freeform_parameters(description: str | None) -> dict[str, Any]:
-    """The parameters of a freeform tool where it has to be a function: one text, called ``input``."""
+    """Returns the parameters of a freeform tool where it has to be a function: one text, called ``input``."""
     text = {"type": "string", "description": description or _INPUT_DESCRIPTION}
     return {"type": "object", "properties": {"input": text}, "required": ["input"]}
 
@@ -172,7 +164,7 @@ def _lost(schema: InspectedSchema, name: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _entry_formats(formats: tuple[ToolFormat, ...]) -> Mapping[str, EntryFormat]:
-    """By name. Several wires may have a format of one name, of which the library's own wires have the say."""
+    """Returns the formats by name. Several wires may have one of the same name: then the library's own wires win."""
     ordered = sorted(formats, key=lambda format: format.name not in WIRES)
     found: dict[str, EntryFormat] = {}
     for format in ordered:
@@ -183,7 +175,7 @@ def _entry_formats(formats: tuple[ToolFormat, ...]) -> Mapping[str, EntryFormat]
 
 
 def _share_strictness(source: str, wanted: str) -> bool:
-    """Whether two formats mean the same by ``strict``."""
+    """Returns whether two formats mean the same by ``strict``."""
     return not _strict_dialects(source).isdisjoint(_strict_dialects(wanted))
 
 

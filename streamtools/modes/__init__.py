@@ -8,29 +8,25 @@
 Whatever the mode, a call gives the same events and the same record. Without a stream: `extract_tool_call`, then
 `validate_tool_call`.
 
-    mode, rules, factory     the choice of a mode for a model
-    adapter                  the adapter's interface
-    native                   the API's own calls
-    text_modes, validated    payloads in the text
-    reading, stage           their grammar, and the events for it
-    payloads, responses      whole texts and whole responses
-    schema, prompt           the format for the model, as a schema and in words
-    checking, retry          the check of calls, and the message for refused ones
-    history                  turns as text
+    rules          the choice of a mode and an adapter for a model
+    adapter        the adapter's interface
+    native         the API's own calls
+    text_modes     payloads in the text, turns as text, and validation added to another adapter
+    reading, stage the payloads' grammar, and the events for it
+    responses      whole texts and whole responses
+    answer_form    the form of the answer for the model, as a schema and in words
+    checking       the check of calls, and the message for refused ones
 """
 
 from __future__ import annotations
 
 from .adapter import StreamingAdapter, ToolCallingAdapter
-from .checking import ToolCallValidation
-from .factory import get_adapter
+from .answer_form import tool_prompt
+from .checking import RetriesSpent, Retry, RetryBudget, ToolCallValidation
 from .native import NativeToolAdapter
-from .payloads import Payload, parse_json_response
-from .prompt import tool_prompt
-from .retry import RetriesSpent, Retry, RetryBudget
-from .rules import DEFAULT_RULES, ModelRule, ToolCallingMode, mode_for
-from .text_modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter
-from .validated import ValidatedAdapter
+from .responses import Payload, parse_json_response
+from .rules import DEFAULT_RULES, ModelRule, ToolCallingMode, get_adapter, mode_for
+from .text_modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter, ValidatedAdapter
 
 __all__ = [
     "DEFAULT_RULES",

@@ -9,7 +9,7 @@ from ..stages import StageList
 from ..tools import AnyTool
 from ..turn import Turn
 from .checking import ToolCallValidation
-from .payloads import Payload
+from .responses import Payload
 
 __all__ = ["StreamingAdapter", "ToolCallingAdapter"]
 

@@ -7,23 +7,21 @@ from typing import Any
 
 from ..events import Observation
 from ..exports import payload
-from ..limits import Limits
 from ..parts import ToolCall
 from ..stages import DEFAULT, StageList
-from ..stages.finalize import arguments_of
-from ..tools import AnyTool, Exported, Tool, Toolset
+from ..stages.arguments import arguments_of
+from ..tools import AnyTool, Exported, Tool
 from ..tools.formats import find
 from ..turn import Turn
 from ..wires import known
+from .answer_form import named_tools
 from .checking import ToolCallValidation, check
-from .history import result_text
-from .payloads import Payload, payload_of_call
-from .responses import ResponseCall, said_in
+from .responses import Payload, ResponseCall, payload_of_call, said_in
+from .text_modes import result_text
 
 __all__ = ["NativeToolAdapter"]
 
 _CHAT = "openai.chat_completions"
-_DEFAULT_LIMITS = Limits()
 
 
 class NativeToolAdapter:
@@ -118,9 +116,8 @@ class NativeToolAdapter:
 
 def _made(tools: Sequence[AnyTool]) -> list[Tool | Exported]:
     """Returns the given tools as tools, also those that are functions."""
-    made = Toolset(tools)
     exported = {given.name: given for given in tools if isinstance(given, Exported)}
-    return [exported.get(name) or tool for name, tool in made.items() if tool is not None]
+    return [exported.get(name) or tool for name, tool in named_tools(tools)]
 
 
 def _of_turn(call: ToolCall) -> Payload:
@@ -132,7 +129,7 @@ def _of_turn(call: ToolCall) -> Payload:
 def _chat_call(call: ResponseCall) -> dict[str, Any]:
     if call.is_custom:
         return {"id": call.call_id, "type": "custom", "custom": {"name": call.name, "input": call.text}}
-    found = arguments_of(call.text, _DEFAULT_LIMITS)
+    found = arguments_of(call.text)
     whole = not isinstance(found, str) and not found[1]
     function = {"name": call.name, "arguments": call.text if whole else "{}"}
     return {"id": call.call_id, "type": "function", "function": function}

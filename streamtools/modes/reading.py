@@ -21,8 +21,7 @@ from typing import Protocol
 
 from ..limits import Limits
 from ..stages.preview import PartialJSON
-from ..stages.text.markers import Markers
-from ..stages.text.reader import NotACall, Parsing, Reader, TextOver
+from ..stages.text.reader import Markers, NotACall, Parsing, Reader, TextOver
 from ..text import SurrogateJoiner
 
 __all__ = ["WRAPPER", "PayloadReader", "Sink"]
@@ -189,8 +188,7 @@ class PayloadReader:
             raise NotACall
         yield from self._object()
         if self.found:
-            yield from reader.spaces()
-            yield from reader.expect("```")
+            yield from reader.then("```")
 
     def _object(self) -> Parsing[None]:
         yield from _Object(self, self._reader, self._limits, self._sink).read()
@@ -235,19 +233,11 @@ class _Object:
         if (yield from reader.spaces()) == "}":
             reader.at += 1
             return
-        while True:
-            yield from reader.spaces()
-            key = yield from reader.string(_MAX_KEY)
-            yield from reader.spaces()
-            yield from reader.expect(":")
-            first = yield from reader.spaces()
-            if key == WRAPPER and first == "{" and not (nested or self.known or self.foreign):
-                yield from self._read(nested=True)
-            else:
-                yield from self._member(key, first)
-            yield from reader.spaces()
-            if (yield from reader.expect(",", "}")) == "}":
-                return
+        yield from reader.members(_MAX_KEY, self._member if nested else self._outer_member)
+
+    def _outer_member(self, key: str, first: str) -> Parsing[None]:
+        is_wrapper = key == WRAPPER and first == "{" and not (self.known or self.foreign)
+        yield from self._read(nested=True) if is_wrapper else self._member(key, first)
 
     def _member(self, key: str, first: str) -> Parsing[None]:
         read = self.members.get(key)

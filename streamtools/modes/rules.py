@@ -1,4 +1,4 @@
-"""Lists the ways in which a model may call tools, and chooses one for a model by an ordered table of names.
+"""Lists the ways in which a model may call tools, and chooses one by an ordered table of model names.
 
 A name is compared in lower case and without the parts before the model: the vendor (``openai/gpt-4o``,
 ``anthropic.claude-...``), a region (``us.``), a path (``accounts/fireworks/models/``); for a fine-tune, the model
@@ -8,11 +8,15 @@ behind ``ft:`` counts. Ollama's ``mistral:7b`` is ``mistral-7b``. The first rule
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["DEFAULT_RULES", "ModelRule", "ToolCallingMode", "mode_for"]
+from .adapter import StreamingAdapter
+from .native import NativeToolAdapter
+from .text_modes import JSONObjectAdapter, OpenAIStructuredAdapter, ParsedAdapter, ValidatedAdapter
+
+__all__ = ["DEFAULT_RULES", "ModelRule", "ToolCallingMode", "get_adapter", "mode_for"]
 
 
 class ToolCallingMode(Enum):
@@ -104,7 +108,8 @@ _SIZE = r".*?(?<![a-z0-9.])\d+(?:\.\d+)?(?:x\d+(?:\.\d+)?)?b(?![a-z0-9])"
 _NEITHER = "takes neither tools nor a schema"
 
 DEFAULT_RULES: tuple[ModelRule, ...] = (
-    # -- OpenAI, exceptions first (https://platform.openai.com/docs/guides/structured-outputs, and the models' pages)
+    # -- OpenAI: since gpt-4o a schema for the whole answer; exceptions first
+    # (https://platform.openai.com/docs/guides/structured-outputs, and the models' pages)
     ModelRule("gpt-4o-2024-05-13", NATIVE, "json_schema begins with gpt-4o-2024-08-06"),
     ModelRule("gpt-4o(-mini)?-(audio|realtime)", NATIVE, "tools, but no json_schema"),
     ModelRule("chatgpt-4o", VALIDATED, _NEITHER),
@@ -137,7 +142,8 @@ DEFAULT_RULES: tuple[ModelRule, ...] = (
     ModelRule("phi-?4-mini", NATIVE),
     ModelRule("lfm-?2(?![0-9b])", NATIVE),
     ModelRule("(?:nvidia-)?nemotron", NATIVE),
-    # -- anything else with a size in its name runs on somebody's own machine, with an unknown template
+    # -- any other name with a size in it is a local model, also of a vendor whose hosted models are NATIVE: its server
+    # may have no template for calls
     ModelRule(_SIZE, VALIDATED, "mistral-7b, codellama-7b, deepseek-coder-6.7b"),
     ModelRule("gemma", VALIDATED, "up to 3: no tokens for calls"),
     ModelRule("phi", VALIDATED),
@@ -156,18 +162,50 @@ DEFAULT_RULES: tuple[ModelRule, ...] = (
     ModelRule(
         "(?:openai|anthropic|google|meta-llama|mistralai|qwen|deepseek|deepseek-ai|x-ai|z-ai|moonshotai|cohere)/",
         NATIVE,
+        "as OpenRouter offers any other name of these vendors",
     ),
 )
-"""The rules as of 2026-11-21, in order. Put yours before them: ``[ModelRule(...), *DEFAULT_RULES]``.
+"""The rules as of 2026-11-21, in order. Put yours before them: ``[ModelRule(...), *DEFAULT_RULES]``."""
 
-These choices were made where the names leave one:
 
-* OpenAI's models since gpt-4o take a schema for the whole answer, so they are STRUCTURED, as are open ``gpt-oss``
-  models; those before it, and the snapshots without ``json_schema``, have NATIVE calls.
-* A family of open weights whose own chat template has calls (Llama 3, Qwen 2.5, GLM 4, Gemma 4, ...) is NATIVE in
-  every size: ``llama-3-70b``.
-* Any other name with a size in it (``mistral-7b``, ``codellama-7b``) is VALIDATED, although the same vendor's hosted
-  models are NATIVE: it is a local model, and its server may have no template for calls.
-* A name under ``openai/``, ``anthropic/`` and the like that no other rule knows is NATIVE, as OpenRouter offers it.
-* A model that no rule knows gets the mode that works everywhere: the tools in the prompt, JSON in the text, validation.
-"""
+_ADAPTERS: dict[ToolCallingMode, Callable[[], StreamingAdapter]] = {
+    ToolCallingMode.NATIVE: NativeToolAdapter,
+    ToolCallingMode.STRUCTURED: OpenAIStructuredAdapter,
+    ToolCallingMode.VALIDATED: ValidatedAdapter,
+    ToolCallingMode.PARSED: ParsedAdapter,
+}
+
+
+def get_adapter(
+    model: str, mode: ToolCallingMode | str = ToolCallingMode.AUTO, *, rules: Iterable[ModelRule] | None = None
+) -> StreamingAdapter:
+    """Returns the adapter for a model. No request is sent: the name decides.
+
+    >>> type(get_adapter("gpt-4o-mini")).__name__, type(get_adapter("gpt-4o", "native")).__name__
+    ('OpenAIStructuredAdapter', 'NativeToolAdapter')
+
+    Args:
+        model: the model's name as the request has it.
+        mode: the way its tools are called; ``AUTO`` finds it by the name. A model that no rule knows gets JSON mode,
+            with the tools in the system prompt, and validation.
+        rules: instead of `DEFAULT_RULES`; ``[ModelRule(...), *DEFAULT_RULES]`` puts yours before them.
+
+    Raises:
+        TypeError: `model` is no text.
+        ValueError: there is no such mode.
+    """
+    if not isinstance(model, str):
+        raise TypeError(
+            f"get_adapter() needs the model's name as the request has it, not {type(model).__name__}; "
+            "write get_adapter('gpt-4o-mini')"
+        )
+    try:
+        chosen: ToolCallingMode | None = ToolCallingMode(mode)
+    except ValueError:
+        known = ", ".join(known.value for known in ToolCallingMode)
+        raise ValueError(f"there is no mode {mode!r}; there are: {known}") from None
+    if chosen is ToolCallingMode.AUTO:
+        chosen = mode_for(model, rules)
+    if chosen is None:
+        return ValidatedAdapter(JSONObjectAdapter())
+    return _ADAPTERS[chosen]()

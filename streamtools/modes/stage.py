@@ -12,21 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..events import (
-    Event,
-    ReasoningDelta,
-    ReasoningEnd,
-    ReasoningStart,
-    StreamEnd,
-    StreamWarning,
-    TextStart,
-    ToolCallFragment,
-)
+from ..events import ReasoningDelta, ReasoningEnd, ReasoningStart, StreamEnd, StreamWarning, TextStart, ToolCallFragment
 from ..limits import Limits
 from ..stages import DEFAULT, StageList
+from ..stages.arguments import Validate
 from ..stages.text import TextRecipe
 from ..stages.text.parts import TextStage
-from ..stages.validate import Validate
 from ..tools import Exported, Tool, Toolset
 from .reading import PayloadReader
 
@@ -36,13 +27,14 @@ _LABEL = "payload"  # of the one call; wires use numbers, or names of their own
 
 
 class PayloadStage(TextStage):
-    """Turns the payload in the text into events. Stands before ``accumulate``."""
+    """Turns the payload in the text into events, as the sink of its reader. Stands before ``accumulate``."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
-        self._told = _Told(self)
-        self._reader = PayloadReader(limits, self._told)
+        self._reader = PayloadReader(limits, self)
         self._text_came = False
+        self._has_call = False
+        self._key = ""
 
     def _is_plain(self, text: str) -> bool:
         return self._reader.is_plain(text)
@@ -57,69 +49,51 @@ class PayloadStage(TextStage):
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
         if self._text_came and not self._reader.whole:
             self._out.append(StreamWarning("no_payload", "the text holds no whole payload"))
-        return replace(end, finish="tool_calls") if end.finish == "stop" and self._told.calls else end
+        return replace(end, finish="tool_calls") if end.finish == "stop" and self._has_call else end
 
-    # -- for the sink --
+    # -- the sink --
 
-    def say(self, text: str) -> None:
+    def text(self, text: str) -> None:
         """Emits text."""
         self._tell_text(text)
 
-    def say_between(self, event: Event) -> None:
-        """Emits an event between two parts of text."""
-        self._tell_between(event)
+    def call(self, name: str) -> None:
+        """Begins a call."""
+        self._has_call = True
+        self._tell_between(ToolCallFragment(_LABEL, name=name, start=True))
 
-    def begin_part(self) -> None:
-        """Begins a part of text, which may stay empty."""
+    def arguments(self, text: str) -> None:
+        """Emits more of the call's arguments."""
+        self._tell_between(ToolCallFragment(_LABEL, arguments=text))
+
+    def call_over(self, *, whole: bool) -> None:
+        """Marks the call as cut if it will never end; a whole one ends with the response."""
+        if self._has_call and not whole:
+            self._tell_between(ToolCallFragment(_LABEL, end=True, cut=True))
+
+    def begin(self, key: str, *, is_string: bool) -> None:
+        """Begins reasoning, or a part of text, which may stay empty."""
+        self._key = key
+        if key == "scratchpad":
+            self._tell_between(ReasoningStart())
+            return
         self._close_part()
         self._out.append(self._start or TextStart())
         self._start, self._open = None, True
 
-    def end_part(self) -> None:
-        """Ends the part of text."""
-        self._close_part()
-
-
-class _Told:
-    """A sink that turns the parts of a text into events."""
-
-    def __init__(self, stage: PayloadStage) -> None:
-        self.calls = 0
-        self._stage = stage
-        self._key = ""
-
-    def text(self, text: str) -> None:
-        self._stage.say(text)
-
-    def call(self, name: str) -> None:
-        self.calls += 1
-        self._stage.say_between(ToolCallFragment(_LABEL, name=name, start=True))
-
-    def arguments(self, text: str) -> None:
-        self._stage.say_between(ToolCallFragment(_LABEL, arguments=text))
-
-    def call_over(self, *, whole: bool) -> None:
-        if self.calls and not whole:
-            self._stage.say_between(ToolCallFragment(_LABEL, end=True, cut=True))
-
-    def begin(self, key: str, *, is_string: bool) -> None:
-        self._key = key
-        if key == "scratchpad":
-            self._stage.say_between(ReasoningStart())
-        else:
-            self._stage.begin_part()
-
     def add(self, text: str) -> None:
+        """Emits more of the reasoning or the text."""
         if self._key == "scratchpad":
-            self._stage.say_between(ReasoningDelta(text))
+            self._tell_between(ReasoningDelta(text))
         else:
-            self._stage.say(text)
+            self._tell_text(text)
 
     def end(self) -> None:
+        """Ends the reasoning or the part of text."""
         if self._key == "scratchpad":
-            self._stage.say_between(ReasoningEnd())
+            self._tell_between(ReasoningEnd())
         else:
-            self._stage.end_part()
+            self._close_part()
 
 
 PAYLOADS = TextRecipe("payloads", lambda tools, limits: PayloadStage(limits), before="accumulate")

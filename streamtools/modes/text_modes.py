@@ -1,4 +1,10 @@
-"""Adapts models that write payloads in the text: asked for by a schema, by JSON mode, or by the prompt alone."""
+"""Adapts models that write payloads in the text: asked for by a schema, by JSON mode, or by the prompt.
+
+Their histories are text, too: calls and results are plain messages.
+
+{"role": "assistant", "content": '{"tool": "add", "arguments": {"a": 1, "b": 2}}'}
+{"role": "user", "content": "Observation: 3"}
+"""
 
 from __future__ import annotations
 
@@ -7,23 +13,156 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pydantic_core import to_json
+
 from ..errors import ExportError
+from ..events import Observation
 from ..exports import export
+from ..parts import ToolCall
 from ..schema.bounds import schema_problem
 from ..stages import StageList
 from ..tools import AnyTool, Exported, Tool
 from ..turn import Turn
 from ..wires import find
+from .adapter import StreamingAdapter, ToolCallingAdapter
+from .answer_form import named_tools, payload_schema, tool_prompt, with_system_prompt
 from .checking import ToolCallValidation, check, pass_unchecked, unchecked
-from .history import assistant_text, result_text, text_messages
-from .payloads import Payload, find_payload, payload_of_call, payload_of_turn
-from .prompt import named_tools, tool_prompt, with_system_prompt
 from .reading import WRAPPER
-from .responses import said_in
-from .schema import payload_schema
+from .responses import (
+    Payload,
+    arguments_of_call,
+    find_payload,
+    payload_json,
+    payload_of_call,
+    payload_of_turn,
+    said_in,
+    scratchpad_of,
+)
 from .stage import with_payloads
 
-__all__ = ["JSONObjectAdapter", "OpenAIStructuredAdapter", "ParsedAdapter"]
+__all__ = [
+    "JSONObjectAdapter",
+    "OpenAIStructuredAdapter",
+    "ParsedAdapter",
+    "ValidatedAdapter",
+    "assistant_text",
+    "result_text",
+    "text_messages",
+]
+
+_NOT_RUN = "Error: the call was not run."
+
+
+def result_text(result: Any) -> str:
+    """Returns a result as text for the model: an observation's content, a string as it is, anything else as JSON.
+
+    Raises:
+        TypeError: the value cannot be written as JSON.
+    """
+    if isinstance(result, Observation):
+        return result.model_content
+    if isinstance(result, str):
+        return result
+    try:
+        return to_json(result, bytes_mode="base64", inf_nan_mode="null").decode()
+    except ValueError as error:
+        raise TypeError(f"a result of type {type(result).__name__} cannot be written as JSON") from error
+
+
+def assistant_text(response: Any, wrapper: str | None = None) -> str:
+    """Returns the model's text: verbatim for a response, written anew for a turn, whose stages have taken the payload
+    apart.
+
+    A payload that was cut is written as far as it came, so that it is not taken for a whole one.
+
+    Args:
+        response: a whole response, or a turn.
+        wrapper: the key under which the payload stands in an object of its own, if it does.
+    """
+    if not isinstance(response, Turn):
+        return said_in(response).verbatim
+    calls = {call.call_id: call for call in response.calls if call.kind != "server"}
+    if calls:
+        return _around_calls(response, calls, wrapper)
+    payload = payload_of_turn(response)
+    if payload is not None:
+        return _wrapped(payload_json(payload), wrapper)
+    return response.text or _cut_scratchpad(response, wrapper) or response.refusal
+
+
+def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]]:
+    """Returns a turn as text: the model's message, and one message with the results of its calls. Empty if the model
+    said nothing."""
+    text = assistant_text(turn, wrapper)
+    if not text.strip():  # which providers refuse
+        return []
+    said = {"role": "assistant", "content": text}
+    observed = {observation.call_id: observation.model_content for observation in turn.observations}
+    ours = [call.call_id for call in turn.calls if call.kind != "server"]
+    results = [f"Observation: {observed.get(call_id, _NOT_RUN)}" for call_id in ours]
+    return [said, {"role": "user", "content": "\n".join(results)}] if results else [said]
+
+
+# -- payloads, written anew --------------------------------------------------------------------------------------
+
+
+def _around_calls(turn: Turn, calls: Mapping[str, ToolCall], wrapper: str | None) -> str:
+    """Writes calls as payloads, with the text around them, in the order in which they came. The first has the
+    scratchpad."""
+    written: list[str] = []
+    text, scratchpad, thought_first = "", scratchpad_of(turn), False
+    for part in turn.parts:
+        if part.kind == "text":
+            text += part.text
+        elif part.kind == "reasoning" and not part.provider_state:
+            thought_first = thought_first or not written
+        elif (call := calls.get(part.call_id or "")) is not None:
+            before, after = (scratchpad, "") if thought_first else ("", scratchpad)
+            written += [text, _call_text(call, before, after, wrapper)]
+            text = scratchpad = ""
+    return "\n".join(piece for piece in [*written, text] if piece.strip())
+
+
+def _call_text(call: ToolCall, before: str, after: str, wrapper: str | None) -> str:
+    """Writes a call as a payload, with a scratchpad before or after it; a cut call ends where it was cut."""
+    members = {"scratchpad": _json(before)} if before else {}
+    members |= {"tool": _json(call.name), "arguments": _arguments_text(call)}
+    if after:
+        members["scratchpad"] = _json(after)
+    text = "{" + ",".join(f"{_json(key)}:{value}" for key, value in members.items())
+    if call.status == "truncated":
+        return _wrapped(_cut(text) if after else text, wrapper, cut=True)
+    return _wrapped(text + "}", wrapper)
+
+
+def _arguments_text(call: ToolCall) -> str:
+    """Writes a call's arguments for the model: anew if they are whole, else as they came."""
+    if call.kind == "custom":
+        text = payload_json({"input": call.arguments_text})
+        return _cut(text.removesuffix("}")) if call.status == "truncated" else text
+    arguments = arguments_of_call(call)
+    return call.arguments_text if arguments is None else payload_json(arguments)
+
+
+def _cut_scratchpad(turn: Turn, wrapper: str | None) -> str:
+    """Writes a payload that was cut in its scratchpad."""
+    scratchpad = scratchpad_of(turn)
+    return _wrapped(_cut(f'{{"scratchpad":{_json(scratchpad)}'), wrapper, cut=True) if scratchpad else ""
+
+
+def _wrapped(payload: str, wrapper: str | None, *, cut: bool = False) -> str:
+    if wrapper is None:
+        return payload
+    return f"{{{_json(wrapper)}:{payload}{'' if cut else '}'}"
+
+
+def _json(text: str) -> str:
+    return to_json(text).decode()
+
+
+def _cut(text: str) -> str:
+    """Cuts JSON that ends with a string, as if the string went on."""
+    return text[:-1]
 
 
 class _TextAdapter(ABC):
@@ -173,3 +312,56 @@ class ParsedAdapter(_TextAdapter):
 
 def _taken_as_it_comes(name: str, tool: Tool) -> Exported:
     return Exported(tool=unchecked(tool), wire="", name=name, payload={}, decode=dict)
+
+
+class ValidatedAdapter:
+    """Another adapter, with every call validated by its tool.
+
+    Args:
+        base: the adapter that writes the request and reads the response; it may be one of yours. By default nothing is
+            added to the request, and JSON is found in the text. Tell the model its tools with `tool_prompt` then.
+    """
+
+    def __init__(self, base: ToolCallingAdapter | None = None) -> None:
+        self.base = base if base is not None else ParsedAdapter()
+        """The wrapped adapter."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base!r})"
+
+    def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Returns the base's fields for the request."""
+        return self.base.format_request(tools, messages)
+
+    def extract_tool_call(self, response: Any) -> Payload | None:
+        """Returns the payload that the base finds."""
+        return self.base.extract_tool_call(response)
+
+    def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
+        """Refuses the calls that the base refuses; validates by the tool those it lets pass without a schema."""
+        if payload is None:
+            return check(payload, tools_by_name)
+        found = self.base.validate_tool_call(payload, tools_by_name)
+        if found.validated or not found.is_valid:
+            return found
+        return check({**payload, "arguments": found.arguments}, tools_by_name)
+
+    def stages(self) -> StageList:
+        """Returns the base's stages, if they validate; otherwise those for a payload in the text."""
+        return with_payloads() if isinstance(self.base, ParsedAdapter) else self._streaming.stages()
+
+    def messages(self, turn: Turn) -> list[dict[str, Any]]:
+        """Returns the messages to append after a turn: the base's, or as text."""
+        return self._streaming.messages(turn)
+
+    def format_assistant_message(self, response: Any) -> dict[str, Any]:
+        """Returns the model's message: the base's, or as text."""
+        return self._streaming.format_assistant_message(response)
+
+    def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
+        """Returns a call's result: the base's, or as text."""
+        return self._streaming.format_tool_result(result, tool_call_id=tool_call_id)
+
+    @property
+    def _streaming(self) -> StreamingAdapter:
+        return self.base if isinstance(self.base, StreamingAdapter) else JSONObjectAdapter()

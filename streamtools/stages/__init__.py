@@ -25,10 +25,8 @@ from ..events import Event
 from ..limits import Limits
 from ..tools import Toolset
 from .accumulate import Accumulate
-from .deferred import Deferred
-from .finalize import Finalize
+from .arguments import Deferred, Finalize, Validate
 from .text import DIALECTS, split_think, text_calls
-from .validate import Validate
 
 __all__ = ["DEFAULT", "DIALECTS", "Chain", "Deferred", "Stage", "StageList", "StageRecipe", "split_think", "text_calls"]
 
@@ -73,7 +71,7 @@ class Chain:
         return out
 
     def feed_all(self, events: Iterable[Event], out: list[Event]) -> None:
-        """Takes several events; append the events that come out to `out`."""
+        """Takes several events; appends those that come out to `out`."""
         for event in events:
             self._push(event, 0, out)
 
@@ -95,7 +93,7 @@ class Chain:
         return out
 
     def resume_all(self, made: Iterable[Event], out: list[Event]) -> None:
-        """Goes on like `resume`; append the events that come out to `out`."""
+        """Goes on like `resume`; appends the events that come out to `out`."""
         held, self._held = self._held, deque()
         held.extendleft([(event, self._resume_at) for event in made][::-1])
         self.deferred = None

@@ -196,7 +196,7 @@ class Accumulate:
         return slot
 
     def _continue_name(self, slot: _Slot, name: str) -> bool:
-        """Takes a name for a call that has one: a repeat, or the next piece. Return False if it is neither."""
+        """Takes a name for a call that has one: a repeat, or the next piece. Returns False if it is neither."""
         if name == slot.name:
             self._warn("name_repeated")
         elif not slot.name:

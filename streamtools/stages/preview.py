@@ -12,14 +12,11 @@ except:
 * Half a surrogate pair is held back until the next character; if that is not the other half, it becomes U+FFFD. Raw
   surrogates in the fed text are treated in the same way, so that a view is always valid Unicode.
 * Of a number of more than `NUMBER_CHARACTERS` characters, only that many are shown until it ends.
-* Of a number of more than `NUMBER_CHARACTERS`, so many are shown until it ends.
 
-Theory of operation
--------------------
-The parser is a state machine over characters. Between values its state is a table, `_expect`: for each character that
-may come, the table that follows and an action, or None where there is nothing to do; any other character breaks the
-text for good. The tables stand at the end of this module. A literal is a chain of them, one per letter; a number walks
-through them, too, and ends at the first character that its table does not know.
+Theory of operation. The parser is a state machine over characters. Between values its state is a
+table, `_expect`: for each character that may come, the table that follows and an action, or None where there is nothing
+to do; any other character breaks the text for good. The tables stand at the end of this module. A literal is a chain of
+them, one per letter; a number walks through them, too, and ends at the first character that its table does not know.
 
 Inside a string or a number the state is a function, `_leaf`, that reads on at the next delta. It consumes the delta, or
 ends and sets `_expect` to `_after`, which follows every value in the innermost container. A string advances by runs:

@@ -1,4 +1,4 @@
-"""OpenTelemetry for pipelines: spans drawn from events, and a one-line set-up.
+"""Draws OpenTelemetry spans from the events of pipelines, and sets OpenTelemetry up in one line.
 
 A pipeline that is given no observers draws spans if the application has set a TracerProvider, as `configure` does:
 

@@ -1,4 +1,4 @@
-"""What a span says: events in, attributes out.
+"""Words the attributes of spans: events in, attributes out.
 
 Values of arguments, results and texts come out only if content is captured; everything else is names, codes, counts and
 times. All text that a peer can choose is bounded, and made valid UTF-8: half a surrogate pair, which JSON allows, would
@@ -42,13 +42,13 @@ class AttributeWriter:
     redact: Callable[[str], str] | None = None
 
     def text(self, value: str) -> str:
-        """`value`, cut to the limit and valid as UTF-8."""
+        """Returns `value`, cut to the limit and valid as UTF-8."""
         if len(value) > self.max_chars:
             value = value[: self.max_chars - 1] + "…"
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
     def content(self, value: str) -> str:
-        """Captured content: redacted, then cut."""
+        """Returns captured content: redacted, then cut."""
         if self.redact is not None:
             value = self.redact(value)
             if not isinstance(value, str):
@@ -58,12 +58,12 @@ class AttributeWriter:
     # -- a step --
 
     def step_start(self, start: StepStart) -> Attributes:
-        """What is known of a step when it begins."""
+        """Returns the attributes of a step at its beginning."""
         names = self.names
         return {**self._identity(start), **names.step_constants, names.seq_first: start.seq}
 
     def step_end(self, end: StepEnd, error: StreamError | None) -> Attributes:
-        """What became of the step."""
+        """Returns the attributes of a step at its end."""
         names = self.names
         found: Attributes = {names.step_outcome: end.outcome, names.seq_last: end.seq}
         if end.outcome in FAILED:
@@ -73,7 +73,7 @@ class AttributeWriter:
     # -- a chat --
 
     def chat_start(self, step: StepStart, stream: StreamStart | None) -> Attributes:
-        """What is known of a response when it begins; `stream` is None if nothing came of it."""
+        """Returns the attributes of a response at its beginning; `stream` is None if nothing came of it."""
         names = self.names
         found: Attributes = {**self._identity(step), **names.chat_constants}
         found[names.seq_first] = step.seq if stream is None else stream.seq
@@ -87,7 +87,8 @@ class AttributeWriter:
         return found
 
     def chat_end(self, outcome: StepOutcome, last: StreamEnd | StepEnd) -> Attributes:
-        """What the response amounted to; `last` is the step's end if the stream's own was never seen."""
+        """Returns the attributes of a response at its end; `last` is the step's end if the stream's own was never
+        seen."""
         names = self.names
         found: Attributes = {names.stream_outcome: outcome, names.seq_last: last.seq}
         end = last if isinstance(last, StreamEnd) else None
@@ -106,7 +107,7 @@ class AttributeWriter:
         return found
 
     def chat_content(self, text: str, calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:
-        """The response itself, shaped as the conventions' output messages."""
+        """Returns the response itself, shaped as the conventions' output messages."""
         parts: list[dict[str, Any]] = [{"type": "text", "content": text}] if text else []
         for call in calls:
             arguments = call.arguments_text if call.arguments is None else call.arguments
@@ -121,14 +122,14 @@ class AttributeWriter:
     # -- a tool call --
 
     def tool_start(self, step: StepStart, start: ToolCallStart) -> Attributes:
-        """What is known of a call when its span opens."""
+        """Returns the attributes of a call at the opening of its span."""
         found = self._of_call(step, start, start.name, self.names.tool_constants)
         if start.call_id_synthesized:
             found[self.names.call_id_synthesized] = True
         return found
 
     def approval(self, step: StepStart, start: ToolCallStart, asked: ApprovalRequested) -> Attributes:
-        """What is known of a call when somebody is asked whether it may run."""
+        """Returns the attributes of a call when somebody is asked whether it may run."""
         found = self._of_call(step, start, asked.tool_name, {})
         return {**found, self.names.cause_seq: asked.causes, self.names.seq_first: asked.seq}
 
@@ -150,7 +151,7 @@ class AttributeWriter:
         return found
 
     def tool_end(self, call: ToolCall | None, observation: Observation, *, started: bool) -> Attributes:
-        """What became of the call, without a value of its arguments or result."""
+        """Returns the attributes of a call at its end, without a value of its arguments or result."""
         names = self.names
         found: Attributes = {
             names.call_outcome: observation.outcome,
@@ -177,12 +178,12 @@ class AttributeWriter:
         return found
 
     def tool_lost(self, end: StepEnd) -> Attributes:
-        """For a call whose observation never came."""
+        """Returns the attributes of a call whose observation never came."""
         names = self.names
         return {names.call_outcome: "unknown", names.error_type: OTHER, names.seq_last: end.seq}
 
     def tool_content(self, call: ToolCall | None, observation: Observation) -> Attributes:
-        """The call's arguments, and what the model reads as its result, as JSON."""
+        """Returns the call's arguments, and its result for the model, as JSON."""
         found: Attributes = {}
         if call is not None:
             self._put_content(found, self.names.tool_arguments, self._arguments(call))
@@ -193,7 +194,7 @@ class AttributeWriter:
         return found
 
     def exception(self, error: BaseException) -> Attributes:
-        """An exception with its text, for an ``exception`` event."""
+        """Returns an exception with its text, for an ``exception`` event."""
         told = TracebackException.from_exception(error, limit=-STACK_FRAMES)
         stack = "".join(told.format())
         return {
@@ -203,7 +204,7 @@ class AttributeWriter:
         }
 
     def words(self, error: BaseException) -> str:
-        """What an exception says, as content. A class of the user's may fail to say anything: then its name."""
+        """Returns an exception's text, as content. A class of the user's may fail to give one: then its name."""
         try:
             said = str(error)
         except (Exception, SystemExit):
@@ -233,14 +234,14 @@ class AttributeWriter:
 
 
 def stream_outcome(end: StreamEnd) -> StepOutcome:
-    """What the stream's own end says about it."""
+    """Returns a stream's outcome by its own end."""
     if end.error is not None:
         return "truncated" if end.error.kind == "stream_truncated" else "error"
     return "complete" if end.complete else "truncated"
 
 
 def _stream_error_type(error: StreamError | None) -> str:
-    """The `error.type` of a stream that did not end well: the provider's own code where it looks like one."""
+    """Returns the `error.type` of a stream that did not end well: the provider's own code where it looks like one."""
     if isinstance(error, ProviderError):
         for said in (error.type, error.code):
             if said is not None and _CODE.fullmatch(str(said)):

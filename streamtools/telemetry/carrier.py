@@ -1,4 +1,4 @@
-"""The current span in the form in which it travels to another process, and the way back."""
+"""Carries the current span to another process, and makes it current there."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 def current_carrier() -> dict[str, str]:
-    """``traceparent`` and ``tracestate`` of the current span, by W3C Trace Context; empty if there is none.
+    """Returns ``traceparent`` and ``tracestate`` of the current span, by W3C Trace Context; empty if there is none.
 
-    Baggage is not in it: whoever receives the carrier may be a stranger, and baggage is the application's own.
+    Baggage is not in it: the carrier may reach a stranger, and baggage is the application's own.
     """
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
@@ -25,7 +25,7 @@ def current_carrier() -> dict[str, str]:
 
 @contextmanager
 def carried(carrier: Mapping[str, str]) -> Iterator[None]:
-    """While this is held, spans that are started are children of the span that `carrier` tells of.
+    """Makes spans that are started while it is held children of the span in `carrier`.
 
     Nothing changes where that span is the current one already, or where the carrier is empty. Hold it in one task, and
     around no ``yield``.

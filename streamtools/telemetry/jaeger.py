@@ -1,4 +1,4 @@
-"""Finished spans as Jaeger UI JSON: what its *Upload* takes, with no server and no collector.
+"""Writes finished spans as Jaeger UI JSON, which its *Upload* takes, with no server and no collector.
 
 In go finished spans, out comes ``{"data": [trace, ...]}``. Times are microseconds. A parent is a ``CHILD_OF``
 reference and comes first, because the UI takes the first reference for the parent; links follow as ``FOLLOWS_FROM``
@@ -47,7 +47,7 @@ class _Scope(Protocol):
 
 
 class _FinishedSpan(_Attributed, Protocol):
-    """What is read of a span: the part of the SDK's `ReadableSpan`, which only `setup` imports."""
+    """The parts of the SDK's `ReadableSpan` (which only `setup` imports) that are read."""
 
     @property
     def name(self) -> str: ...
@@ -74,7 +74,7 @@ class _FinishedSpan(_Attributed, Protocol):
 
 
 def to_jaeger(spans: Iterable[_FinishedSpan]) -> dict[str, Any]:
-    """These spans as one Jaeger UI document, ready for `json.dump`. Takes the SDK's `ReadableSpan`."""
+    """Returns these spans as one Jaeger UI document, ready for `json.dump`. Takes the SDK's `ReadableSpan`."""
     document = JaegerDocument()
     for span in spans:
         document.add(span)
@@ -120,11 +120,7 @@ def _references(span: _FinishedSpan) -> list[dict[str, str]]:
     related = [("CHILD_OF", span.parent)] if span.parent is not None else []
     related += [("FOLLOWS_FROM", link.context) for link in span.links]
     return [
-        {
-            "refType": kind,
-            "traceID": format_trace_id(context.trace_id),
-            "spanID": format_span_id(context.span_id),
-        }
+        {"refType": kind, "traceID": format_trace_id(context.trace_id), "spanID": format_span_id(context.span_id)}
         for kind, context in related
     ]
 

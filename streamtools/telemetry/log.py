@@ -1,10 +1,10 @@
-"""One log record for each call, joined to its span and its event by their ids.
+"""Writes one log record for each call, joined to its span and its event by their ids.
 
     Tracing(logger=logging.getLogger("myapp.tools"))
 
-A record's message is a line for people; what programs join by are its attributes (``extra``): `FIELDS`. Arguments and
-results are not in it. A call id, a tool's name and a run's id are somebody else's words: line breaks, control
-characters and what cannot be seen are escaped in them, so that a formatter may show them all.
+A record's message is a line for people; programs join by its attributes (``extra``): `FIELDS`. Arguments and results
+are not in it. A call id, a tool's name and a run's id are somebody else's words: line breaks, control and invisible
+characters are escaped in them, so that a formatter may show them all.
 """
 
 from __future__ import annotations

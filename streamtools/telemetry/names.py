@@ -1,8 +1,8 @@
-"""Every span and attribute name that streamtools emits, in one table.
+"""Lists every span and attribute name that streamtools emits, in one table.
 
 A profile is one `Names`: the default writes the GenAI semantic conventions v1.41, the last release of OpenTelemetry's
-conventions that has them (stability: development); ``openinference`` writes what Arize Phoenix and its relatives read.
-A name that is None is not emitted. The ``streamtools.*`` names are ours, and the same in every profile.
+conventions that has them (stability: development); ``openinference`` writes those that Arize Phoenix and its relatives
+read. A name that is None is not emitted. The ``streamtools.*`` names are ours, and the same in every profile.
 
     Tracing(names="openinference")
     Tracing(names=dataclasses.replace(SEMCONV, response_id=None))
@@ -24,10 +24,10 @@ __all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "provider_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What spans and attributes are called. The defaults are the GenAI semantic conventions v1.41."""
+    """A profile of names for spans and attributes. The defaults are the GenAI semantic conventions v1.41."""
 
     schema_url: str | None = "https://opentelemetry.io/schemas/1.41.0"
-    """Which conventions the instrumentation scope says it follows."""
+    """The conventions that the instrumentation scope says it follows."""
 
     step_span: str = "streamtools.step"
     chat_span: str = "chat"
@@ -39,13 +39,13 @@ class Names:
 
     # A step carries no `gen_ai.*` attribute: Jaeger's UI would show it as an unknown GenAI operation.
     step_constants: Mapping[str, str] = field(default_factory=dict)
-    """What every step span carries."""
+    """Attributes of every step span."""
     chat_constants: Mapping[str, str] = field(default_factory=lambda: {"gen_ai.operation.name": "chat"})
-    """What every chat span carries."""
+    """Attributes of every chat span."""
     tool_constants: Mapping[str, str] = field(
         default_factory=lambda: {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.type": "function"}
     )
-    """What every tool span carries."""
+    """Attributes of every tool span."""
 
     # -- the model's response --
     provider: str | None = "gen_ai.provider.name"
@@ -81,7 +81,7 @@ class Names:
 
     error_type: str = "error.type"
 
-    # -- ours: identity and cause. They repeat what the span links say, because some trace stores drop links. --
+    # -- ours: identity and cause. They repeat the span links, because some trace stores drop those. --
     run_id: str = "streamtools.run.id"
     step: str = "streamtools.step"
     call_key: str = "streamtools.call.key"
@@ -91,11 +91,11 @@ class Names:
     seq_last: str = "streamtools.seq.last"
     """`seq` of the last event that the span covers; on a tool span its `Observation`."""
     cause_seq: str = "streamtools.cause.seq"
-    """`seq` of what led to it. On a chat span: the observations of the step before."""
+    """`seq` of its causes. On a chat span: the observations of the step before."""
     link_type: str = "streamtools.link.type"
     """On a link: ``proposed_by`` (tool to chat) or ``observed`` (chat to the tools of the step before)."""
 
-    # -- ours: what became of it --
+    # -- ours: outcomes --
     step_outcome: str = "streamtools.step.outcome"
     """`StepEnd.outcome`."""
     stream_wire: str = "streamtools.stream.wire"
@@ -104,14 +104,14 @@ class Names:
     stream_finish: str = "streamtools.stream.finish"
     """The finish in our words."""
     stream_server_calls: str = "streamtools.stream.server_calls"
-    """How many tools the provider ran itself; they have no spans of their own."""
+    """The number of tools that the provider ran itself; they have no spans of their own."""
     call_kind: str = "streamtools.call.kind"
     call_outcome: str = "streamtools.call.outcome"
     """`Observation.outcome`."""
     call_id_synthesized: str = "streamtools.call.id_synthesized"
     call_validated: str = "streamtools.call.validated"
     call_problem: str = "streamtools.call.problem"
-    """Code of what is wrong with the arguments."""
+    """Code of the problem with the arguments."""
     call_normalizations: str = "streamtools.call.normalizations"
     """Lossless steps that led from the arguments' text to their value."""
     failure_stage: str = "streamtools.failure_stage"

@@ -1,4 +1,4 @@
-"""What `Tracing` knows of the step that goes on, and of each of its calls."""
+"""Holds the knowledge of `Tracing` about the step that goes on, and about each of its calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _epoch_offset_ns() -> int:
 
 @dataclass(slots=True)
 class OpenStep:
-    """What is drawn of one step while it goes on."""
+    """A step while it goes on, with its spans."""
 
     start: StepStart
     context: Context = field(default_factory=otel_context.get_current)
@@ -41,18 +41,18 @@ class OpenStep:
     offset_ns: int = field(default_factory=_epoch_offset_ns)
 
     def ns(self, at: float) -> int:
-        """An event's time as nanoseconds of the epoch."""
+        """Returns an event's time as nanoseconds of the epoch."""
         return self.offset_ns + int(at * 1e9)
 
     @property
     def error(self) -> StreamError | None:
-        """What ended the stream, if that was not its own end."""
+        """The error that ended the stream, if it was not its own end."""
         return self.end.error if self.end else None
 
 
 @dataclass(slots=True)
 class OpenToolSpan:
-    """What is known of one call of the step."""
+    """A call of the step, with its spans."""
 
     start: ToolCallStart
     call: ToolCall | None = None
@@ -60,5 +60,5 @@ class OpenToolSpan:
     started_at: float | None = None
     span: Span | None = None
     approval: Span | None = None
-    """While somebody is asked."""
+    """The span of the approval, while somebody is asked."""
     ended: bool = False

@@ -54,7 +54,7 @@ def configure(
     set_global: bool = True,
     max_spans: int = MAX_SPANS,
 ) -> Telemetry:
-    """Sends spans somewhere, and tells pipelines so.
+    """Sets up where spans go; pipelines then draw them.
 
     If the application has set a TracerProvider already, that one stays: the exporter is added to it, and its own
     resource (with its service name) goes on to describe the spans.
@@ -62,13 +62,14 @@ def configure(
     Args:
         exporter: ``"otlp"``: over HTTP to a collector, in batches. ``"jaeger-file"``: into a file that Jaeger's UI
             opens, valid after every write. ``"console"``: to standard output. ``"memory"``: kept for `Telemetry.spans`.
-        service_name: what the program is called; by default ``OTEL_SERVICE_NAME``, else ``"streamtools"``.
-        path: the file of ``"jaeger-file"``; what is there is replaced.
+        service_name: the program's name; by default ``OTEL_SERVICE_NAME``, else ``"streamtools"``.
+        path: the file of ``"jaeger-file"``; an old one is replaced.
         endpoint: the collector of ``"otlp"``, with or without ``/v1/traces``; by default
             ``OTEL_EXPORTER_OTLP_ENDPOINT``, else ``http://localhost:4318``.
         set_global: make the provider the program's own, so that pipelines without ``observers=`` use it. False: pass
             ``observers=[Tracing(telemetry.provider)]`` yourself.
-        max_spans: how many spans ``"memory"`` and ``"jaeger-file"`` keep; later ones are dropped, which is logged once.
+        max_spans: the most spans that ``"memory"`` and ``"jaeger-file"`` keep; later ones are dropped, which is logged
+            once.
 
     Returns:
         A handle; use it as a context manager, or call its `shutdown` at the end.
@@ -99,13 +100,13 @@ def configure(
 
 
 class Telemetry:
-    """Where spans go; made by `configure`. Ends with its block, or with `shutdown`."""
+    """A set-up made by `configure`. Ends with its block, or with `shutdown`."""
 
     def __init__(
         self, provider: trace.TracerProvider, processor: _Detachable, exporter: _Watched, *, own: TracerProvider | None
     ) -> None:
         self.provider = provider
-        """For ``Tracing(telemetry.provider)``, and for spans of your own."""
+        """The provider for ``Tracing(telemetry.provider)``, and for spans of your own."""
         self._processor = processor
         self._exporter = exporter
         self._own = own
@@ -117,7 +118,7 @@ class Telemetry:
         return inner.path if isinstance(inner, JaegerFileExporter) else None
 
     def spans(self) -> tuple[ReadableSpan, ...]:
-        """The spans that have ended so far, in that order.
+        """Returns the spans that have ended so far, in that order.
 
         Raises:
             LocalProtocolError: the exporter is not ``"memory"``.
@@ -128,7 +129,7 @@ class Telemetry:
         return inner.spans
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Exports what has ended so far. Blocks; in async code call it in a thread.
+        """Exports the spans that have ended so far. Blocks; in async code call it in a thread.
 
         Returns:
             Whether every span since the last flush was exported, and in time.
@@ -140,7 +141,7 @@ class Telemetry:
         return self._exporter.take_success() and not worker.is_alive()
 
     def shutdown(self) -> None:
-        """Exports what is left, and stop. Spans that end later go nowhere. Calling it again does nothing.
+        """Exports the remaining spans, and stops. Spans that end later go nowhere. Calling it again does nothing.
 
         The program's TracerProvider stays, and works: a later `configure` adds to it.
         """
@@ -164,11 +165,11 @@ class MemoryExporter(SpanExporter):
         self._max_spans = max_spans
         self._spans: list[ReadableSpan] = []
         self.dropped = 0
-        """How many spans there was no room for."""
+        """Number of spans that there was no room for."""
 
     @property
     def spans(self) -> tuple[ReadableSpan, ...]:
-        """What is kept, in the order in which the spans ended."""
+        """The kept spans, in the order in which they ended."""
         return tuple(self._spans)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -188,7 +189,7 @@ class JaegerFileExporter(SpanExporter):
     def __init__(self, path: str | os.PathLike[str], *, max_spans: int = MAX_SPANS) -> None:
         self.path = Path(path)
         self.dropped = 0
-        """How many spans there was no room for."""
+        """Number of spans that there was no room for."""
         self._max_spans = max_spans
         self._kept = 0
         self._document = JaegerDocument()
@@ -245,7 +246,7 @@ class _Watched(SpanExporter):
         return result
 
     def take_success(self) -> bool:
-        """Whether every export since the last call succeeded."""
+        """Returns whether every export since the last call succeeded."""
         failed, self._failed = self._failed, False
         return not failed
 
@@ -276,7 +277,7 @@ class _Detachable(SpanProcessor):
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What the exporters choose from."""
+    """The settings that exporters take theirs from."""
 
     path: Path
     endpoint: str | None
@@ -306,7 +307,7 @@ _EXPORTERS: dict[str, tuple[Callable[[_Settings], SpanExporter], Callable[[SpanE
 
 
 def _adder(provider: trace.TracerProvider | None) -> Callable[[SpanProcessor], None] | None:
-    """How to add to the provider that the application set; None if it set none."""
+    """Returns the method that adds to the provider that the application set; None if it set none."""
     if provider is None or isinstance(provider, trace.ProxyTracerProvider):
         return None
     add: Callable[[SpanProcessor], None] | None = getattr(provider, "add_span_processor", None)

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans, drawn from the events of a run.
+"""Draws OpenTelemetry spans from the events of a run.
 
     (the caller's current span)
     └ streamtools.step           INTERNAL   StepStart to StepEnd
@@ -7,14 +7,14 @@
       ├ execute_tool {name}      INTERNAL   ToolStarted to Observation; link: proposed_by -> chat
       └ execute_tool {name}      INTERNAL   a call that never ran: ToolCallEnd to Observation, an error
 
-Theory of operation. A tool is a sibling of the chat that proposed it, because it may outlive it; what caused what is
-said by links, and again by attributes (`names.Names`), since some trace stores drop links. A span's name and first
+Theory of operation. A tool is a sibling of the chat that proposed it, because it may outlive it; links tell
+causes, and so do attributes (`names.Names`), since some trace stores drop links. A span's name and first
 attributes are known before it is made (samplers see nothing else), so a chat span is made at the first chunk and a tool
 span when its tool starts; both are given the time of the event where they begin. Every announced call of kind
 ``function`` or ``custom`` gets one span. A ``server`` call gets none: the provider runs it, nothing tells when it
 started or how it ended, so a span would have to invent that; the chat span counts them.
 
-What a span's status says:
+A span's status:
 
 * chat: ERROR for a stream that was truncated or failed. A stream that its consumer left (``abandoned``) or that was
   cancelled from outside is no error: status unset, with the usage that was seen until then.
@@ -28,14 +28,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
 
+from .._version import __version__
 from ..errors import LocalProtocolError, StreamToolsError
 from ..events import (
     ApprovalRequested,
@@ -55,11 +57,10 @@ from ..events import (
 )
 from ..observers import Observer
 from ..parts import StepOutcome
-from .attributes import FAILED, AttributeWriter, stream_outcome
+from .attributes import FAILED, Attributes, AttributeWriter, stream_outcome
 from .log import log_call
 from .names import PROFILES, Names
 from .open_spans import OpenStep, OpenToolSpan
-from .tracer import tracer_of
 
 __all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing", "default_observers"]
 
@@ -79,14 +80,14 @@ class Tracing:
     pipelines that run at the same time need two, because only the first event of a step names its run.
 
     Args:
-        tracer_provider: where the spans go; by default the global provider, also if it is set later.
+        tracer_provider: the provider that takes the spans; by default the global provider, also if it is set later.
         capture_content: put arguments, results, the response's text and exceptions' messages into the spans. None asks
             the environment variable `CAPTURE_CONTENT`; without it no content is captured.
         names: a profile of `streamtools.telemetry.names` (``"semconv-1.41"``, ``"openinference"``), or your own.
-        spans: which spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
+        spans: the spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
         max_attribute_chars: longer text is cut, and ends in ``…``.
-        redact: sees every captured text first (JSON of arguments, results and messages; what exceptions say) and
-            returns what may be shown. If it raises, this observer is dropped, and the text is not in the span.
+        redact: sees every captured text first (JSON of arguments, results and messages; texts of exceptions) and
+            returns the text to show. If it raises, this observer is dropped, and the text is not in the span.
         logger: gets one record for each observation, with the ids of its span (see `streamtools.telemetry.log`).
 
     Raises:
@@ -117,17 +118,17 @@ class Tracing:
         self._names = names
         self._writer = AttributeWriter(names, capture_content, max_attribute_chars, redact)
         self._logger = logger
-        self._tracer = tracer_of(tracer_provider, names.schema_url)
+        self._tracer = _tracer_of(tracer_provider, names.schema_url)
         self._step: OpenStep | None = None
         self._observed: dict[int, SpanContext] = {}  # of the step before: seq of the observation -> its tool span
 
     @property
     def event_types(self) -> Collection[type[Event]]:
-        """What begins or ends something; text deltas only if content is captured."""
+        """The events that begin or end something; text deltas only if content is captured."""
         return _WITH_TEXT if self._writer.capture_content else _COLD
 
     def on_event(self, event: Event) -> None:
-        """Draws what the event says.
+        """Draws the event.
 
         Raises:
             LocalProtocolError: a second step begins before the first has ended.
@@ -172,13 +173,7 @@ class Tracing:
 
     def _step_start(self, step: OpenStep, event: StepStart) -> None:
         if self._wanted["step"]:
-            step.span = self._tracer.start_span(
-                self._names.step_span,
-                step.context,
-                SpanKind.INTERNAL,
-                self._writer.step_start(event),
-                start_time=step.ns(event.time),
-            )
+            step.span = self._start(step, self._names.step_span, self._writer.step_start(event), event.time)
             step.context = trace.set_span_in_context(step.span, step.context)
 
     def _stream_start(self, step: OpenStep, event: StreamStart) -> None:
@@ -186,17 +181,13 @@ class Tracing:
         self._chat(step)
 
     def _chat(self, step: OpenStep) -> Span | None:
-        """The chat span; made now if it is not there yet, without the model's name if nothing came."""
+        """Returns the chat span; made now if it is not there yet, without the model's name if nothing came."""
         if step.chat is None and self._wanted["chat"] and not step.start.resumed:
             start, stream = step.start, step.stream
-            step.chat = step.open_chat = self._tracer.start_span(
-                self._named(self._names.chat_span, stream.model if stream else None),
-                step.context,
-                SpanKind.CLIENT,
-                self._writer.chat_start(start, stream),
-                [self._link("observed", self._observed[seq]) for seq in start.causes if seq in self._observed],
-                start_time=step.ns(start.time),
-            )
+            name = self._named(self._names.chat_span, stream.model if stream else None)
+            links = [self._link("observed", self._observed[seq]) for seq in start.causes if seq in self._observed]
+            found = self._writer.chat_start(start, stream)
+            step.chat = step.open_chat = self._start(step, name, found, start.time, links, SpanKind.CLIENT)
         return step.chat
 
     def _text(self, step: OpenStep, event: TextDelta) -> None:
@@ -221,13 +212,8 @@ class Tracing:
         known = step.calls.get(event.call_id)
         if known is None or not self._wanted["approval"]:
             return
-        known.approval = self._tracer.start_span(
-            self._named(self._names.approval_span, event.tool_name),
-            step.context,
-            SpanKind.INTERNAL,
-            self._writer.approval(step.start, known.start, event),
-            start_time=step.ns(event.time),
-        )
+        name = self._named(self._names.approval_span, event.tool_name)
+        known.approval = self._start(step, name, self._writer.approval(step.start, known.start, event), event.time)
 
     def _approval_resolved(self, step: OpenStep, event: ApprovalResolved) -> None:
         known = step.calls.get(event.call_id)
@@ -268,7 +254,7 @@ class Tracing:
         span.end(step.ns(event.time))
 
     def _ending(self, step: OpenStep, known: OpenToolSpan | None) -> Span | None:
-        """The call's span, to be ended now and never again; opened here if its tool never ran."""
+        """Returns the call's span, to be ended now and never again; opened here if its tool never ran."""
         if known is None or known.ended:
             return None
         known.ended = True
@@ -279,15 +265,20 @@ class Tracing:
             return None
         chat = self._chat(step)
         links = [] if chat is None else [self._link("proposed_by", chat.get_span_context())]
-        known.span = self._tracer.start_span(
-            self._named(self._names.tool_span, known.start.name),
-            step.context,
-            SpanKind.INTERNAL,
-            self._writer.tool_start(step.start, known.start),
-            links,
-            start_time=step.ns(at),
-        )
+        name = self._named(self._names.tool_span, known.start.name)
+        known.span = self._start(step, name, self._writer.tool_start(step.start, known.start), at, links)
         return known.span
+
+    def _start(
+        self,
+        step: OpenStep,
+        name: str,
+        attributes: Attributes,
+        at: float,
+        links: Sequence[Link] = (),
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        return self._tracer.start_span(name, step.context, kind, attributes, links, start_time=step.ns(at))
 
     def _link(self, kind: str, context: SpanContext) -> Link:
         return Link(context, {self._names.link_type: kind})
@@ -356,7 +347,7 @@ class Tracing:
             span.end(step.ns(event.time))
 
     def _give_up(self, step: OpenStep) -> None:
-        """This observer is broken and will be dropped: leave no span open."""
+        """Ends all open spans, since this observer is broken and will be dropped."""
         self._step = None
         open_tools = [known.span for known in step.calls.values() if not known.ended]
         open_approvals = [known.approval for known in step.calls.values()]
@@ -366,7 +357,7 @@ class Tracing:
 
 
 def default_observers() -> list[Observer]:
-    """The observers of a pipeline that was given none: spans, if the application has set a TracerProvider."""
+    """Returns the observers of a pipeline that was given none: spans, if the application has set a TracerProvider."""
     provider = trace.get_tracer_provider()
     if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
         return []
@@ -390,3 +381,15 @@ _HANDLERS: dict[type[Event], Callable[[Tracing, OpenStep, Any], None]] = {
 
 _WITH_TEXT = frozenset(_HANDLERS)
 _COLD = _WITH_TEXT - {TextDelta}
+
+_tracers: WeakKeyDictionary[trace.TracerProvider, dict[str | None, trace.Tracer]] = WeakKeyDictionary()
+
+
+def _tracer_of(provider: trace.TracerProvider | None, schema_url: str | None) -> trace.Tracer:
+    """Returns the tracer of a provider, or of the global one, kept since making one costs a fifth of a step's spans."""
+    if provider is None:  # the global one, which may still be set: its stand-in must not be kept
+        return trace.get_tracer("streamtools", __version__, None, schema_url)
+    known = _tracers.setdefault(provider, {})
+    if schema_url not in known:
+        known[schema_url] = trace.get_tracer("streamtools", __version__, provider, schema_url)
+    return known[schema_url]

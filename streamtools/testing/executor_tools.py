@@ -61,13 +61,13 @@ def _mark(path: str) -> None:
 
 @tool(name="echo")
 async def echo_async(value: Any, ctx: ToolContext) -> Any:
-    """Returns the value, and what the call knows."""
+    """Returns the value, and the facts of the call."""
     return _echo(value, ctx)
 
 
 @tool(name="echo")
 def echo_sync(value: Any, ctx: ToolContext) -> Any:
-    """Returns the value, and what the call knows."""
+    """Returns the value, and the facts of the call."""
     return _echo(value, ctx)
 
 

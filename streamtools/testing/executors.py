@@ -11,8 +11,7 @@ import anyio
 
 from ..dispatch.executors import Executor
 from ..tools import Tool
-from .bench import Bench
-from .checks import CHECKS, CLOSING, LOST_WORKER, Check
+from .checks import CHECKS, CLOSING, LOST_WORKER, Bench, Check
 from .executor_tools import TOOLS
 
 __all__ = ["CHECKS", "MakeExecutor", "check_executor"]

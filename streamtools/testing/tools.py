@@ -163,7 +163,7 @@ class FakeTool:
         source: the tool or function to stand in for, whose body never runs; or the name of a tool that exists nowhere
             else.
         schema: JSON Schema of the arguments, where `source` is a name; by default any object.
-        results: what the calls return, in the order in which they start (trio starts calls of one turn in any order);
+        results: the results of calls, in the order in which they start (trio starts calls of one turn in any order);
             an exception is raised, a gate (an event) is waited for before the next of them. A call beyond the last
             fails. Or a function of the arguments, which returns or raises. Not given, every call returns None.
         effect: the effect of a second run of a call, where `source` is a name.
@@ -205,7 +205,7 @@ class FakeTool:
 
 
 def _stand_in(arguments: dict[str, Any]) -> None:
-    """A tool of a test."""
+    """Stands for a tool of a test."""
 
 
 class _ByName:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from demo.cells import clip, wrap
-from streamtools.cli.cells import cells
+from streamtools.cli.common import cells
 
 TEXTS = ["", "a", "weather in Tokyo", "  two  spaces  ", "東京 と 大阪", "Zu\u0308rich", "x" * 30, "a\n\nb c", "😀 ok"]
 

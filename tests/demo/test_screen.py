@@ -10,7 +10,7 @@ from display import LIVE, PAGE, Glass, Seen, call, end, observed, ran, said, sho
 
 from demo.screen import Screen
 from demo.terminal import NARROWEST, Terminal
-from streamtools.cli.cells import cells
+from streamtools.cli.common import cells
 from streamtools.errors import CallTruncated, ToolError
 from streamtools.events import (
     Event,

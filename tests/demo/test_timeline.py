@@ -6,7 +6,7 @@ import pytest
 
 from demo.terminal import NARROWEST, Terminal
 from demo.timeline import Timeline
-from streamtools.cli.cells import cells
+from streamtools.cli.common import cells
 
 
 def two_tools_at_once() -> Timeline:

@@ -14,7 +14,7 @@ from spoken_histories import NATIVE, Call, refusals
 
 from streamtools.errors import ExportError
 from streamtools.history import convert, lint, repair
-from streamtools.history.ids import valid_ids
+from streamtools.history.calls import valid_ids
 from streamtools.wires import WIRES, find
 from streamtools.wires.transcript import Prompt
 

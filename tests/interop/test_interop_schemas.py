@@ -44,7 +44,7 @@ from streamtools.interop import (
     ToolSchemaAccessor,
     ToolSchemaAdapter,
 )
-from streamtools.interop.memory import Fitted, Memory
+from streamtools.interop.fitting import Fitted, Memory
 
 CHAT = ToolInteropTarget("openai.chat_completions")
 WIRE_OF = {format: wire for wire, formats in reversed([*TARGET_FORMATS.items()]) for format in formats}

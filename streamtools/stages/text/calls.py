@@ -25,9 +25,8 @@ from typing import TypeAlias
 from ...events import StreamEnd, ToolCallFragment
 from ...limits import Limits
 from ...tools import Toolset
-from .markers import Markers
 from .parts import TextStage
-from .reader import NotACall, Parsing, Reader, TextOver
+from .reader import Markers, NotACall, Parsing, Reader, TextOver
 
 __all__ = ["CallWriter", "TextDialect", "Parser", "TextCalls"]
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 
 from .calls import CallWriter
-from .markers import Markers
-from .parameters import escaped
-from .reader import NotACall, Parsing, Reader
+from .reader import Markers, NotACall, Parsing, Reader
+from .tagged import escaped
 
 __all__ = ["PYTHONIC_MARKERS", "dotted_call", "marked_list", "plain_list"]
 
@@ -54,8 +53,7 @@ def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.spaces()
     yield from _List(reader, calls, known_only=False).read(heard)
     _tell(heard, calls)
-    yield from reader.spaces()
-    yield from reader.expect(close)
+    yield from reader.then(close)
 
 
 def dotted_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -102,8 +100,7 @@ class _List:
         name = yield from reader.name()
         if self._known_only and not self._calls.knows(name):
             raise NotACall
-        yield from reader.spaces()
-        yield from reader.expect("(")
+        yield from reader.then("(")
         keys: set[str] = set()
         pieces: list[str] = []
         if (yield from reader.spaces()) == ")":
@@ -114,8 +111,7 @@ class _List:
             if key in keys or not key.isidentifier():
                 raise NotACall
             keys.add(key)
-            yield from reader.spaces()
-            yield from reader.expect("=")
+            yield from reader.then("=")
             pieces.append(f'"{escaped(key)}": {(yield from self._value())}')
             self._spend(len(key))
             if not (yield from self._more(")")):
@@ -124,8 +120,7 @@ class _List:
     def _more(self, closing: str) -> Parsing[bool]:
         """Reads a comma or the closing bracket, or both; returns whether another item comes before the bracket."""
         reader = self._reader
-        yield from reader.spaces()
-        if (yield from reader.expect(",", closing)) == closing:
+        if (yield from reader.then(",", closing)) == closing:
             return False
         if (yield from reader.spaces()) != closing:
             return True
@@ -185,8 +180,7 @@ class _List:
                 if (yield from self._reader.spaces()) not in _QUOTES:
                     raise NotACall
                 key = yield from self._string()
-                yield from self._reader.spaces()
-                yield from self._reader.expect(":")
+                yield from self._reader.then(":")
                 items.append(f"{key}: {(yield from self._value())}")
                 if not (yield from self._more("}")):
                     break

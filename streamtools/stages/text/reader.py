@@ -11,15 +11,39 @@ parser bounds the size of the kept text, character by character, so that the out
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator, Iterable
 from typing import TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
 from ...limits import Limits
-from .markers import Markers
 
-__all__ = ["NotACall", "Parsing", "Reader", "TextOver"]
+__all__ = ["Markers", "NotACall", "Parsing", "Reader", "TextOver"]
+
+
+class Markers:
+    """Finds the first of several strings. Of two that begin at the same place, the longer is found."""
+
+    __slots__ = ("_beginnings", "_longest", "search")
+
+    def __init__(self, markers: Iterable[str]) -> None:
+        longest_first = sorted(markers, key=len, reverse=True)
+        self.search = re.compile("|".join(map(re.escape, longest_first))).search
+        """``search(text, start)``: the match of the first marker from `start` on, or None."""
+        self._longest = len(longest_first[0])
+        self._beginnings = frozenset(marker[:end] for marker in longest_first for end in range(1, len(marker)))
+
+    def held_from(self, text: str, start: int) -> int:
+        """Returns where the end of a text begins that may become a marker with more text; the text's length if there is
+        none.
+
+        Call it when `search` found nothing. Takes time linear in the longest marker.
+        """
+        for at in range(max(start, len(text) - self._longest + 1), len(text)):
+            if text[at:] in self._beginnings:
+                return at
+        return len(text)
+
 
 T = TypeVar("T")
 Parsing: TypeAlias = Generator[None, None, T]
@@ -154,9 +178,42 @@ class Reader:
                 raise NotACall
             yield from self.more()
 
+    def then(self, *literals: str) -> Parsing[str]:
+        """Takes white space, then one of `literals`; returns the one found."""
+        yield from self.spaces()
+        return (yield from self.expect(*literals))
+
+    def section(self, call: str, end: str, read: Callable[[], Parsing[None]]) -> Parsing[None]:
+        """Takes calls up to the marker `end`: `read` takes each from behind its marker `call`."""
+        while True:
+            yield from read()
+            if (yield from self.then(call, end)) == end:
+                return
+
+    def members(
+        self, max_key: int, read: Callable[[str, str], Parsing[None]], keys: Container[str] | None = None
+    ) -> Parsing[None]:
+        """Takes the members of a JSON object, of which there is one at least, and its closing brace.
+
+        Args:
+            max_key: the most characters of a key.
+            read: takes a member's value, by its key and the value's first character.
+            keys: the keys that an object of this kind has; None: any.
+        """
+        while True:
+            yield from self.spaces()
+            key = yield from self.string(max_key)
+            if keys is not None and key not in keys:
+                raise NotACall
+            yield from self.then(":")
+            first = yield from self.spaces()
+            yield from read(key, first)
+            if (yield from self.then(",", "}")) == "}":
+                return
+
     def word(self, limit: int) -> Parsing[str]:
-        """Takes letters, digits and ``_ . -``: a name, maybe an empty one. Raise `NotACall` if it has more than `limit`
-        characters."""
+        """Takes letters, digits and ``_ . -``: a name, maybe an empty one. Raises `NotACall` if it has more than
+        `limit` characters."""
         pieces: list[str] = []
         left: int | None = limit
         while True:

@@ -13,12 +13,105 @@ value that contains another tag of its own dialect was not closed, and its call 
 
 from __future__ import annotations
 
-from .calls import CallWriter
-from .markers import Markers
-from .parameters import NO_STRING, STRING, Types, as_json, escaped, parameter_types
-from .reader import NotACall, Parsing, Reader, TextOver
+import json
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-__all__ = ["DSML", "MINIMAX", "Invokes", "glm", "qwen_coder"]
+from pydantic_core import from_json
+
+from ...tools import Toolset
+from .calls import CallWriter
+from .reader import Markers, NotACall, Parsing, Reader, TextOver
+
+__all__ = [
+    "DSML",
+    "Invokes",
+    "MINIMAX",
+    "NO_STRING",
+    "STRING",
+    "Types",
+    "as_json",
+    "escaped",
+    "glm",
+    "parameter_types",
+    "qwen_coder",
+]
+
+Types: TypeAlias = "frozenset[str] | None"
+"""The JSON types that a parameter takes; None if they are not known."""
+
+STRING: Types = frozenset({"string"})
+NO_STRING: Types = frozenset({"number", "integer", "boolean", "null", "array", "object"})
+_ALL = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
+_MAX_STEPS = 8  # references and branches followed; a schema nested deeper counts as unknown
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
+_TYPE_OF: dict[type, str] = {
+    str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array", dict: "object"
+}  # fmt: skip
+
+
+def parameter_types(tools: Toolset, name: str) -> Mapping[str, Types]:
+    """Returns the types that each parameter of a tool takes; empty if the tool's schema is not known."""
+    tool = tools.get(name.removeprefix("functions."))
+    if tool is None:
+        return {}
+    schema = tool.schema
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return {}
+    return {parameter: _types(inner, schema, _MAX_STEPS) for parameter, inner in properties.items()}
+
+
+def as_json(text: str, types: Types) -> str:
+    """Returns the raw text of a parameter as JSON."""
+    bare = text.strip()
+    if types is not None and "string" in types:
+        return bare if bare == "null" and "null" in types else f'"{escaped(text)}"'
+    bare = _PYTHON.get(bare, bare)
+    try:
+        value = from_json(bare, allow_inf_nan=False)
+    except ValueError:
+        return f'"{escaped(text)}"'
+    return f'"{escaped(text)}"' if isinstance(value, str) else bare
+
+
+def escaped(text: str) -> str:
+    """Returns `text` as it stands inside a JSON string."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _types(schema: Any, root: Mapping[str, Any], steps: int) -> Types:
+    """Returns the JSON types that a schema takes; None where it does not say."""
+    if not isinstance(schema, Mapping) or steps <= 0:
+        return None
+    if isinstance(reference := schema.get("$ref"), str):
+        return _types(_referenced(reference, root), root, steps - 1)
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return frozenset({declared})
+    if isinstance(declared, list):
+        return frozenset(name for name in declared if isinstance(name, str))
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(values, list):
+        return frozenset(_TYPE_OF.get(type(value), "string") for value in values)
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(branches := schema.get(keyword), list):
+            found = [_types(branch, root, steps - 1) for branch in branches]
+            return frozenset().union(*(_ALL if types is None else types for types in found))
+    branches = schema.get("allOf")
+    if isinstance(branches, list):
+        return next((types for branch in branches if (types := _types(branch, root, steps - 1)) is not None), None)
+    return None
+
+
+def _referenced(reference: str, root: Mapping[str, Any]) -> Any:
+    node: Any = root
+    for key in reference.removeprefix("#").split("/")[1:]:
+        if not isinstance(node, Mapping):
+            return None
+        node = node.get(key.replace("~1", "/").replace("~0", "~"))
+    return node
+
 
 _MAX_KEY = 256  # characters of a parameter's name
 
@@ -34,24 +127,20 @@ def qwen_coder(reader: Reader, calls: CallWriter) -> Parsing[None]:
     """Reads Qwen3-Coder's call. The model often omits the outer opening tag; then only a registered tool is called."""
     wrapped = (yield from reader.expect(_TOOL_CALL, _FUNCTION)) == _TOOL_CALL
     if wrapped:
-        yield from reader.spaces()
-        yield from reader.expect(_FUNCTION)
+        yield from reader.then(_FUNCTION)
     name = yield from reader.name()
     yield from reader.expect(">")
     if not wrapped and not calls.knows(name):
         raise NotACall
-    yield from reader.spaces()
-    tag = yield from reader.expect(_PARAMETER, _FUNCTION_END)
+    tag = yield from reader.then(_PARAMETER, _FUNCTION_END)
     arguments = _Arguments(reader, calls, name, close=_TOOL_CALL_END if wrapped else _FUNCTION_END)
     while tag == _PARAMETER:
         key = yield from _key(reader, _TAG_END)
         yield from reader.expect(">")
         yield from arguments.value(key, _PARAMETER_END, _QWEN_TAGS, trim=True)
-        yield from reader.spaces()
-        tag = yield from reader.expect(_PARAMETER, _FUNCTION_END)
+        tag = yield from reader.then(_PARAMETER, _FUNCTION_END)
     arguments.end()
-    yield from reader.spaces()
-    yield from reader.expect(_TOOL_CALL_END)
+    yield from reader.then(_TOOL_CALL_END)
 
 
 def glm(reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -59,17 +148,14 @@ def glm(reader: Reader, calls: CallWriter) -> Parsing[None]:
     yield from reader.expect(_TOOL_CALL)
     yield from reader.spaces()
     name = yield from reader.name()
-    yield from reader.spaces()
-    tag = yield from reader.expect(_KEY, _TOOL_CALL_END)
+    tag = yield from reader.then(_KEY, _TOOL_CALL_END)
     arguments = _Arguments(reader, calls, name, close=_TOOL_CALL_END)
     while tag == _KEY:
         key = yield from _key(reader, _GLM_TAGS)
         yield from reader.expect(_KEY_END)
-        yield from reader.spaces()
-        yield from reader.expect(_VALUE)
+        yield from reader.then(_VALUE)
         yield from arguments.value(key, _VALUE_END, _GLM_TAGS)
-        yield from reader.spaces()
-        tag = yield from reader.expect(_KEY, _TOOL_CALL_END)
+        tag = yield from reader.then(_KEY, _TOOL_CALL_END)
     arguments.end()
 
 
@@ -96,13 +182,8 @@ class Invokes:
             yield from self._invoke(reader, calls, known_only=True)
             return
         section_end = f"</{opener[1:]}"
-        yield from reader.spaces()
-        yield from reader.expect(invoke)
-        while True:
-            yield from self._invoke(reader, calls, known_only=False)
-            yield from reader.spaces()
-            if (yield from reader.expect(invoke, section_end)) == section_end:
-                return
+        yield from reader.then(invoke)
+        yield from reader.section(invoke, section_end, lambda: self._invoke(reader, calls, known_only=False))
 
     def _invoke(self, reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[None]:
         parameter, invoke_end = self._parameter_tag, self._invoke_end
@@ -114,8 +195,7 @@ class Invokes:
             calls.begin(name, close=invoke_end)
             yield from reader.value(calls.add)
             reader.hold()
-            yield from reader.spaces()
-            yield from reader.expect(invoke_end)
+            yield from reader.then(invoke_end)
             calls.end()
             return
         tag = yield from reader.expect(parameter, invoke_end)
@@ -125,8 +205,7 @@ class Invokes:
             yield from reader.expect('"')
             is_string = yield from _string_attribute(reader)
             yield from arguments.value(key, self._parameter_end, self._tags, is_string=is_string)
-            yield from reader.spaces()
-            tag = yield from reader.expect(parameter, invoke_end)
+            tag = yield from reader.then(parameter, invoke_end)
         arguments.end()
 
 
@@ -140,8 +219,7 @@ def _string_attribute(reader: Reader) -> Parsing[bool | None]:
         reader.at += 1
         return None
     is_string = (yield from reader.expect('string="true"', 'string="false"')) == 'string="true"'
-    yield from reader.spaces()
-    yield from reader.expect(">")
+    yield from reader.then(">")
     return is_string
 
 

@@ -1,8 +1,13 @@
-"""Stored messages in, a provider's native ones out, and back: each history can be rebuilt from the other.
+"""Turns stored messages into a provider's native ones, and back: each history can be rebuilt from the other.
+
+    {"role": "user", "content": "..."}                                                    content: text, or blocks
+    {"role": "assistant", "content": "...", "metadata": {"tool_calls": [...]}}            calls as chat has them
+    {"role": "tool", "content": "...", "toolResult": {...}, "metadata": {"tool_call_id": ..., "tool_name": ...}}
 
 Each wire's own `render` and `read` do the writing and the reading. Bytes never pass: an attachment is a reference in
-either history, until the request is sent (`ready_messages`). Whether a provider takes a history is for
-`streamtools.history.lint` and `repair` to say; nothing is mended here.
+either history, until the request is sent (`ready_messages`). Parts that a provider wants back word for word
+(signatures, encrypted reasoning) are not stored: they live in the native history and in the `Turn`. Nothing is mended
+here; that is for `streamtools.history`.
 """
 
 from __future__ import annotations
@@ -12,29 +17,44 @@ from typing import Any, TypeAlias
 
 from ..content import Block, Text
 from ..errors import ExportError
-from ..history.ids import with_valid_ids
+from ..events import Observation
+from ..history.calls import history_form, with_valid_ids
+from ..history.native import wire_named
 from ..parts import Part, ToolCall
-from ..wires import Answer, Wire, find, names
+from ..turn import Turn
+from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.media import text_of
 from ..wires.transcript import CallResult, Entry, Prompt, Said
-from .attachments import AttachmentStore
-from .blocks import read_blocks, write_blocks
-from .calls import arguments_text, stored_call
+from .attachments import AttachmentStore, StandIns, read_blocks, write_blocks
+from .calls import SanitizedCall, arguments_text, stored_call
+from .contributions import InspectedCall, InspectedResult
 from .formats import ToolInteropTarget, raw_formats
-from .meanings import InspectedCall, InspectedResult
 from .registry import ToolInteropRegistry
-from .results import render_results, result_for, stored_result, with_metadata, without_metadata
-from .stand_ins import StandIns
-from .stored import assistant_message, tool_calls_of
+from .results import (
+    format_tool_result,
+    mapping_of,
+    render_results,
+    result_for,
+    stored_result,
+    with_metadata,
+    without_metadata,
+)
 
-__all__ = ["from_native_messages", "system_text", "to_native_messages"]
+__all__ = [
+    "assistant_message",
+    "from_native_messages",
+    "from_turn",
+    "system_text",
+    "to_native_messages",
+    "tool_calls_of",
+]
 
 JSON: TypeAlias = Mapping[str, Any]
 
 
 def system_text(messages: Iterable[JSON]) -> str:
-    """All system prompts of a stored history, for wires that have a field of the request for them."""
+    """Returns all system prompts of a stored history, for wires that have a field of the request for them."""
     blocks = (read_blocks(message.get("content")) for message in messages if message.get("role") == "system")
     return "\n\n".join(text for each in blocks if (text := text_of(each)))
 
@@ -49,10 +69,10 @@ def to_native_messages(
     registry: ToolInteropRegistry,
     target_formats: Sequence[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """A stored history as a provider's own.
+    """Turns a stored history into a provider's own.
 
     Args:
-        messages: as `streamtools.interop.stored` shows them; they are not changed. A message of another role is left
+        messages: the stored history, as this module shows it; it is not changed. A message of another role is left
             out. System prompts stay out where the wire has a field of the request for them: `system_text`.
         target: the wire.
         registry: the request's.
@@ -60,13 +80,13 @@ def to_native_messages(
             written as calls of functions.
 
     Returns:
-        Native messages with references for attachments. `ready_messages` makes of them what is sent. Images of a
-        result that the wire's results cannot hold follow in a message of the user's, and come back as that.
+        Native messages with references for attachments, to be sent by way of `ready_messages`. Images of a result that
+        the wire's results cannot hold follow in a message of the user's, and come back as that.
 
     Raises:
         ExportError: there is no such wire, a call or result is of no known format, or ids stand twice.
     """
-    wire = _wire(target)
+    wire = wire_named(str(target))
     formats = target_formats or ToolInteropTarget(wire.name).formats()
     writer = _Writer(wire, registry, raw=not raw_formats().isdisjoint(formats), stand_ins=StandIns(messages))
     native = [each for head, results in _groups(messages) for each in writer.write(head, results)]
@@ -75,7 +95,7 @@ def to_native_messages(
 
 
 def _groups(messages: Iterable[JSON]) -> Iterator[tuple[JSON | None, list[JSON]]]:
-    """Each message with the results that follow it; None where a history begins with results."""
+    """Yields each message with the results that follow it; None where a history begins with results."""
     head: JSON | None = None
     results: list[JSON] = []
     for message in messages:
@@ -158,7 +178,7 @@ class _Writer:
         return self._registry.name_on(tool_name, self._wire.name)
 
     def _orphans(self, results: Sequence[InspectedResult]) -> list[dict[str, Any]]:
-        """Results that answer no call right before them. They are kept: to mend a history is not done here."""
+        """Writes results that answer no call right before them. They are kept: histories are not mended here."""
         if not results:
             return []
         contents = [self._registry.result_content(result, self._wire.name) for result in results]
@@ -168,8 +188,7 @@ class _Writer:
 def _said(message: JSON) -> Iterator[Part]:
     if text := text_of(read_blocks(message.get("content"))):
         yield Part(kind="text", text=text)
-    metadata = message.get("metadata")
-    refusal = metadata.get("refusal") if isinstance(metadata, Mapping) else None
+    refusal = mapping_of(message.get("metadata")).get("refusal")
     if isinstance(refusal, str) and refusal:
         yield Part(kind="refusal", text=refusal)
 
@@ -184,19 +203,19 @@ def from_native_messages(
     registry: ToolInteropRegistry,
     attachments: AttachmentStore | None = None,
 ) -> list[dict[str, Any]]:
-    """A provider's own history as it is stored: the inverse of `to_native_messages`.
+    """Turns a provider's own history into a stored one: the inverse of `to_native_messages`.
 
     Args:
-        messages: native messages; they are not changed. What is no message of the wire is left out, and so is
+        messages: native messages; they are not changed. Items that are no message of the wire are left out, and so is
             reasoning.
         target: the wire.
         registry: the request's: it knows which functions were freeform tools, whose calls become raw again.
-        attachments: where bytes are kept that stand in the messages themselves; see `format_tool_result`.
+        attachments: the store for bytes that stand in the messages themselves; see `format_tool_result`.
 
     Raises:
         ExportError: there is no such wire.
     """
-    wire = _wire(target)
+    wire = wire_named(str(target))
     reader = _Reader(wire, registry, StandIns(messages), attachments)
     covered = [reader.stand_ins.covered(message) for message in messages]
     reader.note_metadata(covered)
@@ -211,14 +230,14 @@ class _Reader:
         self, wire: Wire, registry: ToolInteropRegistry, stand_ins: StandIns, attachments: AttachmentStore | None
     ) -> None:
         self._wire, self._registry, self.stand_ins = wire, registry, stand_ins
-        self._keep = None if attachments is None else attachments.put
+        self._store = attachments
         self._metadata: dict[str, JSON] = {}
         self._names: dict[str, str] = {}
         self._unanswered: list[tuple[str, str]] = []  # name and id of calls whose results may come without an id
         self._answers = 0
 
     def note_metadata(self, messages: Iterable[JSON]) -> None:
-        """Keeps what `to_native_messages` wrote beside results."""
+        """Keeps the metadata that `to_native_messages` wrote beside results."""
         for message in messages:
             told, call_id = message.get("_metadata"), message.get(str(self._wire.results.call_id_key))
             if isinstance(told, Mapping) and isinstance(call_id, str):
@@ -235,7 +254,7 @@ class _Reader:
     def _content(self, blocks: Sequence[Block]) -> str | list[dict[str, Any]]:
         if len(blocks) == 1 and isinstance(blocks[0], Text):
             return blocks[0].text
-        return write_blocks(self.stand_ins.uncovered(blocks), self._keep)
+        return write_blocks(self.stand_ins.uncovered(blocks), self._store)
 
     def _said(self, answer: Answer) -> list[dict[str, Any]]:
         ours = answer.our_calls
@@ -259,7 +278,7 @@ class _Reader:
         call_id = id_as_read(result.call_id) or self._oldest_open(result.name)
         told = self._metadata.get(call_id, {})
         blocks = self.stand_ins.uncovered(result.blocks) or (Text(result.content),)
-        payload = stored_result(blocks, self._keep)
+        payload = stored_result(blocks, self._store)
         if result.is_error or told.get("is_error") is True:
             payload["is_error"] = True
         name = self._names.get(call_id) or result.name or told.get("tool_name") or ""
@@ -267,7 +286,7 @@ class _Reader:
         return {"role": "tool", "content": payload["text"], "toolResult": payload, "metadata": metadata}
 
     def _oldest_open(self, name: str | None) -> str:
-        """The id of the call that a result without one answers: the first of its name, or the first at all."""
+        """Returns the id of the call that a result without one answers: the first of its name, or the first at all."""
         found = next((pair for pair in self._unanswered if pair[0] == name), None) or next(iter(self._unanswered), None)
         if found is None:
             return ""
@@ -275,8 +294,88 @@ class _Reader:
         return found[1]
 
 
-def _wire(target: ToolInteropTarget | str) -> Wire:
-    try:
-        return find(str(target))
-    except ValueError as error:
-        raise ExportError(f"no wire is called {str(target)!r}; known: {', '.join(names())}") from error
+def assistant_message(content: str, tool_calls: Iterable[JSON] = (), *, refusal: str = "") -> dict[str, Any]:
+    """Returns an answer of the model as it is stored.
+
+    Args:
+        content: its text.
+        tool_calls: its calls in the shape of chat completions, as `ToolInteropRegistry.convert_tool_calls` makes them.
+            Of those that were sanitised ``metadata.sanitized`` keeps id and problem, so that nobody runs them after
+            the history was stored and loaded (`tool_calls_of`).
+        refusal: the words in which it refused, for providers that tell those apart.
+    """
+    calls = list(tool_calls)
+    metadata: dict[str, Any] = {"tool_calls": calls} if calls else {}
+    sanitized = {str(call.get("id")): call.problem for call in calls if isinstance(call, SanitizedCall)}
+    if sanitized:
+        metadata["sanitized"] = sanitized
+    if refusal:
+        metadata["refusal"] = refusal
+    return {"role": "assistant", "content": content, **({"metadata": metadata} if metadata else {})}
+
+
+def tool_calls_of(message: JSON) -> list[dict[str, Any]]:
+    """Returns the calls of a stored answer. Those that were sanitised are `SanitizedCall`s again; their text is
+    gone."""
+    metadata = mapping_of(message.get("metadata"))
+    calls, problems = metadata.get("tool_calls"), mapping_of(metadata.get("sanitized"))
+    given = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    return [_again(call, problems) for call in given]
+
+
+def _again(call: dict[str, Any], problems: JSON) -> dict[str, Any]:
+    problem = problems.get(str(call.get("id")))
+    if problem is None or isinstance(call, SanitizedCall):
+        return call
+    return SanitizedCall(call, raw=None, problem=str(problem))
+
+
+def from_turn(
+    turn: Turn, *, registry: ToolInteropRegistry | None = None, attachments: AttachmentStore | None = None
+) -> list[dict[str, Any]]:
+    """Returns a turn as it is stored: the answer, and one result for each call that was ours to run. Empty if the model
+    said nothing.
+
+    Args:
+        turn: from ``events.turn`` or `parse`. A call without an observation gets a result that says that it was not
+            run.
+        registry: the request's: with it names and arguments are those that the tools' authors gave them, also where a
+            provider was told otherwise.
+        attachments: the store for bytes of results; see `format_tool_result`.
+    """
+    calls = [call for call in turn.calls if call.kind != "server"]
+    if not (turn.text or turn.refusal or calls):
+        return []
+    observed = {observation.call_id: observation for observation in turn.observations}
+    stored = [_call(call) for call in calls]
+    if registry is not None:
+        stored = [registry.stored_tool_call(call, wire=turn.wire) for call in stored]
+    results = [
+        _result(call, written[written["type"]]["name"], observed.get(call.call_id), attachments)
+        for call, written in zip(calls, stored, strict=True)
+    ]
+    return [assistant_message(turn.text, stored, refusal=turn.refusal), *results]
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    text, value = history_form(call)
+    raw = call.kind == "custom"
+    written = stored_call(call.call_id, call.name, value["input"] if raw else text, raw=raw)
+    same = value["input"] == call.arguments_text if raw else bool(value) or call.arguments is not None
+    if call.status == "ready" or (same and call.status != "truncated"):
+        return written
+    return SanitizedCall(written, raw=call.arguments_text, problem=call.problem or call.status)
+
+
+def _result(call: ToolCall, name: str, seen: Observation | None, attachments: AttachmentStore | None) -> dict[str, Any]:
+    value: Any = seen.model_content if seen else f"Error: the call was not run ({call.problem or 'interrupted'})."
+    if seen is not None and seen.result is not None and (seen.result.blocks or seen.result.native):
+        value = seen.result
+    return format_tool_result(
+        value,
+        tool_name=name,
+        tool_call_id=call.call_id,
+        is_error=seen is None or seen.outcome != "ok",
+        display=seen.result.display if seen is not None and seen.result is not None else None,
+        attachments=attachments,
+    )

@@ -1,4 +1,6 @@
-"""Reads a call's arguments from its text: verbatim, losslessly normalised, or not at all.
+"""Gives ended calls their arguments: reads them from the text, and validates them by the tool's schema.
+
+They are taken verbatim, losslessly normalised, or not at all.
 
 A call runs with the arguments that the model wrote. The text is parsed by pydantic-core (orjson makes floats of
 integers from 2**64 on); NaN and Infinity are refused; of duplicate keys the last wins. Where the text is no JSON
@@ -13,6 +15,10 @@ object, only steps that lose nothing are tried, and each is named in the call's 
 Anything else is refused with the code of its problem: `incomplete_json` (a prefix: it was cut), `malformed_json`,
 `concatenated_json`, `non_object_arguments`, `number_out_of_range`, `too_deep`, `argument_too_large`. Nothing is ever
 completed or guessed.
+
+Values of large texts are `Deferred`, since reading them would block the event loop.
+
+A call to a tool that is known by name only, or not at all, is not validated here: the dispatcher decides about it.
 """
 
 from __future__ import annotations
@@ -21,22 +27,47 @@ import json
 import math
 import re
 import string
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
 from pydantic_core import from_json, to_json
 
 from ..errors import CallTruncated, InvalidArguments, ToolError
-from ..events import Event, StreamWarning, ToolCallEnd
+from ..events import Event, StreamWarning, ToolCallEnd, ToolCallValidated
 from ..limits import Limits
 from ..parts import ToolCall
-from ..tools import LARGE_CHARS
-from .deferred import Deferred
+from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
 from .preview import PartialJSON
 
-__all__ = ["Finalize"]
+__all__ = ["Deferred", "Finalize", "Validate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """Work that a stage has to do before any other event may pass it.
+
+    A stage stays a plain function of its event. Where its work takes more than about 10 ms, it returns a `Deferred`
+    instead of the resulting events. The chain then holds back everything behind it, in order, until its driver has done
+    the work and called `Chain.resume`: a pipeline does it in a thread, within the call's timeout.
+    """
+
+    event: ToolCallEnd
+    """The event that the work is about."""
+    run: Callable[[], Iterable[Event]]
+    """Does the work, in any thread, and returns the events that go on. It touches no shared state."""
+    timeout_s: float | None = None
+    """The time that the work may take; None leaves that to the bounds on the work itself."""
+
+    def refuse(self, why: str) -> list[Event]:
+        """Returns the event with an invalid call, for work that is not done. `why` ends the sentence "they could not be
+        ..."."""
+        call = replace(self.event.call, status="invalid", problem="invalid_arguments", arguments=None)
+        line = f"the arguments: could not be checked {why}"
+        error = InvalidArguments(f"invalid arguments for {call.name}: {line}", problems=[line])
+        return [replace(self.event, call=call, error=error)]
+
 
 _LARGEST_FLOAT_DIGITS = 308
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
@@ -108,7 +139,7 @@ def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:
     return replace(event, call=call, error=error)
 
 
-def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, ...]] | str:
+def arguments_of(text: str, limits: Limits = Limits()) -> tuple[dict[str, Any], tuple[str, ...]] | str:
     """Returns the arguments that `text` stands for and the steps that led there, or the problem's code."""
     if problem := _out_of_bounds(text, limits):
         return problem
@@ -121,7 +152,7 @@ def arguments_of(text: str, limits: Limits) -> tuple[dict[str, Any], tuple[str, 
         except ValueError:
             problem = problem or _what_is_wrong(text)
             continue
-        if isinstance(value, str) and isinstance(inner := _value(value), dict):
+        if isinstance(value, str) and isinstance(inner := value_of(value), dict):
             if problem := _out_of_bounds(value, limits):
                 return problem
             candidate, value, steps = value, inner, (*steps, "double_encoded")
@@ -183,7 +214,7 @@ def _what_is_wrong(text: str) -> str:
     if seen.state() != "broken":
         return "incomplete_json"
     try:
-        _, end = json.JSONDecoder(parse_constant=_refuse).raw_decode(text.lstrip())
+        _, end = DECODER.raw_decode(text.lstrip())
     except (ValueError, RecursionError):
         return "malformed_json"
     rest = PartialJSON()
@@ -191,7 +222,8 @@ def _what_is_wrong(text: str) -> str:
     return "concatenated_json" if rest.state() in ("complete", "partial") else "malformed_json"
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
+    """Returns the value of a JSON text; None if it is none."""
     try:
         return from_json(text, allow_inf_nan=False)
     except ValueError:
@@ -200,6 +232,10 @@ def _value(text: str) -> Any:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(constant)
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse)
+"""Reads the JSON value that a text begins with, without NaN and Infinity."""
 
 
 def _out_of_bounds(text: str, limits: Limits) -> str | None:
@@ -224,3 +260,48 @@ def _out_of_bounds(text: str, limits: Limits) -> str | None:
         level += 1 if bracket == _OPENING else -1
         highest = max(highest, level)
     return "too_deep" if b"[]" in brackets or highest > depth else None
+
+
+class Validate:
+    """Follows the `ToolCallEnd` of a good call with `ToolCallValidated`; marks a bad one ``invalid``."""
+
+    handles = frozenset({ToolCallEnd})
+
+    def __init__(self, tools: Toolset, limits: Limits) -> None:
+        self._tools = tools
+        self._limits = limits
+        self.follows_finalize = False
+        """True if this stage directly follows `Finalize`: verbatim arguments then equal their text."""
+        self.may_defer = False
+        """True if long work is deferred."""
+
+    def feed(self, event: Event) -> Iterable[Event | Deferred]:
+        """Takes one event."""
+        if not isinstance(event, ToolCallEnd) or event.call.status != "ready" or event.call.kind == "server":
+            return (event,)
+        tool = self._tools.get(event.call.name)
+        if tool is None or event.call.arguments is None:
+            return (event,)
+        try:
+            return self._judged(event, tool, quick=self.may_defer)
+        except TakesLong:
+            timeout = self._limits.tool_timeout if tool.timeout is None else tool.timeout
+            return (Deferred(event=event, run=partial(self._judged, event, tool), timeout_s=timeout),)
+
+    def finish(self) -> Iterable[Event]:
+        """Returns nothing: no event is held."""
+        return ()
+
+    def _judged(self, event: ToolCallEnd, tool: Tool, *, quick: bool = False) -> Iterable[Event]:
+        call = event.call
+        assert call.arguments is not None, "only a call with arguments is judged"
+        try:
+            arguments = self._tools.decode(call.name, call.arguments)
+            verbatim = self.follows_finalize and arguments is call.arguments and not call.normalizations
+            # A call whose own text is read once more need not be written again to be validated as JSON.
+            text = call.arguments_text if verbatim and call.kind == "function" else None
+            bound = tool.validate(arguments, text=text, quick=quick)
+        except InvalidArguments as error:
+            refused = replace(call, status="invalid", problem="invalid_arguments", arguments=None)
+            return (replace(event, call=refused, error=error),)
+        return (event, ToolCallValidated(call, bound))

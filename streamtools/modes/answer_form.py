@@ -1,5 +1,7 @@
-"""Builds the schema of a payload, which a provider enforces for the whole answer: a variant per tool, an answer, a
-scratchpad.
+"""Describes the tools and the form of the answer to a model that gets no list of tools from its API.
+
+In words, for the system prompt; or as a schema that a provider enforces for the whole answer, with a variant per tool,
+an answer and a scratchpad:
 
     {"type": "object", "properties": {"response": {"anyOf": [
         {"type": "object", "properties": {"tool": {"enum": ["add"]}, "arguments": {...}}, ...},
@@ -15,13 +17,69 @@ under a tool's ``$defs`` move to the root's, where references find them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from ..schema.translation.document import LISTS, MAPS, ONE
+from ..tools import AnyTool, Tool, Toolset
 from .reading import WRAPPER
 
-__all__ = ["payload_schema"]
+__all__ = ["named_tools", "payload_schema", "tool_prompt", "with_system_prompt"]
+
+_SYSTEM_ROLES = ("system", "developer")
+
+_FORM = """\
+Reply with one JSON object and nothing else. To call a tool, one at a time:
+{"tool": "<name>", "arguments": {<arguments by name>}}
+To give the final answer:
+{"answer": "<text>"}
+To think first, begin any of these with a key "scratchpad"."""
+
+
+def tool_prompt(tools: Iterable[AnyTool]) -> str:
+    """Returns the tools and the form of the answer as text, for the system prompt of a model that gets them in no other
+    way.
+
+    The same tools give the same text, to the byte.
+
+    Args:
+        tools: the tools that the model may call.
+    """
+    lines = [_line(name, tool) for name, tool in named_tools(tools)]
+    if not lines:
+        return "There are no tools.\n\n" + _FORM
+    return "\n".join(["Available tools:", *lines, "", _FORM])
+
+
+def _line(name: str, tool: Tool) -> str:
+    description = " ".join(tool.description.split())
+    return f"- {name}: {description}\n  arguments: {orjson.dumps(tool.schema).decode()}"
+
+
+def named_tools(tools: Iterable[AnyTool]) -> list[tuple[str, Tool]]:
+    """Returns each tool with the name under which the model calls it.
+
+    Raises:
+        ToolDefinitionError: a function cannot be a tool, or two have one name.
+    """
+    return [(name, tool) for name, tool in Toolset(tools).items() if tool is not None]
+
+
+def with_system_prompt(messages: Sequence[Mapping[str, Any]], prompt: str) -> list[dict[str, Any]]:
+    """Returns the messages with `prompt` as system prompt: added to the first message if that is one, since many
+    templates take only one."""
+    copies = [dict(message) for message in messages]
+    first = copies[0] if copies else {}
+    content = first.get("content")
+    if first.get("role") not in _SYSTEM_ROLES or not isinstance(content, (str, list)):
+        return [{"role": "system", "content": prompt}, *copies]
+    first["content"] = (
+        f"{content}\n\n{prompt}" if isinstance(content, str) else [*content, {"type": "text", "text": prompt}]
+    )
+    return copies
+
 
 _DEFS = "#/$defs/"
 
@@ -59,7 +117,7 @@ def _closed(members: dict[str, Any], *, scratchpad: bool) -> dict[str, Any]:
 
 
 def _moved(tool: str, parameters: Mapping[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """Returns the parameters for use in a larger schema; move their definitions into `defs`."""
+    """Returns the parameters for use in a larger schema; moves their definitions into `defs`."""
     own: Mapping[str, Any] = parameters.get("$defs", {})
     bare = {key: value for key, value in parameters.items() if key not in ("$defs", "$schema")}
     names = {name: _free(f"{tool}_{name}", defs, own) for name in own}
@@ -97,18 +155,16 @@ def _free(wanted: str, *taken: Mapping[str, Any]) -> str:
 def _with_references(schema: Any, place: Callable[[str], str]) -> Any:
     """Returns a copy of a schema with each reference put through `place`. Values that are no schemas stay as they
     are."""
+    if isinstance(schema, list):  # of schemas
+        return [_with_references(inner, place) for inner in schema]
     if not isinstance(schema, Mapping):
         return schema
-    copy: dict[str, Any] = {}
+    copy = dict(schema)
     for key, value in schema.items():
         if key == "$ref" and isinstance(value, str):
             copy[key] = place(value)
         elif key in MAPS and isinstance(value, Mapping):
             copy[key] = {name: _with_references(inner, place) for name, inner in value.items()}
-        elif key in LISTS | ONE and isinstance(value, list):
-            copy[key] = [_with_references(inner, place) for inner in value]
-        elif key in ONE:
+        elif key in LISTS | ONE:
             copy[key] = _with_references(value, place)
-        else:
-            copy[key] = value
     return copy
