@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..schema.keywords import COLUMNS, KEYWORDS, Action
+from ..schema.dialects import COLUMNS, KEYWORDS, Action
 from ..tools.formats import tool_formats
 
 __all__ = ["keyword_table", "table"]

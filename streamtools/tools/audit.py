@@ -18,7 +18,7 @@ from typing import Any
 from ..errors import ToolDefinitionError
 from .callables import inner_function
 from .definition import Tool
-from .methods import ToolMethod
+from .tool import ToolMethod
 
 __all__ = ["validate_tool_class"]
 

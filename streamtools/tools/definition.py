@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, Unpack, overload
 
 from typing_extensions import ParamSpec, TypeVar
@@ -14,17 +16,17 @@ from ..errors import InvalidArguments
 from ..limits import Limits
 from ..wires import Wire
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
+from .callables import NO_VALUES
 from .context import ToolContext
 from .entries import payload_of
-from .fingerprint import fingerprint
 from .making import of_model, of_schema
 from .options import RunKeywords, RunOptions, ToolOptions
-from .placement import NO_VALUES
 
 if TYPE_CHECKING:
     from .foreign import Check, Takes
 
-__all__ = ["Bound", "NamedCall", "Tool", "validate_tool_call"]
+__all__ = ["Bound", "NamedCall", "Tool", "fingerprint", "validate_tool_call"]
+
 
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
@@ -288,3 +290,22 @@ def validate_tool_call(call: NamedCall, tool: Tool) -> bool:
     except InvalidArguments:
         return False
     return True
+
+
+def fingerprint(
+    name: str,
+    description: str,
+    schema: Mapping[str, Any],
+    output_schema: Mapping[str, Any] | None,
+    grammar: Grammar | None,
+) -> str:
+    """SHA-256 in hexadecimal digits. The order of keys, which means nothing in JSON, does not enter."""
+    said = {
+        "name": name,
+        "description": description,
+        "schema": schema,
+        "output_schema": output_schema,
+        "grammar": None if grammar is None else asdict(grammar),
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

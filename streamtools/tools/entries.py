@@ -12,14 +12,12 @@ from ..content import Grammar
 from ..errors import ExportError
 from ..schema.bounds import schema_problem
 from ..schema.dialects import MCP
-from ..schema.translation.document import SchemaDocument, reference_of
+from ..schema.translation.document import DEFINITIONS, SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
-from ..schema.translation.said import DEFINITIONS
 from ..schema.translation.translate import Made, make
 from ..wires import Wire
 from ..wires.tool_format import StrictForm, ToolEntry, ToolFormat
-from .formats import find
-from .mcp_format import HINTS
+from .formats import HINTS, find
 
 __all__ = ["Constraints", "EntryOptions", "TranslatedTool", "payload_of", "translated"]
 

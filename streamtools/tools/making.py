@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, get_args
@@ -13,9 +14,10 @@ from pydantic import TypeAdapter
 from ..content import ToolResult
 from ..errors import SchemaError
 from ..limits import Limits
-from ..schema.kept import Kept
+from ..schema import Kept
 from .binder import ArgumentsValidator, Binder, SchemaSource
 from .callables import (
+    Placement,
     as_function,
     called_function,
     checked_name,
@@ -28,14 +30,13 @@ from .callables import (
 from .docstrings import Docstring, parse_docstring
 from .enforce import Enforced
 from .foreign import Check, Foreign, Takes
-from .lazy import LazyFunction
 from .model import ModelBinder, docstring_of
 from .options import ConflictKey, RunOptions, ToolOptions, check_options
-from .placement import Placement
 from .schema import JsonSchema
 from .signature import Signature
 
-__all__ = ["of_function", "of_model", "of_schema"]
+__all__ = ["LazyFunction", "of_function", "of_model", "of_schema"]
+
 
 _ANYTHING: dict[str, Any] = {"type": "object"}  # what a model is told where nothing is known
 
@@ -238,3 +239,34 @@ def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
         return _plain(schema)
     except Exception:  # of the user's types; a tool runs as well without
         return None
+
+
+class LazyFunction:
+    """A function that is loaded when it is first called, once, whatever the number of threads that call.
+
+    A call that comes while another loads waits for it. A loader that raises fails that call; the next one tries again.
+
+    Args:
+        load: returns the function that runs: sync, or async for a dispatcher that awaits what comes back.
+    """
+
+    def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
+        self._load = load
+        self._loaded: Callable[..., Any] | None = None
+        self._lock = threading.RLock()  # a loader that calls its own tool recurses into an error, and hangs nobody
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Loads the function if need be, and calls it."""
+        loaded = self._loaded
+        if loaded is None:
+            loaded = self._first()
+        return loaded(*args, **kwargs)
+
+    def _first(self) -> Callable[..., Any]:
+        with self._lock:
+            if self._loaded is None:
+                loaded = self._load()
+                if not callable(loaded):
+                    raise TypeError(f"lazy: the loader returned a {type(loaded).__name__}, which cannot be called")
+                self._loaded = loaded
+            return self._loaded

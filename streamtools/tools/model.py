@@ -11,12 +11,11 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import CoreConfig, SchemaValidator
 from typing_extensions import is_typeddict
 
-from ..schema.paths import dotted
+from ..text import dotted
 from . import problems
 from .binder import Coerce
-from .callables import parameters_of, refuse
+from .callables import NO_VALUES, Placement, parameters_of, refuse
 from .docstrings import Docstring, parse_docstring
-from .placement import NO_VALUES, Placement
 from .schema import CompiledParameters, JsonSchema, at_once, leaves_a_choice, one_line
 from .typed import TypedArguments
 from .weight import Weigher

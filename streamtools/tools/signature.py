@@ -16,8 +16,7 @@ from inspect import Parameter
 from typing import Any
 
 from .binder import Coerce
-from .callables import parameters_of, refuse
-from .placement import NO_VALUES, Placement
+from .callables import NO_VALUES, Placement, parameters_of, refuse
 from .problems import refusal
 from .schema import CompiledParameters, compile_parameters
 from .typed import TypedArguments

@@ -18,7 +18,7 @@ from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
 from ..errors import InvalidArguments, SchemaError
 from . import problems
 from .binder import LARGE_CHARS, Coerce, TakesLong
-from .coercions import BY_LAX_RULES, coercions_of
+from .problems import BY_LAX_RULES, coercions_of
 from .weight import TooHeavy, Weigher
 
 __all__ = ["TypedArguments", "as_json", "from_text", "refuse_not_finite"]

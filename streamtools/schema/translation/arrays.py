@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..keywords import Action
+from ..dialects import Action
 from . import scalars, unions
 from .document import pointer
-from .plan import Items, Plan
-from .said import Translation
+from .plan import Items, Plan, Translation
 from .state import Build
 
 __all__ = ["say"]

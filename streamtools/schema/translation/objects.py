@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..keywords import Action
+from ..dialects import Action
 from . import scalars, unions
-from .document import pointer
-from .plan import Entries, Fields, JsonText, Plan, Property, Unwrapped
-from .said import Translation, without
+from .document import free_name, pointer, without
+from .fits import types_of
+from .plan import Entries, Fields, JsonText, Plan, Property, Translation, Unwrapped
 from .state import Build
-from .unions import types_of
 
 __all__ = ["say"]
 
@@ -180,7 +179,7 @@ class _Object:
             if node.get("additionalProperties", False) is not False or node.get("patternProperties"):
                 beyond = {key: node[key] for key in ("additionalProperties", "patternProperties") if key in node}
                 said = _entries(build, beyond, self.place)
-                key = _free(FURTHER, {*self.properties, *(node.get("properties") or {})})
+                key = free_name(FURTHER, {*self.properties, *(node.get("properties") or {})})
                 self.properties[key] = said.schema
                 self.required.append(key)
                 self.back.append((key, Property(key, said.plan, merged=True)))
@@ -220,13 +219,6 @@ def _beyond(node: Mapping[str, Any]) -> Any:
     if not patterns:
         return further
     return {"anyOf": patterns if further is False else [*patterns, further]}
-
-
-def _free(name: str, taken: set[str]) -> str:
-    free, number = name, 2
-    while free in taken:
-        free, number = f"{name}_{number}", number + 1
-    return free
 
 
 def _closed(build: Build, schema: dict[str, Any]) -> dict[str, Any]:

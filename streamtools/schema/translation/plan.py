@@ -18,9 +18,21 @@ from typing import Any, Protocol, TypeAlias
 from pydantic_core import from_json
 
 from ...errors import InvalidArguments
-from ..paths import dotted
+from ...text import dotted
 
-__all__ = ["Choice", "Entries", "Fields", "Inverse", "Items", "JsonText", "Named", "Plan", "Property", "Unwrapped"]
+__all__ = [
+    "Choice",
+    "Entries",
+    "Fields",
+    "Inverse",
+    "Items",
+    "JsonText",
+    "Named",
+    "Plan",
+    "Property",
+    "Translation",
+    "Unwrapped",
+]
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -51,6 +63,14 @@ Plan: TypeAlias = "_Step | None"
 
 def _decode(plan: Plan, value: Any, path: Path, call: Inversion) -> Any:
     return value if plan is None else plan.decode(value, path, call)
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A subschema in a provider's dialect, with the way back from it."""
+
+    schema: dict[str, Any]
+    plan: Plan = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .making import ANY, Maker, Making
+from .compiler import ANY, Maker, Making
 from .run import At, Check, Found, Rule, ValidationRun, accept
 from .vocabulary import TYPES
 

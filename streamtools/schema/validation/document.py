@@ -13,9 +13,8 @@ from urllib.parse import unquote, urljoin
 
 from ...errors import SchemaError
 from ...limits import Limits
-from .metaschemas import metaschema
 from .reading import escaped, refuse_size
-from .vocabulary import Applicator, SchemaVersion, dialect_of
+from .vocabulary import Applicator, SchemaVersion, dialect_of, metaschema
 
 __all__ = ["AGAIN", "Document", "Place", "Resource"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from .making import OBJECT, Maker, Making
+from .compiler import OBJECT, Maker, Making, size_bound
 from .patterns import Pattern
 from .reading import escaped
 from .run import At, Check, Rule, ValidationRun, accept
@@ -187,30 +187,10 @@ def _make_names(making: Making) -> Check | None:
     return names
 
 
-def _make_min_properties(making: Making) -> Check:
-    limit = int(making.keywords["minProperties"])
-    rule = making.rule("minProperties", f"should have at least {limit} propert{'y' if limit == 1 else 'ies'}")
-
-    def min_properties(value: Any, at: At, run: ValidationRun) -> bool:
-        return len(value) >= limit or rule.broken(at, run)
-
-    return min_properties
-
-
-def _make_max_properties(making: Making) -> Check:
-    limit = int(making.keywords["maxProperties"])
-    rule = making.rule("maxProperties", f"should have at most {limit} propert{'y' if limit == 1 else 'ies'}")
-
-    def max_properties(value: Any, at: At, run: ValidationRun) -> bool:
-        return len(value) <= limit or rule.broken(at, run)
-
-    return max_properties
-
-
 MAKERS = (
     Maker(("required",), OBJECT, _make_required),
-    Maker(("minProperties",), OBJECT, _make_min_properties),
-    Maker(("maxProperties",), OBJECT, _make_max_properties),
+    size_bound("minProperties", OBJECT, "property", "properties"),
+    size_bound("maxProperties", OBJECT, "property", "properties"),
     Maker(("properties", "patternProperties", "additionalProperties"), OBJECT, _make_properties),
     Maker(("propertyNames",), OBJECT, _make_names),
     Maker(("dependentRequired", "dependentSchemas", "dependencies"), OBJECT, _make_dependent),

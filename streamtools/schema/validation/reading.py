@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...errors import SchemaError
 from ...limits import Limits
-from ..kept import Kept
+from .. import Kept
 
 __all__ = ["escaped", "pointer_of", "read_schema", "refuse_size"]
 

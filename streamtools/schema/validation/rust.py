@@ -15,9 +15,8 @@ from typing import Any
 
 from .document import AGAIN, Document, Place
 from .graph import Outline
-from .own import OwnValidator
 from .patterns import translate
-from .run import Budget, SchemaProblem
+from .run import Budget, OwnValidator, SchemaProblem
 
 __all__ = ["RustValidator", "rust_validator"]
 
