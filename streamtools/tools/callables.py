@@ -22,6 +22,7 @@ from .context import ToolContext
 
 __all__ = [
     "NO_VALUES",
+    "TAKEN",
     "Placement",
     "as_function",
     "called_function",
@@ -255,6 +256,8 @@ def _as_type(annotation: Any, namespace: dict[str, Any]) -> Any:
 
 
 NO_VALUES: Mapping[str, Any] = {}
+TAKEN = "is a parameter of the tool itself, and cannot be set here"
+"""The rule that an entry of ``**kwargs`` breaks which is one of `Placement.clashes`."""
 _VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
@@ -301,6 +304,16 @@ class Placement:
     def named(self) -> tuple[Parameter, ...]:
         """The open parameters that take one value each."""
         return tuple(p for p in self.open if p.kind not in _VARIABLE)
+
+    def only(self, tool: str, why: str) -> Parameter:
+        """Returns the one open parameter.
+
+        Raises:
+            ToolDefinitionError: there are none or more, or it takes several values; `why` says what it is for.
+        """
+        if len(self.open) != 1 or len(self.named) != 1:
+            raise refuse(tool, f"{why}; this has: {', '.join(p.name for p in self.open) or 'none'}")
+        return self.named[0]
 
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES

@@ -7,13 +7,14 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, Unpack, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Unpack, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
 from ..content import Grammar
 from ..errors import InvalidArguments
 from ..limits import Limits
+from ..parts import ToolCall
 from ..wires import Wire
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
 from .callables import NO_VALUES
@@ -25,7 +26,7 @@ from .options import RunKeywords, RunOptions, ToolOptions
 if TYPE_CHECKING:
     from .foreign import Check, Takes
 
-__all__ = ["Bound", "NamedCall", "Tool", "fingerprint", "validate_tool_call"]
+__all__ = ["Bound", "Tool", "fingerprint", "validate_tool_call"]
 
 
 P = ParamSpec("P", default=...)
@@ -101,7 +102,7 @@ class Tool(RunOptions, Generic[P, R]):
         return fingerprint(self.name, self.description, self._binder.schema, self.output_schema, self.grammar)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """NamedCall the function itself: nothing is validated, injected or recorded."""
+        """Calls the function itself: nothing is validated, injected or recorded."""
         return self.fn(*args, **kwargs)
 
     if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Tool(RunOptions, Generic[P, R]):
         limits: Limits = Limits(),
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
-        """A tool with a schema that was not derived of its function: written by hand, or fetched over a protocol.
+        """Makes a tool with a schema that was not derived of its function: written by hand, or fetched over a protocol.
 
         The schema is kept and enforced as it stands (2020-12, or draft-07 by its ``$schema``), so it has to have an
         owner: `check` tells where it has drifted from the function.
@@ -176,7 +177,7 @@ class Tool(RunOptions, Generic[P, R]):
             owner=owner,
             schema_source=schema_source,
             output_schema=output_schema,
-            annotations=annotations,
+            annotations=dict(annotations),
             title=title,
         )
         return Tool(**made)
@@ -193,7 +194,7 @@ class Tool(RunOptions, Generic[P, R]):
         annotations: Mapping[str, Any] = NO_VALUES,
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
-        """A tool whose arguments are the fields of a model, which the function takes as a whole.
+        """Makes a tool whose arguments are the fields of a model, which the function takes as a whole.
 
         Args:
             model: a pydantic ``BaseModel``, a dataclass or a ``TypedDict``.
@@ -211,10 +212,10 @@ class Tool(RunOptions, Generic[P, R]):
                 annotation is the model is not checked.
         """
         options = ToolOptions(name=name, coerce=coerce, **running)
-        return Tool(**of_model(model, fn, options, description=description, title=title, annotations=annotations))
+        return Tool(**of_model(model, fn, options, description=description, title=title, annotations=dict(annotations)))
 
     def check(self) -> list[str]:
-        """Where the function, its docstring and a schema that was written by hand have drifted apart; empty if nowhere.
+        """Returns where function, docstring and a schema that was written by hand have drifted apart; empty if nowhere.
 
         One line per parameter that is missing in the schema, superfluous, required on one side only, or of another
         type; per pattern that is not enforced, because no engine runs it in linear time; and, for a derived schema,
@@ -246,14 +247,15 @@ class Tool(RunOptions, Generic[P, R]):
         return bool(self._binder.injected)
 
     def complete(self, bound: Bound, ctx: ToolContext) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` for one run: `bound` with `ctx` wherever the function asks for a `ToolContext`."""
+        """Returns ``(args, kwargs)`` for one run: `bound` with `ctx` wherever the function asks for a `ToolContext`."""
         injected = self._binder.injected
         if not injected:
             return bound.args, bound.kwargs
         return self._binder.arrange(bound.by_name, dict.fromkeys(injected, ctx))
 
     def to(self, wire: Wire | str, *, strict: bool = False) -> Any:
-        """The tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its own).
+        """Returns the tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its
+        own).
 
         Args:
             wire: its name (``openai.chat_completions``, ``anthropic.messages``), or a wire of your own. Gemini's entry
@@ -267,22 +269,8 @@ class Tool(RunOptions, Generic[P, R]):
         return payload_of(self, wire, strict=strict)
 
 
-class NamedCall(Protocol):
-    """A call as far as validation looks at it: `ToolCall` is one."""
-
-    @property
-    def name(self) -> str:
-        """The tool that is called."""
-        ...
-
-    @property
-    def arguments(self) -> Mapping[str, Any] | None:
-        """Its arguments; None where there are none that could run."""
-        ...
-
-
-def validate_tool_call(call: NamedCall, tool: Tool) -> bool:
-    """Whether the call is one of this tool's and its arguments fit."""
+def validate_tool_call(call: ToolCall, tool: Tool) -> bool:
+    """Returns whether the call is one of this tool's and its arguments fit."""
     if call.name != tool.name or call.arguments is None:
         return False
     try:
@@ -299,7 +287,8 @@ def fingerprint(
     output_schema: Mapping[str, Any] | None,
     grammar: Grammar | None,
 ) -> str:
-    """SHA-256 in hexadecimal digits. The order of keys, which means nothing in JSON, does not enter."""
+    """Returns a hash of all that a model reads about a tool: SHA-256 in hexadecimal digits. The order of keys, which
+    means nothing in JSON, does not enter."""
     said = {
         "name": name,
         "description": description,

@@ -47,9 +47,7 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
     Raises:
         ToolDefinitionError: it cannot be a tool; the message names the tool, the parameter and the way out.
     """
-    function = as_function(target)
-    name = checked_name(function, options.name)
-    check_options(name, options)
+    function, name = _begun(target, options)
     docstring = _docstring(function)
     custom = options.kind == "custom" or options.grammar is not None
     binder = Signature.of(
@@ -73,18 +71,10 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
 
 
 def of_model(
-    model: Any,
-    target: object,
-    options: ToolOptions,
-    *,
-    description: str | None,
-    title: str | None,
-    annotations: Mapping[str, Any],
+    model: Any, target: object, options: ToolOptions, *, description: str | None, **said: Any
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with the schema of a model; see `Tool.from_model`."""
-    function = as_function(target)
-    name = checked_name(function, options.name)
-    check_options(name, options)
+    """Returns the fields of a tool with the schema of a model; see `Tool.from_model`. Those in `said` are kept."""
+    function, name = _begun(target, options)
     binder = ModelBinder.of(model, function, name, coerce=options.coerce)
     if description is None:
         description = _docstring(function).description or docstring_of(model).description
@@ -95,9 +85,8 @@ def of_model(
         name=name,
         description=_required(description, name),
         schema_source="typed_model",
-        title=title,
-        annotations=dict(annotations),
         output_schema=_output_schema(function),
+        **said,
     )
 
 
@@ -111,16 +100,13 @@ def of_schema(
     validator: ArgumentsValidator | None,
     check: Check | None,
     limits: Limits,
-    owner: str | None,
     schema_source: SchemaSource,
     output_schema: Mapping[str, Any] | None,
-    annotations: Mapping[str, Any],
-    title: str | None,
+    **said: Any,
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`."""
-    function = as_function(target)
-    name = checked_name(function, options.name)
-    check_options(name, options)
+    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Fields in `said` are
+    kept."""
+    function, name = _begun(target, options)
     if takes not in get_args(Takes):
         raise refuse(name, f"takes must be 'keywords' or 'mapping', not {takes!r}")
     if schema_source not in get_args(SchemaSource):
@@ -128,9 +114,8 @@ def of_schema(
     if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
         raise refuse(name, "check must be a plain function: it runs before the call is accepted")
     if validator is not None and not isinstance(validator, ArgumentsValidator):
-        raise refuse(
-            name, "validator must have a name, and a method validate(arguments) that returns a list of problems"
-        )
+        why = "validator must have a name, and a method validate(arguments) that returns a list of problems"
+        raise refuse(name, why)
     if schema is None and validator is None and check is None:
         raise refuse(name, "has no schema; pass check=..., which is then all that stands before the function")
     placement = Placement.of(function, parameters_of(function, name, require_hints=False), name)
@@ -157,12 +142,18 @@ def of_schema(
         name=name,
         description=_required(_docstring(function).description, name) if description is None else description,
         schema_source=schema_source,
-        owner=owner,
         boundary="advisory" if judge is None else "validated",
-        title=title,
         output_schema=None if output_schema is None else _plain(output_schema),
-        annotations=dict(annotations),
+        **said,
     )
+
+
+def _begun(target: object, options: ToolOptions) -> tuple[Callable[..., Any], str]:
+    """Returns the function that is to run and the tool's name, its options checked."""
+    function = as_function(target)
+    name = checked_name(function, options.name)
+    check_options(name, options)
+    return function, name
 
 
 def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **said: Any) -> dict[str, Any]:
@@ -176,7 +167,7 @@ def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **
 
 
 def _check_conflict_key(key: ConflictKey | None, binder: Binder, name: str) -> None:
-    """A name has to be one of an argument that is declared, where any are."""
+    """Refuses a name that is none of the declared arguments, where any are."""
     declared = binder.schema.get("properties")
     if isinstance(key, str) and isinstance(declared, dict) and key not in declared:
         raise refuse(name, f"conflict_key={key!r} is none of its arguments: {', '.join(declared) or 'there are none'}")
@@ -195,21 +186,20 @@ def _required(description: str, name: str) -> str:
 
 
 def _check_placement(placement: Placement, takes: Takes, name: str) -> None:
-    """Whether the function can be called that way."""
-    if takes == "mapping" and (len(placement.open) != 1 or len(placement.named) != 1):
-        names = ", ".join(p.name for p in placement.open) or "none"
-        raise refuse(name, f"takes='mapping' calls the function with one dict, in its one parameter; this has: {names}")
+    """Refuses a function that cannot be called that way."""
+    if takes == "mapping":
+        placement.only(name, "takes='mapping' calls the function with one dict, in its one parameter")
     if takes == "keywords" and placement.var_positional is not None:
         raise refuse(name, "a schema names its arguments; *args cannot take them", placement.var_positional)
 
 
 def _json(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A mapping of the user's as the dict that it stands for."""
+    """Returns a mapping of the user's as the dict that it stands for."""
     return schema if isinstance(schema, Kept) else dict(schema)
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a schema, which has to be plain JSON; one that is kept as it is."""
+    """Returns a copy of a schema, which has to be plain JSON; one that is `Kept` as it is."""
     if isinstance(schema, Kept):
         return schema.schema
     try:
@@ -222,7 +212,7 @@ def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema, which has to be one that arguments can fit."""
+    """Returns the schema; refuses one that no arguments can fit."""
     kind = schema.get("type", "object")
     if isinstance(kind, (str, list)) and "object" not in ([kind] if isinstance(kind, str) else kind):
         raise SchemaError("arguments are an object, and the schema asks for another type", path="#/type")
@@ -230,7 +220,7 @@ def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """JSON Schema of what the function says it returns; None if it says nothing, nothing plain, or no JSON."""
+    """Returns the JSON Schema of a function's return annotation; None if there is none, or it is no plain JSON."""
     returned = returned_by(function)
     if returned in (inspect.Parameter.empty, None, type(None), Any) or mentions(returned, ToolResult):
         return None
@@ -242,7 +232,7 @@ def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 class LazyFunction:
-    """A function that is loaded when it is first called, once, whatever the number of threads that call.
+    """A function that is expensive to have: loaded at the first call, once, whatever the number of threads that call.
 
     A call that comes while another loads waits for it. A loader that raises fails that call; the next one tries again.
 
@@ -257,9 +247,7 @@ class LazyFunction:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Loads the function if need be, and calls it."""
-        loaded = self._loaded
-        if loaded is None:
-            loaded = self._first()
+        loaded = self._first() if self._loaded is None else self._loaded
         return loaded(*args, **kwargs)
 
     def _first(self) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""A model, dataclass or TypedDict that says what all of a tool's arguments are, and a function that takes it whole."""
+"""Binds a tool's arguments to a model, dataclass or TypedDict, which the function takes as a whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic_core import CoreConfig, SchemaValidator
 from typing_extensions import is_typeddict
 
-from ..text import dotted
 from . import problems
 from .binder import Coerce
 from .callables import NO_VALUES, Placement, parameters_of, refuse
@@ -27,7 +26,7 @@ _FINITE = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelBinder:
-    """The arguments are the model's fields; the function gets the instance."""
+    """The fields of a model as arguments; the function gets the instance."""
 
     schema: dict[str, Any]
     """JSON Schema 2020-12 of the model: closed, unless the model says itself what may be beside its fields."""
@@ -46,31 +45,17 @@ class ModelBinder:
             ToolDefinitionError: no schema can be made of the model, or the function takes something else than it.
         """
         placement = Placement.of(function, parameters_of(function, tool, require_hints=False), tool)
-        if len(placement.open) != 1 or len(placement.named) != 1:
-            names = ", ".join(p.name for p in placement.open) or "none"
-            raise refuse(tool, f"its function takes the model, in one parameter; this has: {names}")
-        if not (
-            is_typeddict(model) or is_dataclass(model) or (inspect.isclass(model) and issubclass(model, BaseModel))
-        ):
+        parameter = placement.only(tool, "its function takes the model, in one parameter")
+        is_model = inspect.isclass(model) and issubclass(model, BaseModel)
+        if not (is_model or is_typeddict(model) or is_dataclass(model)):
             raise refuse(tool, "the model must be a pydantic BaseModel, a dataclass or a TypedDict")
         compiled = _compiled(model, tool)
-        schema = compiled.schema
-        takes = tuple(schema["properties"])
         return cls(
-            schema=schema,
-            typed=TypedArguments(
-                tool=tool,
-                validator=compiled.validator,
-                coerce=coerce,
-                chooses=compiled.chooses,
-                takes=takes,
-                schema=schema,
-                weigher=compiled.weigher,
-                light_chars=compiled.weigher.light_chars,
-            ),
+            schema=compiled.schema,
+            typed=TypedArguments.of(tool, compiled, coerce),
             placement=placement,
-            parameter=placement.named[0].name,
-            closed=schema["additionalProperties"] is False,
+            parameter=parameter.name,
+            closed=compiled.schema["additionalProperties"] is False,
         )
 
     @property
@@ -81,38 +66,31 @@ class ModelBinder:
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The instance under its parameter's name, and the coercions that were needed.
-
-        Raises:
-            InvalidArguments: they do not fit the model.
-            TakesLong: it was to be quick, and is not.
-        """
+        """Returns the instance under its parameter's name, and the coercions; see `Binder`."""
         value, coercions = self.typed.validate(arguments, text, quick=quick)
         if self.closed and (extra := [key for key in arguments if key not in self.typed.takes]):
-            names = ", ".join(self.typed.takes) or "none"
-            rule = f"is no argument of this tool, which takes {names}"
-            raise problems.refusal(self.typed.tool, problems.listed([f"{dotted((key,))}: {rule}" for key in extra]))
+            raise problems.refusal(self.typed.tool, problems.listed(problems.unknown(extra, self.typed.takes)))
         return {self.parameter: value}, coercions
 
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` for the function."""
+        """Returns ``(args, kwargs)`` for the function."""
         return self.placement.arrange(values, injected)
 
     def drift(self) -> list[str]:
-        """None: the schema was made of the model."""
+        """Returns no line: the schema was made of the model."""
         return []
 
 
 def docstring_of(model: Any) -> Docstring:
-    """What a model's own docstring says; the one that a dataclass makes up says nothing."""
+    """Reads a model's own docstring; the one that a dataclass makes up says nothing."""
     text = inspect.cleandoc(model.__dict__.get("__doc__") or "")
     return parse_docstring("" if text.startswith(f"{model.__name__}(") else text)
 
 
 def _compiled(model: Any, tool: str) -> CompiledParameters:
-    """Validator and JSON Schema, the root an object with its properties in place."""
+    """Returns validator and JSON Schema of a model, the root an object with its properties in place."""
     try:
         adapter = TypeAdapter(model)
         core = at_once(adapter.core_schema)

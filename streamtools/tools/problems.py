@@ -40,6 +40,7 @@ __all__ = [
     "locate",
     "refusal",
     "rule_of_a_check",
+    "unknown",
 ]
 
 MAX_PROBLEMS = 16  # lines; a list of a thousand bad items says nothing more than its first ones
@@ -89,6 +90,12 @@ def _counted(first: Iterable[str], count: int) -> list[str]:
     kept = dict.fromkeys(cut(line, MAX_RULE_CHARS + MAX_PATH_CHARS) for line in first)
     rest = count - MAX_PROBLEMS
     return [*kept, f"and {rest} more"] if rest > 0 else list(kept)
+
+
+def unknown(keys: Iterable[str], takes: Iterable[str]) -> list[str]:
+    """Returns a line for each key that is none of the arguments that a tool takes."""
+    rule = f"is no argument of this tool, which takes {', '.join(takes) or 'none'}"
+    return [f"{dotted((key,))}: {rule}" for key in keys]
 
 
 def rule_of_a_check(said: str, given: Any) -> str:
@@ -145,8 +152,7 @@ def _line(item: ErrorDetails, arguments: dict[str, Any], takes: Iterable[str]) -
     path, labels, _ = locate(item, arguments)
     where = dotted(path) or "the arguments"
     if item["type"] == "extra_forbidden" and len(path) == 1:
-        names = ", ".join(takes)
-        return f"{where}: is no argument of this tool, which takes {names or 'none'}"
+        return unknown((str(path[0]),), takes)[0]
     return f"{where}{_alternative(labels)}: {_rule(item, arguments)}"
 
 

@@ -1,4 +1,4 @@
-"""A function's signature in; a JSON Schema, a validator and the way to call the function out.
+"""Makes a JSON Schema and a validator of a function's signature, and the way to call the function.
 
 The schema that a model sees and the validator of its arguments come from one core schema, so they cannot disagree. It
 is made of the function's parameters as if all were keyword-only: ``*args`` is an array and ``**kwargs`` an object, each
@@ -16,7 +16,7 @@ from inspect import Parameter
 from typing import Any
 
 from .binder import Coerce
-from .callables import NO_VALUES, Placement, parameters_of, refuse
+from .callables import NO_VALUES, TAKEN, Placement, parameters_of, refuse
 from .problems import refusal
 from .schema import CompiledParameters, compile_parameters
 from .typed import TypedArguments
@@ -28,7 +28,7 @@ _FREEFORM = "input"  # the argument of every freeform tool, as the stream's cust
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What a tool takes, and how its function is called."""
+    """The arguments of a typed function, and how it is called with them."""
 
     schema: dict[str, Any]
     """JSON Schema 2020-12 of the arguments: a closed object of plain JSON. Do not change it."""
@@ -37,7 +37,7 @@ class Signature:
     text: str | None = None
     """The parameter that takes the text of a freeform tool."""
     stray: tuple[str, ...] = ()
-    """What the docstring describes and the function does not have: the model never reads those descriptions."""
+    """The parameters that only the docstring has: the model never reads their descriptions."""
     validator_name: str = "pydantic"
 
     @classmethod
@@ -51,14 +51,14 @@ class Signature:
         coerce: Coerce,
         freeform: bool,
     ) -> Signature:
-        """Reads a function. Takes about half a millisecond; do it once, at definition.
+        """Reads a function, in about half a millisecond: do it once, at definition.
 
         Args:
-            function: what the tool runs; see `callables.as_function`.
+            function: the function that the tool runs; see `callables.as_function`.
             tool: the tool's name.
             require_hints: refuse parameters without a type hint; else they take any value.
             descriptions: the docstring's, by parameter name.
-            coerce: what becomes of values of another type.
+            coerce: the policy for values of another type.
             freeform: the function takes one text.
 
         Raises:
@@ -72,16 +72,7 @@ class Signature:
             compiled, text = _freeform(placement, tool, descriptions)
         else:
             compiled, text = compile_parameters(placement.open, tool, descriptions), None
-        typed = TypedArguments(
-            tool=tool,
-            validator=compiled.validator,
-            coerce=coerce,
-            chooses=compiled.chooses,
-            takes=tuple(compiled.schema["properties"]),
-            schema=compiled.schema,
-            weigher=compiled.weigher,
-            light_chars=compiled.weigher.light_chars,
-        )
+        typed = TypedArguments.of(tool, compiled, coerce)
         stray = tuple(name for name in descriptions if name not in known)
         return cls(schema=compiled.schema, typed=typed, placement=placement, text=text, stray=stray)
 
@@ -93,38 +84,29 @@ class Signature:
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Typed values by parameter name, defaults filled in, and the coercions that were needed.
-
-        Raises:
-            InvalidArguments: they do not fit the schema.
-            TakesLong: it was to be quick, and is not.
-        """
+        """Returns typed values by parameter name, defaults filled in, and the coercions; see `Binder`."""
         (_, values), coercions = self.typed.validate(arguments, text, quick=quick)
         if self.text is not None:
             return {self.text: values[_FREEFORM]}, coercions
         placement = self.placement
         if placement.var_keyword is not None and (taken := placement.clashes(values[placement.var_keyword])):
-            rule = "is a parameter of the tool itself, and cannot be set here"
-            raise refusal(self.typed.tool, [f"{placement.var_keyword}.{name}: {rule}" for name in taken])
+            raise refusal(self.typed.tool, [f"{placement.var_keyword}.{name}: {TAKEN}" for name in taken])
         return values, coercions
 
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` for the function."""
+        """Returns ``(args, kwargs)`` for the function."""
         return self.placement.arrange(values, injected)
 
     def drift(self) -> list[str]:
-        """What the docstring describes and the function does not have; the schema itself was made of the signature."""
+        """Returns a line for each parameter that only the docstring has; the schema was made of the signature."""
         return [f"{name}: is described in the docstring, and no parameter of the function" for name in self.stray]
 
 
 def _freeform(placement: Placement, tool: str, descriptions: Mapping[str, str]) -> tuple[CompiledParameters, str]:
-    """What is made of the one parameter, as an argument ``input``, and the parameter's name."""
-    if len(placement.open) != 1 or len(placement.named) != 1:
-        names = ", ".join(p.name for p in placement.open) or "none"
-        raise refuse(tool, f"a freeform tool takes one text, and its function one parameter for it; this has: {names}")
-    (parameter,) = placement.named
+    """Compiles the one parameter as an argument ``input``; returns also the parameter's own name."""
+    parameter = placement.only(tool, "a freeform tool takes one text, and its function one parameter for it")
     argument = Parameter(_FREEFORM, Parameter.KEYWORD_ONLY, annotation=parameter.annotation)
     described = {_FREEFORM: descriptions[parameter.name]} if parameter.name in descriptions else {}
     compiled = compile_parameters([argument], tool, described)

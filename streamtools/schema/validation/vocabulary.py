@@ -202,4 +202,5 @@ def metaschema(uri: str) -> Any:
     there is no such schema here."""
     if uri not in _FILES:
         return None
-    return json.loads(resources.files(__package__).joinpath("metaschemas", _FILES[uri]).read_text(encoding="utf-8"))
+    folder = resources.files("streamtools.schema.validation").joinpath("metaschemas")
+    return json.loads(folder.joinpath(_FILES[uri]).read_text(encoding="utf-8"))
