@@ -186,13 +186,8 @@ class _Batch:
         for step in self.format.schema_at:
             schema = schema.get(step, {})
         found = counts(schema)
-        more = {
-            "tools": 0,
-            "strict_tools": 1,
-            "optional_properties": found.optional_properties,
-            "unions": found.unions,
-            "properties": found.properties,
-        }
+        counted = ("optional_properties", "unions", "properties")
+        more = {"strict_tools": 1, **{what: found[what] for what in counted}}
         for what, count in more.items():
             limit = getattr(self.limits, what)
             if limit is not None and self.used[what] + count > limit:

@@ -29,7 +29,6 @@ __all__ = [
     "checked_name",
     "class_body_of",
     "inner_function",
-    "is_injected",
     "mentions",
     "parameters_of",
     "refuse",
@@ -174,13 +173,9 @@ def is_injected(parameter: inspect.Parameter, tool: str) -> bool:
         return False
     kinds = [kind for kind in _alternatives(parameter.annotation) if kind is not type(None)]
     single = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    if not single or not all(_is_context(kind) for kind in kinds):
+    if not single or not all(isinstance(kind, type) and issubclass(kind, ToolContext) for kind in kinds):
         raise refuse(tool, "ToolContext must be the parameter's whole type", parameter.name)
     return True
-
-
-def _is_context(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, ToolContext)
 
 
 def _alternatives(annotation: Any) -> list[Any]:

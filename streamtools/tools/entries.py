@@ -19,7 +19,7 @@ from ..wires import Wire
 from ..wires.tool_format import StrictForm, ToolEntry, ToolFormat
 from .formats import HINTS, find
 
-__all__ = ["Constraints", "EntryOptions", "TranslatedTool", "payload_of", "translated"]
+__all__ = ["Constraints", "EntryOptions", "payload_of", "translated"]
 
 Constraints = Literal["keep", "description"]
 """What becomes of bounds (``minimum``, ``pattern``): they stay, or the description tells them instead."""

@@ -22,7 +22,7 @@ from .callables import NO_VALUES, TAKEN, Placement
 from .enforce import Enforced
 from .typed import as_json, from_text, refuse_not_finite
 
-__all__ = ["Check", "Foreign", "Takes", "drift"]
+__all__ = ["Check", "Foreign", "Takes"]
 
 
 T = TypeVar("T")

@@ -35,7 +35,7 @@ from .options import ConflictKey, RunOptions, ToolOptions, check_options
 from .schema import JsonSchema
 from .signature import Signature
 
-__all__ = ["LazyFunction", "of_function", "of_model", "of_schema"]
+__all__ = ["of_function", "of_model", "of_schema"]
 
 
 _ANYTHING: dict[str, Any] = {"type": "object"}  # what a model is told where nothing is known
@@ -104,8 +104,8 @@ def of_schema(
     output_schema: Mapping[str, Any] | None,
     **said: Any,
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Fields in `said` are
-    kept."""
+    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Those in
+    `said` are kept."""
     function, name = _begun(target, options)
     if takes not in get_args(Takes):
         raise refuse(name, f"takes must be 'keywords' or 'mapping', not {takes!r}")
@@ -122,9 +122,10 @@ def of_schema(
     _check_placement(placement, takes, name)
     if schema is not None and not isinstance(schema, Mapping):
         raise SchemaError(f"the schema of a tool's arguments is a JSON object, not {type(schema).__name__}")
+    given = schema if schema is None or isinstance(schema, Kept) else dict(schema)
     # The validator looks at the schema first: it knows its limits, and where something is wrong.
-    judge = validator if validator is not None or schema is None else Enforced(_json(schema), limits)
-    plain = None if schema is None else _of_object(_plain(schema))
+    judge = validator if validator is not None or given is None else Enforced(given, limits)
+    plain = None if given is None else _of_object(_plain(given))
     binder = Foreign(
         tool=name,
         schema=_ANYTHING if plain is None else plain,
@@ -191,11 +192,6 @@ def _check_placement(placement: Placement, takes: Takes, name: str) -> None:
         placement.only(name, "takes='mapping' calls the function with one dict, in its one parameter")
     if takes == "keywords" and placement.var_positional is not None:
         raise refuse(name, "a schema names its arguments; *args cannot take them", placement.var_positional)
-
-
-def _json(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a mapping of the user's as the dict that it stands for."""
-    return schema if isinstance(schema, Kept) else dict(schema)
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,6 @@ __all__ = [
     "descend",
     "describe",
     "listed",
-    "locate",
     "refusal",
     "rule_of_a_check",
     "unknown",
@@ -292,14 +291,9 @@ def coercions_of(strict: ValidationError, arguments: dict[str, Any], value: Any)
     lines = [
         f"{dotted(path) or 'the arguments'}: {given[path]} to {into}"
         for path, kinds in wanted.items()
-        if (into := _into(kinds, _follow(value, path))) != given[path]
+        if (into := _TYPE_NAMES.get(type(_follow(value, path)), " or ".join(kinds))) != given[path]
     ]
     return tuple(listed(lines)) or (BY_LAX_RULES,)
-
-
-def _into(kinds: Iterable[str], made: Any) -> str:
-    """Returns the type that a value became; where it cannot be looked at, those that were asked for."""
-    return _TYPE_NAMES.get(type(made), " or ".join(kinds))
 
 
 def _follow(value: Any, path: Path) -> Any:

@@ -22,7 +22,7 @@ from pydantic_core import CoreConfig, CoreSchema, PydanticSerializationError, Sc
 from pydantic_core.core_schema import ArgumentsV3Schema
 
 from .callables import refuse
-from .core_schemas import NO_SCHEMAS, nodes_of
+from .core_schemas import NO_SCHEMAS, choices_of, nodes_of
 from .weight import Weigher
 
 with warnings.catch_warnings():
@@ -151,8 +151,7 @@ def _with_lists(node: Any) -> Any:
 def _chooses(node: dict[str, Any]) -> bool:
     kind = node.get("type")
     if kind == "union":
-        choices = (choice[0] if isinstance(choice, tuple) else choice for choice in node["choices"])
-        return node.get("mode") == "left_to_right" or any(choice.get("type") not in _SCALARS for choice in choices)
+        return node.get("mode") == "left_to_right" or any(one.get("type") not in _SCALARS for one in choices_of(node))
     return kind in _MAY_DIFFER or node.get("on_error", "raise") != "raise"
 
 

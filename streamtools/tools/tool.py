@@ -20,7 +20,7 @@ from .definition import Tool
 from .making import of_function
 from .options import ToolKeywords, ToolOptions
 
-__all__ = ["ToolMethod", "is_method_in_class_body", "tool", "tools_of"]
+__all__ = ["ToolMethod", "tool", "tools_of"]
 
 
 P = ParamSpec("P")

@@ -180,7 +180,7 @@ class _Comparison:
             if "anyOf" in this:
                 return all(self.apart(branch, that) for branch in this["anyOf"]) and self._null_apart(this, that)
         these, those = types_of(one, self.definitions), types_of(other, self.definitions)
-        if not _overlap(these, those):
+        if not these & those and not (these & _NUMBERS and those & _NUMBERS):
             return True
         values, rivals = values_in(one), values_in(other)
         if values is not None and rivals is not None:
@@ -213,7 +213,3 @@ def _types(schema: Mapping[str, Any], definitions: Definitions, seen: set[str]) 
         return found | {"null"} if schema.get("nullable") else found
     kinds = kinds_in(schema)
     return ALL if kinds is None else frozenset(kinds)
-
-
-def _overlap(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one & other) or bool(one & _NUMBERS and other & _NUMBERS)

@@ -25,7 +25,7 @@ def merge(document: SchemaDocument, parts: Sequence[tuple[str, Any]], lose: Lose
     """Returns one schema with the demands of all parts, their own references resolved.
 
     Args:
-        document: the document that the parts' references refer to.
+        document: the document of the parts.
         parts: schemas with their places; of keywords that can stand only once (a description), the first part's stays.
         lose: takes each keyword of which only the first part's could be kept.
 
@@ -113,14 +113,6 @@ def _properties(before: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str
     return made
 
 
-def _all(before: Sequence[Any], value: Sequence[Any]) -> list[Any]:
-    return [*before, *(one for one in value if one not in before)]
-
-
-def _shared(before: Sequence[Any], value: Sequence[Any]) -> list[Any]:
-    return [one for one in before if one in value]
-
-
 _REMAINING = {"additionalProperties": ("properties", "patternProperties"), "items": ("prefixItems",)}
 """Keywords about the properties or items that the keywords beside them do not name."""
 
@@ -131,8 +123,8 @@ _COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     "additionalProperties": _both,
     "items": _both,
     "propertyNames": _both,
-    "required": _all,
-    "enum": _shared,
+    "required": lambda before, value: [*before, *(name for name in value if name not in before)],
+    "enum": lambda before, value: [one for one in before if one in value],
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
 }
@@ -151,10 +143,7 @@ def is_union(root: Mapping[str, Any]) -> bool:
 def outermost(document: SchemaDocument, lose: Lose, *, flat: bool) -> dict[str, Any]:
     """Returns the outermost schema of type object, its reference resolved.
 
-    Args:
-        document: the tool's schema.
-        lose: takes each place that cannot be kept.
-        flat: make one object of a union: with the properties of all alternatives, requiring those that all require.
+    With `flat`, a union becomes one object: with the properties of all alternatives, requiring those that all require.
 
     Raises:
         ExportError: the schema takes no object.
@@ -162,7 +151,8 @@ def outermost(document: SchemaDocument, lose: Lose, *, flat: bool) -> dict[str, 
     root = dict(document.root)
     if REFERENCES & root.keys():
         root = _merged(document, root, lose)
-    if "object" not in _kinds(root):
+    kinds = root.get("type", "object")
+    if "object" not in ([kinds] if isinstance(kinds, str) else kinds):
         raise document.refused("#", "the arguments of a call are an object, which this schema does not take")
     root["type"] = "object"
     if flat and is_union(root):
@@ -225,8 +215,3 @@ def _either(known: list[Any]) -> Any:
     constants = [one["const"] for one in known if isinstance(one, Mapping) and "const" in one]
     texts = len(constants) == len(known) and all(isinstance(constant, str) for constant in constants)
     return {"type": "string", "enum": constants} if texts else {"anyOf": known}
-
-
-def _kinds(schema: Mapping[str, Any]) -> list[str]:
-    kinds = schema.get("type", "object")
-    return [kinds] if isinstance(kinds, str) else list(kinds)

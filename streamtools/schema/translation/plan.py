@@ -11,7 +11,7 @@ reports the problems.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -235,17 +235,17 @@ class Inverse:
         Raises:
             InvalidArguments: they do not fit the exported schema.
         """
+        lines: Sequence[str]
         try:
             value = _decode(self.root, dict(arguments), (), Inversion(self.definitions))
-            if not isinstance(value, dict):
-                raise _refused((), f"should be an object, not {type(value).__name__}")
+            if isinstance(value, dict):
+                return value
+            lines = [f"the arguments: should be an object, not {type(value).__name__}"]
         except InvalidArguments as error:
             lines = error.problems
-            raise InvalidArguments(f"invalid arguments for {self.tool}: " + "; ".join(lines), problems=lines) from None
         except RecursionError:
-            lines = ("the arguments: are nested too deep",)
-            raise InvalidArguments(f"invalid arguments for {self.tool}: " + "; ".join(lines), problems=lines) from None
-        return value
+            lines = ["the arguments: are nested too deep"]
+        raise InvalidArguments(f"invalid arguments for {self.tool}: " + "; ".join(lines), problems=lines)
 
 
 def _put(made: dict[str, Any], name: str, value: Any, path: Path) -> None:

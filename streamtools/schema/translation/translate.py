@@ -43,7 +43,7 @@ def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool
     Args:
         schema: the tool's own schema; it is neither changed nor kept.
         tool: the tool's name, for errors.
-        dialect: the provider's dialect.
+        dialect: the dialect to translate into.
         inline: put definitions in their references' places, where the dialect would keep references.
         tell: put the bounds into descriptions, where the dialect would keep them as they were written.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from . import scalars
@@ -68,7 +69,9 @@ def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Tra
         rest = joined(build, [one for one in several if one.schema != {"type": "null"}], place)
         return Translation({**rest.schema, "nullable": True}, rest.plan)
     plan, several = _way_back(build, several, place)
-    return Translation({"anyOf": [part for one in several for part in _flat(one.schema)]}, plan)
+    # A union inside the union is no alternative, but several.
+    parts = (one.schema["anyOf"] if one.schema.keys() == {"anyOf"} else [one.schema] for one in several)
+    return Translation({"anyOf": [*chain.from_iterable(parts)]}, plan)
 
 
 def nullable(build: Build, said: Translation, place: str) -> Translation:
@@ -114,10 +117,6 @@ def _parted(said: Translation) -> tuple[dict[str, str], Translation]:
 
 def _key(said: Translation) -> tuple[str, Plan]:
     return json.dumps(said.schema, sort_keys=True), said.plan
-
-
-def _flat(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    return schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
 
 
 def _way_back(build: Build, several: list[Translation], place: str) -> tuple[Plan, list[Translation]]:

@@ -34,11 +34,7 @@ MAX_DEPTH = 100
 def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> tuple[dict[str, Any], Plan]:
     """Returns the schema in a dialect that keeps references, and the plan of the way back.
 
-    Args:
-        document: the tool's schema.
-        dialect: the provider's dialect.
-        lose: takes each place that is not expressed as a schema.
-        tell: put the bounds into descriptions instead.
+    With `tell`, bounds are put into descriptions instead.
 
     Raises:
         ExportError: the schema takes no object, is nested too deep, or too large.

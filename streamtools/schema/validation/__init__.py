@@ -89,7 +89,7 @@ def compile(
     shape = outline(document, limits)
     compiler = Compiler(document, limits, _FIRST, _LAST)
     check = compiler.compile()
-    own = OwnValidator(check, document, shape.is_recursive, compiler.unenforced, limits)
+    own = OwnValidator(check, document.root.resource, shape.is_recursive, compiler.unenforced, limits)
     made = own if engine == "own" else rust_validator(own, document, shape, compiler.weight) or own
     document.forget()
     return made

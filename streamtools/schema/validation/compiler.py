@@ -6,6 +6,7 @@ The functions of the keywords come from `Maker`: a table of them is handed to th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...limits import Limits
@@ -110,13 +111,11 @@ MAX_LINES = 64  # about patterns that are not enforced
 _Table = dict[type, tuple[Check, ...]]
 
 
+@dataclass(slots=True, eq=False)
 class _Cell:
     """A schema's check, which may not be made yet."""
 
-    __slots__ = ("check",)
-
-    def __init__(self) -> None:
-        self.check: Check = accept
+    check: Check = accept
 
 
 class Compiler:

@@ -23,7 +23,8 @@ def _make_properties(making: Making) -> Check | None:
         name: None if check is accept else check for name, check in making.named("properties").items()
     }
     patterns = patterns_of(making)
-    other = None if _may_match_more(making, patterns) else _additional(making)
+    # With a pattern that cannot be enforced, it is unknown which names are additional.
+    other = _additional(making) if len(patterns) == len(making.keywords.get("patternProperties", {})) else None
     if patterns:
         return _properties_and_patterns(named, patterns, other)
     return _properties(named, other) if other is not None or any(named.values()) else None
@@ -37,11 +38,6 @@ def patterns_of(making: Making) -> list[tuple[Pattern, Check]]:
         if compiled is not None:
             found.append((compiled, check))
     return found
-
-
-def _may_match_more(making: Making, patterns: list[tuple[Pattern, Check]]) -> bool:
-    """Returns whether some pattern cannot be enforced, so that it is unknown which names are additional."""
-    return len(patterns) < len(making.keywords.get("patternProperties", {}))
 
 
 def _additional(making: Making) -> Check | None:

@@ -12,15 +12,14 @@ problems as are shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ...limits import Limits
-from .document import Document, Place, Resource
+from .document import Place, Resource
 from .values import deeper_than
 
 __all__ = [
-    "CHARS_PER_STEP",
     "ENTRIES_PER_STEP",
     "At",
     "Budget",
@@ -30,10 +29,8 @@ __all__ = [
     "OwnValidator",
     "Rule",
     "SchemaProblem",
-    "Stop",
     "ValidationRun",
     "accept",
-    "problems_of",
 ]
 
 
@@ -173,17 +170,15 @@ Check: TypeAlias = Callable[[Any, At, ValidationRun], bool]
 """Returns whether a value fits. Its arguments: the value, its place, the run."""
 
 
+@dataclass(slots=True, eq=False)
 class Rule:
     """A demand of a keyword, with the message for breaking it."""
 
-    __slots__ = ("keyword", "message", "place", "step")
-
-    def __init__(self, keyword: str, message: str, place: Place, step: str) -> None:
-        self.keyword = keyword
-        self.message = message
-        self.place = place
-        self.step = step
-        """The steps from the schema to the keyword: ``/minimum``."""
+    keyword: str
+    message: str
+    place: Place
+    step: str
+    """The steps from the schema to the keyword: ``/minimum``."""
 
     def broken(self, at: At, run: ValidationRun) -> Literal[False]:
         """Notes that the rule is broken. Returns False, as the verdict."""
@@ -220,21 +215,16 @@ def accept(value: Any, at: At, run: ValidationRun) -> bool:
     return True
 
 
+@dataclass(slots=True, eq=False)
 class OwnValidator:
     """Validates by this package's own checks."""
 
-    __slots__ = ("_check", "_is_recursive", "_limits", "_resource", "unenforced")
-
-    name = "jsonschema"
-
-    def __init__(
-        self, check: Check, document: Document, is_recursive: bool, unenforced: tuple[str, ...], limits: Limits
-    ) -> None:
-        self._resource = document.root.resource
-        self._is_recursive = is_recursive
-        self._check = check
-        self._limits = limits
-        self.unenforced = unenforced
+    _check: Check
+    _resource: Resource
+    _is_recursive: bool
+    unenforced: tuple[str, ...]
+    _limits: Limits
+    name: str = field(default="jsonschema", init=False)
 
     def is_valid(self, value: Any) -> bool:
         """Returns whether a value fits."""
