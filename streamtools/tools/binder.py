@@ -1,8 +1,7 @@
 """Defines what stands between a call's arguments and the function: a `Binder` checks, types and places them.
 
-signature.Signature   of a typed function, freeform ones included
-model.ModelBinder     of a model, a dataclass or a TypedDict, which the function takes as a whole
-foreign.Foreign       of a schema that was written by hand or came over a protocol, or of none
+typed_binder.TypedBinder   of a typed function, or of a model that the function takes as a whole
+foreign.Foreign            of a schema that was written by hand or came over a protocol, or of none
 """
 
 from __future__ import annotations

@@ -30,10 +30,9 @@ from .callables import (
 from .docstrings import Docstring, parse_docstring
 from .enforce import Enforced
 from .foreign import Check, Foreign, Takes
-from .model import ModelBinder, docstring_of
 from .options import ConflictKey, RunOptions, ToolOptions, check_options
 from .schema import JsonSchema
-from .signature import Signature
+from .typed_binder import TypedBinder, docstring_of
 
 __all__ = ["of_function", "of_model", "of_schema"]
 
@@ -50,7 +49,7 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
     function, name = _begun(target, options)
     docstring = _docstring(function)
     custom = options.kind == "custom" or options.grammar is not None
-    binder = Signature.of(
+    binder = TypedBinder.of_signature(
         function,
         name,
         require_hints=options.require_hints,
@@ -75,7 +74,7 @@ def of_model(
 ) -> dict[str, Any]:
     """Returns the fields of a tool with the schema of a model; see `Tool.from_model`. Those in `said` are kept."""
     function, name = _begun(target, options)
-    binder = ModelBinder.of(model, function, name, coerce=options.coerce)
+    binder = TypedBinder.of_model(model, function, name, coerce=options.coerce)
     if description is None:
         description = _docstring(function).description or docstring_of(model).description
     return _made(

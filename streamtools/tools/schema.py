@@ -31,8 +31,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", PydanticExperimentalWarning)
     from pydantic.experimental.arguments_schema import generate_arguments_schema
 
-__all__ = ["CompiledParameters", "JsonSchema", "at_once", "compile_parameters", "leaves_a_choice", "one_line"]
+__all__ = ["CONFIG", "CompiledParameters", "JsonSchema", "at_once", "compile_parameters", "leaves_a_choice", "one_line"]
 
+CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _ROOT_KEYS = ("type", "properties", "required", "additionalProperties", "$defs")
 
 
@@ -62,7 +63,7 @@ def compile_parameters(
     """
     try:
         core = _core_schema(parameters)
-        validator = SchemaValidator(core, CoreConfig(allow_inf_nan=False, hide_input_in_errors=True))
+        validator = SchemaValidator(core, CONFIG)
         schema = JsonSchema().generate(core)
     except Exception as error:  # pydantic's errors, and whatever hooks in the user's types raise
         raise _refused(parameters, tool, error) from error

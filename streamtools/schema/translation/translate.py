@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..dialects import Action, Dialect
-from . import arrays, objects, scalars, unions
+from . import containers, scalars, unions
 from .document import ANNOTATIONS, DEFINITIONS, REFERENCES, SchemaDocument, mapped, pointer, reference_of, without
 from .merge import is_union, merge, outermost
 from .plan import JsonText, Named, Plan, Translation
@@ -126,10 +126,12 @@ def _subschema(build: Build, node: Any, place: str) -> Translation:
         return scalars.untyped(build, node, place)
     if len(kinds) > 1 and not scalars.may_stay_together(build, node, kinds):
         return unions.split(build, node, kinds, place)
+    if kinds in (["object"], ["array"]) and scalars.values_of(node) is not None:
+        return scalars.data(build, node, kinds[0], place)
     if kinds == ["object"]:
-        return objects.say(build, node, place)
+        return containers.say_object(build, node, place)
     if kinds == ["array"]:
-        return arrays.say(build, node, place)
+        return containers.say_array(build, node, place)
     return scalars.say(build, node, kinds, place)
 
 
