@@ -1,4 +1,4 @@
-"""What differs between two schemas, or between one tool as two providers see it.
+"""Compares two schemas, or one tool as two providers see it.
 
 `diff` compares any two JSON values place by place: a schema with the one it was yesterday, or, with
 `streamtools.exports.parts`, what two providers are told of one tool.
@@ -42,7 +42,7 @@ class Change:
 
 
 def diff(before: Any, after: Any) -> list[Change]:
-    """The differences between two JSON values, in the order of the first; linear in their sizes.
+    """Returns the differences between two JSON values, in the order of the first; linear in their sizes.
 
     Objects are compared by key, whatever the order. Lists of plain values (``required``, ``enum``) are compared as sets
     of their members, other lists by position.
@@ -92,7 +92,7 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterato
 
 
 def _both_shown(before: Any, after: Any) -> tuple[str, str]:
-    """Two values; of long ones the part around their first difference, which else would stand behind the cut."""
+    """Returns two values; of long ones the part around their first difference, which may stand behind the cut."""
     old, new = _text(before), _text(after)
     if max(len(old), len(new)) <= MAX_SHOWN:
         return old, new

@@ -55,7 +55,7 @@ COLUMNS = (
 
 
 class Action(Enum):
-    """What happens to a keyword."""
+    """The treatment of a keyword."""
 
     KEEP = "K"
     """It stays."""
@@ -66,7 +66,7 @@ class Action(Enum):
     REWRITE = "R"
     """It is said in another way; where that changes what the model sends, `decode` changes it back."""
     INLINE = "I"
-    """References only: what is referred to stands in the reference's place."""
+    """References only: the target stands in the reference's place."""
     REFUSE = "E"
     """It cannot be said: the export is refused, or falls back to one that is not strict."""
 
@@ -148,14 +148,14 @@ class Dialect:
 
     name: str
     actions: Mapping[str, Action]
-    """What happens to each keyword or construct of the table. Any other keyword stays where references do, and goes
+    """The action for each keyword or construct of the table. Any other keyword stays where references do, and goes
     elsewhere."""
     wants_properties: bool = False
     """The schema of a tool has ``properties``, even if there are none."""
     formats: frozenset[str] | None = None
     """The formats that it keeps; None keeps all."""
     refused_pattern: re.Pattern[str] | None = None
-    """What its engine for regular expressions does not know."""
+    """Finds the parts of a pattern that its engine does not know."""
     few_items: bool = False
     """It knows no ``minItems`` beyond 1."""
     keys: NameRule | None = None
@@ -180,11 +180,11 @@ class Dialect:
         return made
 
     def action(self, keyword: str) -> Action:
-        """Returns what happens to `keyword`."""
+        """Returns the action for `keyword`."""
         return self.actions.get(keyword) or (Action.KEEP if self.keeps_references else Action.DROP)
 
     def rewrites(self, construct: str) -> bool:
-        """Whether `construct` has to be said in another way."""
+        """Returns whether `construct` has to be said in another way."""
         return self.action(construct) is Action.REWRITE
 
     @property
@@ -193,7 +193,7 @@ class Dialect:
         return self.actions["$ref"] is Action.KEEP
 
     def for_value(self, keyword: str, value: Any) -> Action:
-        """What happens to a keyword with this value."""
+        """Returns the action for a keyword with this value."""
         general = self.action(keyword)
         if keyword == "minItems" and self.few_items and value in (0, 1):
             return Action.KEEP
@@ -207,7 +207,7 @@ class Dialect:
 
 
 _VERBATIM = frozenset({Action.KEEP, Action.DROP, Action.NOTE})
-"""What can happen to a keyword of a schema that goes out as it was written."""
+"""The actions that are possible for a schema that goes out as it was written."""
 _EVERYWHERE = frozenset({"(root union)", "(property name)"})
 """The constructs that can be rewritten even there."""
 
@@ -242,4 +242,4 @@ GEMINI_OPENAPI = _column(
 MCP = _column("mcp")
 OLLAMA = _column("ollama")
 PLAIN = _column("plain")
-"""What Mistral, Cohere and Bedrock take as it is."""
+"""The dialect of Mistral, Cohere and Bedrock, which take a schema as it is."""

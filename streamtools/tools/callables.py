@@ -50,13 +50,13 @@ _INSTEAD_OF: Mapping[type, str] = {
 
 
 def refuse(tool: str, why: str, parameter: str | None = None) -> ToolDefinitionError:
-    """The error for a function that cannot be a tool."""
+    """Returns the error for a function that cannot be a tool."""
     where = f"tool {tool!r}" if parameter is None else f"tool {tool!r}, parameter {parameter!r}"
     return ToolDefinitionError(f"{where}: {why}", tool=tool, parameter=parameter)
 
 
 def as_function(target: object) -> Callable[..., Any]:
-    """The callable that the tool will run. A `staticmethod` object is opened."""
+    """Returns the callable that the tool will run. A `staticmethod` object is opened."""
     if isinstance(target, staticmethod):
         return as_function(target.__func__)
     name = _own_name(inner_function(target))
@@ -73,15 +73,15 @@ def as_function(target: object) -> Callable[..., Any]:
 
 
 def inner_function(target: Any) -> Any:
-    """The function that carries name, docstring and annotations: behind a partial, what an object wraps, or else its
-    ``__call__``."""
+    """Returns the function that carries name, docstring and annotations: behind a partial, inside a wrapper, or else
+    its ``__call__``."""
     called = called_function(target)
     wrapped = inspect.unwrap(target) if called is not target and callable(target) else target
     return wrapped if inspect.isfunction(wrapped) else called
 
 
 def called_function(target: Any) -> Any:
-    """The function whose body runs: behind a partial, or an object's ``__call__``."""
+    """Returns the function whose body runs: behind a partial, or an object's ``__call__``."""
     while isinstance(target, functools.partial):
         target = target.func
     is_object = callable(target) and not inspect.isroutine(target) and not isinstance(target, type)
@@ -94,7 +94,7 @@ def _own_name(inner: Any) -> str:
 
 
 def checked_name(target: Callable[..., Any], name: str | None) -> str:
-    """The tool's name, given or taken from the function; providers refuse requests over odd ones."""
+    """Returns the tool's name, given or taken from the function; providers refuse requests over odd ones."""
     if name is None:
         name = _own_name(inner_function(target))
     if not isinstance(name, str) or not TOOL_NAMES.takes(name):
@@ -104,7 +104,7 @@ def checked_name(target: Callable[..., Any], name: str | None) -> str:
 
 
 def returned_by(target: Callable[..., Any]) -> Any:
-    """The type that the function returns, resolved; `Parameter.empty` where it is not said or cannot be told."""
+    """Returns the function's return type, resolved; `Parameter.empty` where there is none, or none that resolves."""
     inner = inspect.unwrap(inner_function(target))
     said = getattr(inner, "__annotations__", {}).get("return", inspect.Parameter.empty)
     if said is inspect.Parameter.empty:
@@ -116,14 +116,15 @@ def returned_by(target: Callable[..., Any]) -> Any:
 
 
 def mentions(annotation: Any, kind: type) -> bool:
-    """Whether a type is `kind`, one of its subclasses, or is made of one."""
+    """Returns whether a type is `kind`, one of its subclasses, or is made of one."""
     if isinstance(annotation, type) and issubclass(annotation, kind):
         return True
     return any(mentions(part, kind) for part in get_args(annotation))
 
 
 def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool) -> list[inspect.Parameter]:
-    """The parameters that a caller may still pass, annotations resolved (`Parameter.empty` where there is none).
+    """Returns the parameters that a caller may still pass, annotations resolved (`Parameter.empty` where there is
+    none).
 
     Arguments that a `functools.partial` has bound are not among them: they are settled, and may be secret.
     """
@@ -141,8 +142,8 @@ def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool)
 
 
 def reserved_names(target: Any) -> frozenset[str]:
-    """Names that a ``**kwargs`` entry may not take: every parameter that Python lets be passed by name, also those
-    that are injected or ``self``, and those of the wrappers around the function; and all that is bound."""
+    """Returns the names that a ``**kwargs`` entry may not take: every parameter that Python lets be passed by name,
+    also those that are injected or ``self``, and those of the wrappers around the function; and all that is bound."""
     if isinstance(target, functools.partial):
         return frozenset(target.keywords) | reserved_names(target.func)
     names: set[str] = set()
@@ -159,7 +160,7 @@ def reserved_names(target: Any) -> frozenset[str]:
 
 
 def _names_of(function: Any) -> list[str]:
-    """What may be passed by name to this very function, whatever it wraps."""
+    """Returns the names that this very function takes, whatever it wraps."""
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):  # written in C (`functools.lru_cache`), which takes what the wrapped one takes
@@ -168,7 +169,7 @@ def _names_of(function: Any) -> list[str]:
 
 
 def is_injected(parameter: inspect.Parameter, tool: str) -> bool:
-    """Whether the dispatcher fills the parameter: its type is `ToolContext`, perhaps optional or annotated."""
+    """Returns whether the dispatcher fills the parameter: its type is `ToolContext`, perhaps optional or annotated."""
     if not mentions(parameter.annotation, ToolContext):
         return False
     kinds = [kind for kind in _alternatives(parameter.annotation) if kind is not type(None)]
@@ -203,7 +204,7 @@ def _require_hints(parameters: list[inspect.Parameter], signature: inspect.Signa
 
 
 def class_body_of(function: Any) -> Mapping[str, Any] | None:
-    """The names of the class body that the function is being defined in; None if no such body is at work."""
+    """Returns the names of the class body that the function is being defined in; None if no such body is at work."""
     enclosing, _, _ = str(getattr(function, "__qualname__", "")).rpartition(".")
     if not enclosing or enclosing.endswith("<locals>"):
         return None
@@ -211,8 +212,8 @@ def class_body_of(function: Any) -> Mapping[str, Any] | None:
 
 
 def _namespace(function: Any) -> dict[str, Any]:
-    """The names that annotations of the function may use: those of its module, and those of the functions and the class
-    body that it is defined in, while they still run."""
+    """Returns the names that annotations of the function may use: those of its module, and those of the functions and
+    the class body that it is defined in, while they still run."""
     found: dict[str, Any] = dict(getattr(function, "__globals__", {}))
     *scopes, _ = str(getattr(function, "__qualname__", "")).split(".")
     for depth in range(1, len(scopes) + 1):
@@ -223,7 +224,7 @@ def _namespace(function: Any) -> dict[str, Any]:
 
 
 def _frames(qualname: str) -> Iterator[Mapping[str, Any]]:
-    """The local names of the code called `qualname` that is at work now, innermost first."""
+    """Yields the local names of the code called `qualname` that is at work now, innermost first."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_qualname == qualname:
@@ -232,7 +233,7 @@ def _frames(qualname: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _resolved(parameter: inspect.Parameter, namespace: dict[str, Any], tool: str) -> Any:
-    """The annotation as a type. Each is resolved alone, so that the error can name the parameter."""
+    """Returns the annotation as a type. Each is resolved alone, so that the error can name the parameter."""
     if parameter.annotation is parameter.empty:
         return parameter.empty
     try:
@@ -261,13 +262,13 @@ class Placement:
     """The parameters of one function, and where a value for each of them goes."""
 
     open: tuple[Parameter, ...]
-    """What a caller fills, annotations resolved; neither injected nor bound by a `functools.partial`."""
+    """Parameters that a caller fills, annotations resolved; neither injected nor bound by a `functools.partial`."""
     injected: tuple[str, ...]
     """Parameters that the dispatcher fills."""
     positional: tuple[str, ...]
     """Parameters to pass by position, injected ones included."""
     defaults: Mapping[str, Any]
-    """Of those, where the function has one: a later one must not take the place of one that is left out."""
+    """The defaults of those that have one: a later one must not take the place of one that is left out."""
     var_positional: str | None
     var_keyword: str | None
     reserved: frozenset[str]
@@ -313,7 +314,8 @@ class Placement:
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` for the function. A parameter that neither argument names is left to its default."""
+        """Returns ``(args, kwargs)`` for the function. A parameter that neither argument names is left to its
+        default."""
         if not self.positional and self.var_positional is None and self.var_keyword is None:
             return (), {**values, **injected} if injected else values
         named = {**self.defaults, **values, **injected} if self.positional else {**values, **injected}
@@ -325,6 +327,6 @@ class Placement:
         return tuple(args), named
 
     def clashes(self, keys: Iterable[str]) -> list[str]:
-        """Those `keys` of ``**kwargs`` that are parameters of the function itself: they could set what is injected or
-        bound."""
+        """Returns those `keys` of ``**kwargs`` that are parameters of the function itself: they could set what is
+        injected or bound."""
         return [key for key in keys if key in self.reserved]

@@ -1,4 +1,4 @@
-"""`Tool`: a function that a model can call, with its name, its text and its schema."""
+"""Defines `Tool`: a function that a model can call, with its name, its text and its schema."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Bound:
     by_name: dict[str, Any] = field(repr=False)
     """Every argument by its parameter's name, defaults included."""
     coercions: tuple[str, ...] = ()
-    """What had to be coerced to make the arguments fit: path and kind (``people: json_string``)."""
+    """The values that were coerced: path and kind (``people: json_string``)."""
     validated: bool = True
     """A schema was enforced; False behind an advisory boundary."""
 
@@ -61,7 +61,7 @@ class Tool(RunOptions, Generic[P, R]):
     name: str
     """The name under which the model calls it."""
     description: str = field(repr=False)
-    """What the model reads about it: the prose of the docstring."""
+    """The text that the model reads: the prose of the docstring."""
     fn: Callable[P, R] = field(repr=False)
     """The function that runs."""
     is_async: bool = field(repr=False)
@@ -69,17 +69,17 @@ class Tool(RunOptions, Generic[P, R]):
     kind: Literal["function", "custom"] = field(default="function", repr=False)
     """``custom``: a freeform tool, which takes one raw text (its argument ``input``) instead of an object."""
     grammar: Grammar | None = field(default=None, repr=False)
-    """What the text of a ``custom`` tool has to match, for providers that can hold the model to it."""
+    """The grammar of a ``custom`` tool's text, for providers that can hold the model to it."""
     schema_source: SchemaSource = field(default="typed_signature", repr=False)
-    """Where the schema comes from, for the record of each call."""
+    """The source of the schema, for the record of each call."""
     owner: str | None = field(default=None, repr=False)
-    """Who answers for a schema that was written by hand."""
+    """The owner of a schema that was written by hand."""
     boundary: Literal["validated", "advisory"] = field(default="validated", repr=False)
     """``advisory``: there is no schema that could be enforced; only the tool's own check stands before it."""
     title: str | None = field(default=None, repr=False)
     """A name for people."""
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
-    """JSON Schema of what the tool returns, where that is known. Do not change it."""
+    """JSON Schema of the tool's result, if it is known. Do not change it."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
     _binder: Binder = field(repr=False)
@@ -92,12 +92,12 @@ class Tool(RunOptions, Generic[P, R]):
 
     @property
     def validator(self) -> str | None:
-        """The name of what judges the arguments (``pydantic``, ``jsonschema``); None where nothing does."""
+        """The name of the judge of the arguments (``pydantic``, ``jsonschema``); None where there is none."""
         return self._binder.validator_name
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that the model reads about the tool: name, description, schemas, grammar. The same in every
+        """A hash of all that the model reads about the tool: name, description, schemas, grammar; the same in every
         process; another one as soon as anything changes."""
         return fingerprint(self.name, self.description, self._binder.schema, self.output_schema, self.grammar)
 

@@ -44,7 +44,7 @@ class Enforced:
         self.name = self._compiled.name
         """``jsonschema``, or ``jsonschema-rs`` where that is installed and says the same."""
         self.unenforced = self._compiled.unenforced
-        """Places of patterns that no linear-time engine can run, and why."""
+        """Places of patterns that no linear-time engine can run, with the reason."""
 
     def judge(
         self, values: dict[str, Any], *, decode: bool, is_large: bool, quick: bool

@@ -1,4 +1,4 @@
-"""A tool in a provider's own shape: its entry in a request, and the way back for the arguments. Computed once."""
+"""Writes a tool in a provider's own shape: its entry in a request, and the way back for the arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .formats import HINTS, find
 __all__ = ["Constraints", "EntryOptions", "payload_of", "translated"]
 
 Constraints = Literal["keep", "description"]
-"""What becomes of bounds (``minimum``, ``pattern``): they stay, or the description tells them instead."""
+"""The policy for bounds (``minimum``, ``pattern``): they stay, or the description tells them instead."""
 
 
 class Described(Protocol):
@@ -49,13 +49,13 @@ class Described(Protocol):
 
 
 class EntryOptions(NamedTuple):
-    """How a tool is exported, beside the format."""
+    """The options of an export, beside the format."""
 
     strict: bool = False
     inline_refs: bool = True
     constraints: Constraints = "keep"
     name: str | None = None
-    """The name to use instead of what the format makes of the tool's own."""
+    """The name to use instead of the tool's own as the format takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _check_strict(tool: Described, wire: str, form: StrictForm, schema: dict[str
 
 
 def _description(tool: Described, freeform: bool) -> tuple[str, tuple[str, ...]]:
-    """What the model reads; the grammar, too, where the model cannot be held to it."""
+    """Returns the description with the grammar, if the model cannot be held to that; and what is lost."""
     if tool.grammar is None or freeform:
         return tool.description, ()
     text = f"{tool.description}\n\nThe input must match this {tool.grammar.syntax} grammar:\n{tool.grammar.definition}"

@@ -35,7 +35,7 @@ MCP = ToolFormat(
 
 
 STRICT = ".strict"
-"""What stands behind a format's name to mean its strict form."""
+"""The end of a format's name that means its strict form."""
 
 
 def tool_formats() -> tuple[ToolFormat, ...]:

@@ -36,7 +36,7 @@ ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
 """The thing that a call works on: the name of an argument, or a function of the validated arguments by name."""
 
 NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
-"""Whether a call waits for an approval: always, never, or what a function of the validated arguments by name says."""
+"""Whether a call waits for an approval: always, never, or by a function of the validated arguments by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,17 +46,17 @@ class RunOptions:
     effect: Effect = "once"
     """The effect of a second run of the same call."""
     needs_approval: NeedsApproval = False
-    """Whether a call waits until somebody has approved it."""
+    """A call waits until somebody has approved it."""
     timeout: float | None = None
     """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
     max_concurrency: int | None = None
-    """How many calls of this tool may run at once; more wait."""
+    """The most calls of this tool that may run at once; more wait."""
     conflict_key: ConflictKey | None = field(default=None, repr=False)
-    """The name of the argument, or the function of the arguments, that says what a call works on."""
+    """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
     """A call of this tool runs alone."""
     retries: int = 0
-    """How often a run that raised or timed out is tried again."""
+    """The number of times that a run which raised or timed out is tried again."""
     retry_delay_s: float = field(default=0.5, repr=False)
     """Seconds before the first retry; twice that before the next, and so on."""
 
@@ -74,7 +74,7 @@ class ToolOptions(RunOptions):
     grammar: Grammar | None = None
     """The language of a freeform tool's text."""
     coerce: Coerce = "lax"
-    """Whether a value of another type becomes the wanted one where nothing is lost."""
+    """The policy for a value of another type: it becomes the wanted one where nothing is lost, or is refused."""
     lazy: Callable[[], Callable[..., Any]] | None = None
     """Returns the function to run, at the first call."""
 

@@ -106,7 +106,7 @@ def _make(target: Any, options: ToolOptions) -> Tool[..., Any] | ToolMethod:
 
 
 def is_method_in_class_body(target: object) -> bool:
-    """Whether `target` is a method, or a ``classmethod`` object, whose class is being defined right now.
+    """Returns whether `target` is a method, or a ``classmethod`` object, whose class is being defined right now.
 
     Raises:
         ToolDefinitionError: ``@tool`` stands below ``@classmethod``, where it would never see the class.
@@ -140,7 +140,7 @@ class ToolMethod:
         self._runs = getattr(self.template.fn, "__func__", self.template.fn)
 
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
-        """The tool, bound; the method itself where there is nothing to bind it to."""
+        """Returns the tool, bound; the method itself where there is nothing to bind it to."""
         bound_to = (owner or type(instance)) if self.of_class else instance
         return self if bound_to is None else replace(self.template, fn=MethodType(self._runs, bound_to))
 
@@ -149,7 +149,7 @@ class ToolMethod:
         return self.function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """What a tool has, and this has not yet: there is no instance.
+        """Refuses an attribute, which only the tool of an instance has.
 
         Raises:
             AttributeError: always; it says what to write.
@@ -163,7 +163,7 @@ class ToolMethod:
 
 
 def tools_of(instance: object) -> list[Tool]:
-    """The tools among an object's methods, in the order of their definition, those of its base classes first.
+    """Returns the tools among an object's methods, in the order of their definition, those of its base classes first.
 
         pipeline(stream, tools=tools_of(Library(database)))
 

@@ -31,15 +31,15 @@ class Exported:
     payload: dict[str, Any] = field(repr=False)
     """The entry for the request's list of tools (Gemini: of ``functionDeclarations``); yours to change."""
     decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
-    """What the model sent to what the tool takes: the inverse of whatever the payload had to say differently."""
+    """Turns the model's arguments back into the tool's: the inverse of all that the payload says differently."""
     rewritten: bool = False
     """`decode` does something, or `name` is not the tool's own: the payload alone does not do."""
     losses: tuple[str, ...] = ()
-    """What of the schema the wire cannot say, one line each. Validation still enforces it."""
+    """The parts of the schema that the wire cannot say, one line each. Validation still enforces them."""
 
 
 AnyTool: TypeAlias = Tool[..., Any] | Exported | Callable[..., Any]
-"""What may stand in a list of tools: a tool, a tool as it was exported, or a function to make a tool of."""
+"""An item of a list of tools: a tool, a tool as it was exported, or a function to make a tool of."""
 
 
 class Toolset(Mapping[str, "Tool | None"]):
@@ -84,7 +84,8 @@ class Toolset(Mapping[str, "Tool | None"]):
         self._tools[name] = made
 
     def decode(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the model sent to what the tool takes; the same object for a tool that was not exported differently.
+        """Turns the model's arguments back into the tool's; the same object for a tool that was not exported
+        differently.
 
         Raises:
             InvalidArguments: they are not what the exported schema says.

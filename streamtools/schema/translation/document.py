@@ -211,19 +211,15 @@ class SchemaDocument:
             raise self.refused(place, f"refers to another document ({where[:80]!r}); write it into $defs")
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
-            return self._anchored(fragment, place)
+            if fragment not in self._anchors:
+                raise self.refused(place, f"refers to the anchor {fragment[:80]!r}, which this document does not have")
+            return self._anchors[fragment]
         node: Any = self.root
         for step in fragment.split("/")[1:]:
             node = _step(node, step.replace("~1", "/").replace("~0", "~"))
         if not isinstance(node, (dict, bool)):
             raise self.refused(place, f"refers to {reference[:80]!r}, which is no schema of this document")
         return "#" + fragment, node
-
-    def _anchored(self, anchor: str, place: str) -> tuple[str, Any]:
-        found = self._anchors.get(anchor)
-        if found is None:
-            raise self.refused(place, f"refers to the anchor {anchor[:80]!r}, which this document does not have")
-        return found
 
     @cached_property
     def _anchors(self) -> dict[str, tuple[str, Any]]:

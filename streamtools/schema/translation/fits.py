@@ -11,7 +11,7 @@ from typing import Any
 
 from .plan import Translation
 
-__all__ = ["Fits", "apart", "is_of", "kind_of", "types_of"]
+__all__ = ["apart", "fits", "is_of", "kind_of", "types_of"]
 
 
 Definitions = Callable[[str], Translation | None]
@@ -79,28 +79,16 @@ def is_of(value: Any, kinds: Collection[str]) -> bool:
     return kind in kinds or (kind == "integer" and "number" in kinds) or (whole and "integer" in kinds)
 
 
-class Fits:
-    """A test for values, made of a schema in a provider's dialect.
+def fits(schema: Mapping[str, Any], definitions: Definitions, value: Any, found: dict[tuple[int, int], bool]) -> bool:
+    """Returns whether a value fits, after at most one look at each part of the value for each part of the schema.
 
     Args:
         schema: a schema that a build made.
-        definitions: the targets of its references; read when a value comes, since not all are known before.
+        definitions: the targets of its references; all are known by the time that a value comes.
+        value: the value; it must live as long as `found`, which knows values by their identity.
+        found: the known results for parts of the same arguments; more are added.
     """
-
-    __slots__ = ("definitions", "schema")
-
-    def __init__(self, schema: Mapping[str, Any], definitions: Definitions) -> None:
-        self.schema = schema
-        self.definitions = definitions
-
-    def __call__(self, value: Any, found: dict[tuple[int, int], bool]) -> bool:
-        """Returns whether the value fits, after at most one look at each part of the value for each part of the schema.
-
-        Args:
-            value: the value; it must live as long as `found`, which knows values by their identity.
-            found: the known results for parts of the same arguments; more are added.
-        """
-        return _Fitting(self.definitions, found).fits(self.schema, value)
+    return _Fitting(definitions, found).fits(schema, value)
 
 
 class _Fitting:

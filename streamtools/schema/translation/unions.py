@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from . import scalars
 from .document import ANNOTATIONS, DEFINITIONS, free_name, pointer, without
-from .fits import Fits, apart, is_of, types_of
+from .fits import apart, fits, is_of, types_of
 from .merge import Contradiction, merge
 from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Translation, Unwrapped
 from .state import Build
@@ -126,7 +127,7 @@ def _way_back(build: Build, several: list[Translation], place: str) -> tuple[Pla
     if lone is not None:
         return lone, several
     several = _told_apart(build, several, place)
-    branches = tuple((Fits(one.schema, build.defined), one.plan) for one in several)
+    branches = tuple((partial(fits, one.schema, build.defined), one.plan) for one in several)
     return Choice(branches, tuple(map(_key, several))), several
 
 
