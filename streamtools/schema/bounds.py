@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ class SchemaBound:
     """The counted things, in the plural, for people."""
 
 
-def counts(schema: Mapping[str, Any]) -> dict[str, int]:
+def counts(schema: Mapping[str, Any]) -> Counter[str]:
     """Counts everything in an exported schema that a provider limits.
 
     ``properties``, ``optional_properties``, ``unions`` and ``enum_values`` are counted throughout the schema.
@@ -30,14 +31,12 @@ def counts(schema: Mapping[str, Any]) -> dict[str, int]:
     ``long_enum`` those of the longest enum of texts among those with more than 250 values. ``depth`` is the levels of
     objects and arrays inside each other, each definition by itself.
     """
-    total = dict.fromkeys(("properties", "optional_properties", "unions", "enum_values", "characters"), 0)
-    depth = long_enum = 0
-    for node, level in _nodes(schema):
-        for what, count in _of_node(node).items():
-            total[what] += count
-        depth = max(depth, level)
-        long_enum = max(long_enum, _long_enum(node))
-    return {**total, "depth": depth, "long_enum": long_enum}
+    total: Counter[str] = Counter()
+    for node, depth in _nodes(schema):
+        total.update(_of_node(node))
+        total["depth"] = max(total["depth"], depth)
+        total["long_enum"] = max(total["long_enum"], _long_enum(node))
+    return total
 
 
 def schema_problem(schema: Mapping[str, Any], bounds: Iterable[SchemaBound]) -> str | None:
