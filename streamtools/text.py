@@ -12,9 +12,11 @@ import re
 from typing import Any
 
 __all__ = [
+    "MAX_PATH_CHARS",
     "SurrogateJoiner",
     "cut",
     "deeper_than",
+    "dotted",
     "excerpt",
     "one_line",
     "printable",
@@ -23,6 +25,8 @@ __all__ = [
 ]
 
 _HALF = re.compile("[\ud800-\udfff]")
+MAX_KEY_CHARS = 64  # of one key in a path: the model chose it
+MAX_PATH_CHARS = 700  # of a whole path: ten long keys
 
 
 class SurrogateJoiner:
@@ -125,6 +129,22 @@ def excerpt(data: bytes | str, limit: int) -> str:
 def cut(text: str, max_chars: int) -> str:
     """Returns `text`, or its first characters with ``...`` behind them."""
     return text if len(text) <= max_chars else text[:max_chars] + "..."
+
+
+def dotted(path: tuple[str | int, ...]) -> str:
+    """Returns a path into a JSON value as a person reads it: ``people[0].age``.
+
+    A key that is no plain word is quoted, a long key or path is cut.
+    """
+    parts = []
+    for part in path:
+        if isinstance(part, int):
+            parts.append(f"[{part}]")
+        elif re.fullmatch(r"[\w-]{1,64}", part):
+            parts.append(f".{part}")
+        else:
+            parts.append(f"[{cut(part, MAX_KEY_CHARS)!r}]")
+    return cut("".join(parts).removeprefix("."), MAX_PATH_CHARS)
 
 
 def deeper_than(limit: int, value: object) -> bool:

@@ -1,4 +1,4 @@
-"""`export_all`: the tools of one request together, within what the provider takes of a request."""
+"""Exports the tools of one request together, within the limits of a request: `export_all`."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Exports(Sequence[Exported]):
 
     @property
     def losses(self) -> dict[str, tuple[str, ...]]:
-        """By the tool's name, what of its schema the wire cannot say; tools without losses are left out."""
+        """The parts of each schema that the wire cannot say, by the tool's name; tools without losses are left out."""
         return {one.tool.name: one.losses for one in self._items if one.losses}
 
     def copy(self) -> list[dict[str, Any]]:
-        """The payloads, copied through and through."""
+        """Returns the payloads, copied through and through."""
         return copy.deepcopy(self.payloads)
 
     @overload
@@ -78,7 +78,7 @@ def export_all(
     strict: Strictness = False,
     limits: RequestLimits | None = None,
 ) -> Exports:
-    """The tools of a request in a provider's own shapes, in the order given. Computed once for the same tools.
+    """Returns the tools of a request in a provider's own shapes, in the order given. Computed once for the same tools.
 
     Args:
         tools: made by `streamtools.tool`, or functions to make tools of.
@@ -122,7 +122,7 @@ def _export_all(
 
 
 def _all_or_none(tools: Sequence[Tool[..., Any]], format: ToolFormat, limits: RequestLimits) -> _Batch:
-    """Strict if all can be, since the request is strict or is not."""
+    """Returns a strict batch if all tools can be strict, since the request is strict or is not."""
     batch = _Batch(format, limits)
     batch.add_where_possible(tools)
     if batch.fallbacks:
@@ -186,13 +186,8 @@ class _Batch:
         for step in self.format.schema_at:
             schema = schema.get(step, {})
         found = counts(schema)
-        more = {
-            "tools": 0,
-            "strict_tools": 1,
-            "optional_properties": found.optional_properties,
-            "unions": found.unions,
-            "properties": found.properties,
-        }
+        counted = ("optional_properties", "unions", "properties")
+        more = {"strict_tools": 1, **{what: found[what] for what in counted}}
         for what, count in more.items():
             limit = getattr(self.limits, what)
             if limit is not None and self.used[what] + count > limit:

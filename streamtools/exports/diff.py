@@ -1,4 +1,4 @@
-"""What differs between two schemas, or between one tool as two providers see it.
+"""Compares two schemas, or one tool as two providers see it.
 
 `diff` compares any two JSON values place by place: a schema with the one it was yesterday, or, with
 `streamtools.exports.parts`, what two providers are told of one tool.
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic_core import to_json
+
+from ..schema.translation.document import pointer
 
 __all__ = ["Change", "diff"]
 
@@ -33,14 +35,14 @@ class Change:
     def __str__(self) -> str:
         place = self.path or "/"
         if self.kind == "added":
-            return f"+ {place}: {_shown(self.after)}"
+            return f"+ {place}: {_excerpt(_text(self.after))}"
         if self.kind == "removed":
-            return f"- {place}: {_shown(self.before)}"
+            return f"- {place}: {_excerpt(_text(self.before))}"
         return "~ {}: {} -> {}".format(place, *_both_shown(self.before, self.after))
 
 
 def diff(before: Any, after: Any) -> list[Change]:
-    """The differences between two JSON values, in the order of the first; linear in their sizes.
+    """Returns the differences between two JSON values, in the order of the first; linear in their sizes.
 
     Objects are compared by key, whatever the order. Lists of plain values (``required``, ``enum``) are compared as sets
     of their members, other lists by position.
@@ -53,25 +55,24 @@ def _changes(before: Any, after: Any, path: str) -> Iterator[Change]:
         yield from _of_objects(before, after, path)
     elif isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
         yield from _of_lists(before, after, path)
-    elif not _same(before, after):
+    elif type(before) is not type(after) or before != after:
         yield Change(path=path, kind="changed", before=before, after=after)
 
 
 def _of_objects(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[Change]:
     for key, value in before.items():
-        place = f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}"
+        place = pointer(path, str(key))
         if key in after:
             yield from _changes(value, after[key], place)
         else:
             yield Change(path=place, kind="removed", before=value)
     for key, value in after.items():
         if key not in before:
-            place = f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}"
-            yield Change(path=place, kind="added", after=value)
+            yield Change(path=pointer(path, str(key)), kind="added", after=value)
 
 
 def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Change]:
-    if all(_is_plain(value) for value in (*before, *after)):
+    if not any(isinstance(value, (Mapping, list, tuple)) for value in (*before, *after)):
         olds, news = ({(type(value), value): None for value in values} for values in (before, after))
         for key in olds:
             if key not in news:
@@ -90,21 +91,8 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterato
             yield from _changes(before[position], after[position], place)
 
 
-def _is_plain(value: Any) -> bool:
-    return not isinstance(value, (Mapping, list, tuple))
-
-
-def _same(before: Any, after: Any) -> bool:
-    return type(before) is type(after) and bool(before == after)
-
-
-def _shown(value: Any) -> str:
-    text = _text(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
-
-
 def _both_shown(before: Any, after: Any) -> tuple[str, str]:
-    """Two values; of long ones the part around their first difference, which else would stand behind the cut."""
+    """Returns two values; of long ones the part around their first difference, which may stand behind the cut."""
     old, new = _text(before), _text(after)
     if max(len(old), len(new)) <= MAX_SHOWN:
         return old, new
@@ -113,7 +101,7 @@ def _both_shown(before: Any, after: Any) -> tuple[str, str]:
     return _excerpt(old, start), _excerpt(new, start)
 
 
-def _excerpt(text: str, start: int) -> str:
+def _excerpt(text: str, start: int = 0) -> str:
     end = start + MAX_SHOWN
     cut = f"{'...' if start else ''}{text[start:end]}{'...' if end < len(text) else ''}"
     return cut if cut == text else f"{cut} ({len(text)} characters)"

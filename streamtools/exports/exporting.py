@@ -1,4 +1,4 @@
-"""`export`: one tool for one wire; and `schema`: a tool's definition, which can be told to every wire."""
+"""Exports one tool for one wire, `export`, and makes a tool's definition, which can be told to every wire: `schema`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def export(
     inline_refs: bool = True,
     constraints: Constraints = "keep",
 ) -> Exported:
-    """A tool in a provider's own shape, and the way back from what the model sends.
+    """Returns a tool in a provider's own shape, with the way back for the model's arguments.
 
     Computed once per tool and wire; the payload is a fresh copy each time. For all tools of a request, `export_all`.
 
@@ -59,7 +59,7 @@ def export(
 
 
 def tool_of(given: Any) -> Tool[..., Any]:
-    """A tool, where a function was given, too.
+    """Returns a tool, also for a function.
 
     Raises:
         ToolDefinitionError: it is neither; the message says what to write.
@@ -76,7 +76,7 @@ def tool_of(given: Any) -> Tool[..., Any]:
 
 
 def payload(tool: Tool[..., Any] | Callable[..., Any], wire: Wire | str, *, strict: bool = False) -> dict[str, Any]:
-    """The payload alone, for a tool that needs no way back: what `Tool.to` gives, for functions, too.
+    """Returns the payload alone, for a tool that needs no way back: as `Tool.to`, for functions, too.
 
     Raises:
         ExportError: it does, or the wire cannot carry the tool.
@@ -86,7 +86,7 @@ def payload(tool: Tool[..., Any] | Callable[..., Any], wire: Wire | str, *, stri
 
 
 def parts(one: Exported) -> dict[str, Any]:
-    """The parts of an export under the same names for every wire, to compare them: ``name``, ``description``,
+    """Returns the parts of an export under the same names for every wire, to compare them: ``name``, ``description``,
     ``parameters``, ``output``, ``strict``, ``grammar``, ``title``, ``annotations``; what a payload does not say is not
     among them."""
     format, _ = find(one.wire, False)
@@ -106,7 +106,7 @@ def parts(one: Exported) -> dict[str, Any]:
 
 
 def exported(tool: Tool[..., Any], format: ToolFormat, options: EntryOptions) -> Exported:
-    """As `export`, in a format that is known."""
+    """Exports a tool in a format that is known."""
     made = translated(tool, format, options)
     return Exported(
         tool=tool,
@@ -133,7 +133,7 @@ class ToolDefinition:
 
     @property
     def description(self) -> str:
-        """What the model reads about it."""
+        """The text that the model reads about it."""
         return self.tool.description
 
     @property
@@ -142,7 +142,7 @@ class ToolDefinition:
         return canonical(self.tool.schema, self.tool.name)
 
     def to_json_schema(self) -> dict[str, Any]:
-        """``name``, ``description``, ``parameters``, and ``output`` if the tool says what it returns."""
+        """Returns ``name``, ``description``, ``parameters``, and ``output`` if the tool says what it returns."""
         made = {"name": self.name, "description": self.description, "parameters": self.parameters}
         output = self.tool.output_schema
         return made if output is None else {**made, "output": dict(output)}
@@ -150,7 +150,7 @@ class ToolDefinition:
     def to(
         self, wire: Wire | str, *, strict: bool = False, inline_refs: bool = True, constraints: Constraints = "keep"
     ) -> dict[str, Any]:
-        """The payload for a wire alone; arguments and errors are those of `export`.
+        """Returns the payload for a wire alone; arguments and errors are those of `export`.
 
         Where `export` says that a payload needs a way back (strict ones mostly do), send what `export_all` gives, and
         pass that to the pipeline. ``constraints="description"`` is worth its tokens where models read bounds rather
@@ -160,7 +160,7 @@ class ToolDefinition:
 
 
 def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinition:
-    """A tool's definition.
+    """Returns a tool's definition.
 
     Args:
         of: a tool; a function, which is made a tool as `streamtools.tool` would; or a pydantic model, dataclass or
@@ -177,7 +177,7 @@ def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinitio
 
 
 def _returned(model: Any) -> Callable[..., Any]:
-    """A function of a model that gives the instance back."""
+    """Returns a function of a model that gives the instance back."""
 
     def returned(value: Any) -> Any:
         return value

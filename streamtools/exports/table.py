@@ -1,10 +1,10 @@
-"""The wires compared, as Markdown: written from what the exports go by, so it cannot be out of date."""
+"""Compares the wires in Markdown, by the tables that the exports use, so that it cannot be out of date."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..schema.keywords import COLUMNS, KEYWORDS, Action
+from ..schema.dialects import COLUMNS, KEYWORDS, Action
 from ..tools.formats import tool_formats
 
 __all__ = ["keyword_table", "table"]
@@ -20,7 +20,7 @@ _WORDS = {
 
 
 def table() -> str:
-    """Where each wire's payload holds the schema, where strictness is said, which names it takes, what else it
+    """Returns each wire's place of the schema and of strictness, the names that it takes, and what else it
     tells."""
     head = ("Wire", "Schema in", "Strict", "Tool names", "Result schema", "Freeform tools")
     rows = [
@@ -38,7 +38,7 @@ def table() -> str:
 
 
 def keyword_table() -> str:
-    """What becomes of each keyword of JSON Schema in each dialect."""
+    """Returns the action for each keyword of JSON Schema in each dialect."""
     head = ("Keyword", *(f"`{column}`" for column in COLUMNS))
     rows = [
         (keyword if keyword.startswith("(") else f"`{keyword}`", *(_WORDS[row[column]] for column in COLUMNS))

@@ -16,7 +16,7 @@ from pydantic_core import from_json, to_json
 
 from ..errors import ExportError, InvalidArguments, SchemaError, ToolDefinitionError
 from ..exports import export
-from ..schema.keywords import Action
+from ..schema.dialects import Action
 from ..tools import Tool
 from ..tools.formats import find, targets
 from ..wires.tool_format import ToolFormat

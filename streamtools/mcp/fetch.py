@@ -12,10 +12,10 @@ import anyio
 from ..errors import SchemaError
 from ..event_loop import Aside
 from ..limits import Limits
-from ..schema.kept import Kept
-from ..schema.paths import dotted
+from ..schema import Kept
 from ..schema.validation import Budget, Exhausted, Validator
 from ..schema.validation import compile as compile_schema
+from ..text import dotted
 from ..tools import Effect, NeedsApproval, TakesLong, Tool
 from ..tools.enforce import QUICK_STEPS
 from .cache import Credentials, SchemaCache

@@ -2,7 +2,32 @@
 
 validation    judges values by a schema (2020-12, draft-07)
 translation   rewrites a schema in a provider's dialect, with the way back for the arguments
-keywords      what becomes of each keyword in each dialect; `dialects`, `names` and `bounds` have the rest of a dialect
+dialects      the providers' dialects, and what becomes of each keyword in each; `names` and `bounds` have their limits
 openapi       Gemini's ``parameters`` as JSON Schema
-paths         a path into a value as a person reads it
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = ["Kept"]
+
+
+class Kept(Mapping[str, Any]):
+    """A schema that needs no copy: plain JSON that the library has read itself, and that nobody changes. All
+    who keep it may share its `schema`."""
+
+    __slots__ = ("schema",)
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+
+    def __getitem__(self, name: str) -> Any:
+        return self.schema[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.schema)
+
+    def __len__(self) -> int:
+        return len(self.schema)

@@ -1,59 +1,49 @@
-"""Counts what providers limit in the schemas of tools, and compares it with what one allows."""
+"""Counts the things that providers limit in the schemas of tools, and compares them with the limits of one."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .translation.document import subschemas
 
-__all__ = ["Counts", "SchemaBound", "counts", "schema_problem"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What a schema has of all that is limited."""
-
-    properties: int = 0
-    optional_properties: int = 0
-    unions: int = 0
-    depth: int = 0
-    """Levels of objects and arrays inside each other, each definition by itself."""
-    enum_values: int = 0
-    long_enum: int = 0
-    """Characters of the longest enum of texts among those with more than 250 values."""
-    characters: int = 0
-    """Of the names of properties and definitions, and of the values of ``enum`` and ``const``."""
+__all__ = ["SchemaBound", "counts", "schema_problem"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaBound:
-    """The most that one schema may have of one of the `Counts`."""
+    """The most that one schema may have of something that `counts` counts."""
 
     count: str
-    """The field of `Counts`."""
+    """The key of the count."""
     most: int
     what: str
-    """What is counted, in the plural, for people."""
+    """The counted things, in the plural, for people."""
 
 
-def counts(schema: Mapping[str, Any]) -> Counts:
-    """Everything in an exported schema that a provider limits."""
-    total = dict.fromkeys(Counts.__slots__, 0)
+def counts(schema: Mapping[str, Any]) -> Counter[str]:
+    """Counts everything in an exported schema that a provider limits.
+
+    ``properties``, ``optional_properties``, ``unions`` and ``enum_values`` are counted throughout the schema.
+    ``characters`` are those of the names of properties and definitions, and of the values of ``enum`` and ``const``;
+    ``long_enum`` those of the longest enum of texts among those with more than 250 values. ``depth`` is the levels of
+    objects and arrays inside each other, each definition by itself.
+    """
+    total: Counter[str] = Counter()
     for node, depth in _nodes(schema):
-        for what, count in _of_node(node).items():
-            total[what] += count
+        total.update(_of_node(node))
         total["depth"] = max(total["depth"], depth)
         total["long_enum"] = max(total["long_enum"], _long_enum(node))
-    return Counts(**total)
+    return total
 
 
 def schema_problem(schema: Mapping[str, Any], bounds: Iterable[SchemaBound]) -> str | None:
-    """Why the provider would refuse a strict schema, if it would."""
+    """Returns the reason for which the provider would refuse a strict schema; None if it would not."""
     found = counts(schema)
     for bound in bounds:
-        has = getattr(found, bound.count)
+        has = found[bound.count]
         if has > bound.most:
             return f"the strict schema has {has} {bound.what}, of which {bound.most} are allowed"
     return None

@@ -1,6 +1,22 @@
 """The providers' dialects of JSON Schema: a column of the table of keywords each, and what goes beyond it.
 
-A wire of your own names one of them, or derives one: ``PLAIN.but("acme", {"pattern": Action.NOTE})``.
+A row of the table is a keyword or, in parentheses, a construct; a cell is the first letter of an `Action`. Everything
+that reads or writes a provider's schema asks this table, and so does the page that compares the providers. A wire of
+your own names a dialect, or derives one: ``PLAIN.but("acme", {"pattern": Action.NOTE})``.
+
+Sources, read from August to November 2026:
+
+* OpenAI: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas ; a ``default`` is refused on
+  Azure (livekit/agents#1987), an untyped ``items`` everywhere.
+* Anthropic: https://docs.claude.com/en/docs/build-with-claude/structured-outputs#json-schema-limitations ; the root
+  may be no union ("input_schema does not support oneOf, allOf, or anyOf at the top level",
+  langchain-ai/langchain#39271).
+* Bedrock: the same for its strict tools, but lengths and patterns pass (pydantic-ai's tests against the service).
+* Gemini: https://ai.google.dev/api/caching#Schema for ``parameters`` and
+  https://ai.google.dev/gemini-api/docs/structured-output#json_schema_support for ``parametersJsonSchema``.
+* MCP: https://modelcontextprotocol.io/specification/2025-11-25/server/tools (any 2020-12 keyword).
+* Ollama: the Go type ``api.ToolProperty`` has six fields; what is not among them vanishes without a word.
+* Mistral and Cohere pass plain JSON Schema on to the model.
 """
 
 from __future__ import annotations
@@ -8,17 +24,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
-from .keywords import Action, Column, actions
 from .names import NameRule
 
 __all__ = [
     "ANTHROPIC",
     "ANTHROPIC_STRICT",
     "BEDROCK_STRICT",
+    "COLUMNS",
     "GEMINI",
     "GEMINI_OPENAPI",
+    "KEYWORDS",
     "MCP",
     "OLLAMA",
     "OPENAI",
@@ -28,6 +46,101 @@ __all__ = [
     "Dialect",
 ]
 
+COLUMNS = (
+    *("openai", "openai_strict", "anthropic", "anthropic_strict", "bedrock_strict"),
+    *("gemini", "gemini_openapi", "mcp", "ollama", "plain"),
+)
+"""The dialects, in the order of the table. ``gemini`` is ``parametersJsonSchema``, ``gemini_openapi`` is
+``parameters``; ``plain`` is what Mistral, Cohere and Bedrock take."""
+
+
+class Action(Enum):
+    """The treatment of a keyword."""
+
+    KEEP = "K"
+    """It stays."""
+    DROP = "D"
+    """It goes; a model loses nothing by that."""
+    NOTE = "N"
+    """It goes, and the description tells it: ``(min 1, max 10)``."""
+    REWRITE = "R"
+    """It is said in another way; where that changes what the model sends, `decode` changes it back."""
+    INLINE = "I"
+    """References only: the target stands in the reference's place."""
+    REFUSE = "E"
+    """It cannot be said: the export is refused, or falls back to one that is not strict."""
+
+
+def _row(letters: str) -> Mapping[str, Action]:
+    return dict(zip(COLUMNS, map(Action, letters.split()), strict=True))
+
+
+KEYWORDS: Mapping[str, Mapping[str, Action]] = {
+    # Columns:          openai, strict / anthropic, strict / bedrock strict / gemini, openapi / mcp / ollama / plain
+    "$schema": _row("          D  D    K  D    D    D  D    K    D    K"),
+    "$comment": _row("         D  D    K  D    D    D  D    K    D    K"),
+    "$ref": _row("             K  R    K  R    R    R  I    K    I    K"),
+    "type": _row("             K  K    K  K    K    K  K    K    K    K"),
+    "title": _row("            D  D    D  D    D    D  D    K    D    K"),
+    "description": _row("      K  K    K  K    K    K  K    K    K    K"),
+    "default": _row("          K  N    K  N    N    N  K    K    N    K"),
+    "examples": _row("         K  D    K  N    N    D  D    K    D    K"),
+    "deprecated": _row("       K  D    K  N    N    D  D    K    D    K"),
+    "readOnly": _row("         K  D    K  D    D    D  D    K    D    K"),
+    "writeOnly": _row("        K  D    K  D    D    D  D    K    D    K"),
+    "enum": _row("             K  K    K  K    K    K  K    K    K    K"),
+    "const": _row("            K  K    K  K    K    R  R    K    R    K"),
+    "anyOf": _row("            K  K    K  K    K    K  K    K    K    K"),
+    "oneOf": _row("            K  R    K  R    R    R  R    K    R    K"),
+    "discriminator": _row("    K  D    K  D    D    D  D    K    D    K"),
+    "allOf": _row("            K  R    K  R    R    R  R    K    R    K"),
+    "not": _row("              K  N    K  N    N    N  N    K    N    K"),
+    "if": _row("               K  N    K  N    N    N  N    K    N    K"),
+    "then": _row("             K  N    K  N    N    N  N    K    N    K"),
+    "else": _row("             K  N    K  N    N    N  N    K    N    K"),
+    "dependentRequired": _row("K  N    K  N    N    N  N    K    N    K"),
+    "dependentSchemas": _row(" K  N    K  N    N    N  N    K    N    K"),
+    "properties": _row("       K  K    K  K    K    K  K    K    K    K"),
+    "required": _row("         K  K    K  K    K    K  K    K    K    K"),
+    "additionalProperties": _row("K R  K  R    R    K  D    K    D    K"),
+    "patternProperties": _row("K  R    K  R    R    N  R    K    N    K"),
+    "propertyNames": _row("    K  R    K  R    R    N  R    K    N    K"),
+    "minProperties": _row("    K  N    K  N    N    N  N    K    N    K"),
+    "maxProperties": _row("    K  N    K  N    N    N  N    K    N    K"),
+    "unevaluatedProperties": _row("K D K  D    D    D  D    K    D    K"),
+    "items": _row("            K  K    K  K    K    K  K    K    K    K"),
+    "prefixItems": _row("      K  R    K  R    R    K  R    K    R    K"),
+    "minItems": _row("         K  K    K  N    N    K  K    K    N    K"),  # strict Anthropic and Bedrock keep 0 and 1
+    "maxItems": _row("         K  K    K  N    N    K  K    K    N    K"),
+    "uniqueItems": _row("      K  N    K  N    N    N  N    K    N    K"),
+    "contains": _row("         K  N    K  N    N    N  N    K    N    K"),
+    "minContains": _row("      K  N    K  N    N    N  N    K    N    K"),
+    "maxContains": _row("      K  N    K  N    N    N  N    K    N    K"),
+    "minimum": _row("          K  K    K  N    N    K  K    K    N    K"),
+    "maximum": _row("          K  K    K  N    N    K  K    K    N    K"),
+    "exclusiveMinimum": _row(" K  K    K  N    N    N  N    K    N    K"),
+    "exclusiveMaximum": _row(" K  K    K  N    N    N  N    K    N    K"),
+    "multipleOf": _row("       K  K    K  N    N    N  N    K    N    K"),
+    "minLength": _row("        K  K    K  N    K    N  K    K    N    K"),
+    "maxLength": _row("        K  K    K  N    K    N  K    K    N    K"),
+    # The pattern stays only if the provider's engine takes it, the format only if the provider lists it.
+    "pattern": _row("          K  K    K  N    K    N  K    K    N    K"),
+    "format": _row("           K  K    K  K    K    K  K    K    N    K"),
+    "contentEncoding": _row("  K  N    K  N    N    N  N    K    N    K"),
+    "contentMediaType": _row(" K  N    K  N    N    N  N    K    N    K"),
+    "(root union)": _row("     K  R    R  R    R    R  R    K    R    K"),
+    "(recursion)": _row("      K  K    K  E    E    R  R    K    R    K"),
+    "(type list)": _row("      K  K    K  R    R    K  R    K    K    K"),
+    "(map)": _row("            K  R    K  R    R    K  R    K    N    K"),
+    "(no type)": _row("        K  R    K  R    R    K  R    K    K    K"),
+    "(optional)": _row("       K  R    K  K    K    K  K    K    K    K"),
+    "(array without items)": _row("K R K R    R    K  R    K    K    K"),
+    "(boolean schema)": _row(" K  R    K  R    R    R  R    K    R    K"),
+    "(property name)": _row("  K  K    R  R    R    R  R    K    K    K"),
+    "(tool name)": _row("      R  R    R  R    R    R  R    R    K    R"),
+}
+"""Action by keyword and column."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dialect:
@@ -35,14 +148,14 @@ class Dialect:
 
     name: str
     actions: Mapping[str, Action]
-    """What happens to each keyword or construct of the table. Any other keyword stays where references do, and goes
+    """The action for each keyword or construct of the table. Any other keyword stays where references do, and goes
     elsewhere."""
     wants_properties: bool = False
     """The schema of a tool has ``properties``, even if there are none."""
     formats: frozenset[str] | None = None
     """The formats that it keeps; None keeps all."""
     refused_pattern: re.Pattern[str] | None = None
-    """What its engine for regular expressions does not know."""
+    """Finds the parts of a pattern that its engine does not know."""
     few_items: bool = False
     """It knows no ``minItems`` beyond 1."""
     keys: NameRule | None = None
@@ -67,11 +180,11 @@ class Dialect:
         return made
 
     def action(self, keyword: str) -> Action:
-        """Returns what happens to `keyword`."""
+        """Returns the action for `keyword`."""
         return self.actions.get(keyword) or (Action.KEEP if self.keeps_references else Action.DROP)
 
     def rewrites(self, construct: str) -> bool:
-        """Whether `construct` has to be said in another way."""
+        """Returns whether `construct` has to be said in another way."""
         return self.action(construct) is Action.REWRITE
 
     @property
@@ -80,7 +193,7 @@ class Dialect:
         return self.actions["$ref"] is Action.KEEP
 
     def for_value(self, keyword: str, value: Any) -> Action:
-        """What happens to a keyword with this value."""
+        """Returns the action for a keyword with this value."""
         general = self.action(keyword)
         if keyword == "minItems" and self.few_items and value in (0, 1):
             return Action.KEEP
@@ -94,14 +207,13 @@ class Dialect:
 
 
 _VERBATIM = frozenset({Action.KEEP, Action.DROP, Action.NOTE})
-"""What can happen to a keyword of a schema that goes out as it was written."""
+"""The actions that are possible for a schema that goes out as it was written."""
 _EVERYWHERE = frozenset({"(root union)", "(property name)"})
 """The constructs that can be rewritten even there."""
 
 _OPENAI_FORMATS = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 )  # https://platform.openai.com/docs/guides/structured-outputs#supported-properties ; `uri` is refused there
-_ANTHROPIC_FORMATS = _OPENAI_FORMATS | {"uri"}
 _LOOKAROUND = re.compile(r"\(\?<?[=!]")
 _LOOKAROUND_OR_BACKREFERENCE = re.compile(r"\(\?<?[=!]|\\[1-9]|\\k<|\(\?P=")
 # 400 otherwise: "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'".
@@ -111,21 +223,17 @@ _ANTHROPIC_KEYS = NameRule("a-zA-Z0-9_.-", "a-zA-Z0-9_.-", 64)
 _GEMINI_KEYS = NameRule("a-zA-Z_", "a-zA-Z0-9_.:-", 64)
 
 
-def _column(column: Column, **beyond: Any) -> Dialect:
-    return Dialect(name=column, actions=actions(column), **beyond)
+def _column(column: str, **beyond: Any) -> Dialect:
+    return Dialect(name=column, actions={keyword: row[column] for keyword, row in KEYWORDS.items()}, **beyond)
 
 
 # 400 otherwise: "object schema missing properties"
 OPENAI = _column("openai", wants_properties=True)
 OPENAI_STRICT = _column("openai_strict", formats=_OPENAI_FORMATS, refused_pattern=_LOOKAROUND)
 ANTHROPIC = _column("anthropic", keys=_ANTHROPIC_KEYS)
-ANTHROPIC_STRICT = _column("anthropic_strict", formats=_ANTHROPIC_FORMATS, few_items=True, keys=_ANTHROPIC_KEYS)
-BEDROCK_STRICT = replace(
-    ANTHROPIC_STRICT,
-    name="bedrock_strict",
-    actions=actions("bedrock_strict"),
-    refused_pattern=_LOOKAROUND_OR_BACKREFERENCE,
-)
+_STRICT: Mapping[str, Any] = {"formats": _OPENAI_FORMATS | {"uri"}, "few_items": True, "keys": _ANTHROPIC_KEYS}
+ANTHROPIC_STRICT = _column("anthropic_strict", **_STRICT)
+BEDROCK_STRICT = _column("bedrock_strict", refused_pattern=_LOOKAROUND_OR_BACKREFERENCE, **_STRICT)
 GEMINI = _column("gemini", formats=frozenset({"date-time", "date", "time"}), keys=_GEMINI_KEYS, enums=(str, int, float))
 # "only 'enum' and 'date-time' are supported for STRING type"
 GEMINI_OPENAPI = _column(
@@ -134,4 +242,4 @@ GEMINI_OPENAPI = _column(
 MCP = _column("mcp")
 OLLAMA = _column("ollama")
 PLAIN = _column("plain")
-"""What Mistral, Cohere and Bedrock take as it is."""
+"""The dialect of Mistral, Cohere and Bedrock, which take a schema as it is."""

@@ -1,4 +1,4 @@
-"""Names that a target takes, for those that it does not: the same in every process, and never two alike."""
+"""Makes names that a target takes of those that it does not: the same in every process, and never two alike."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class NameRule:
 
     @property
     def pattern(self) -> str:
-        """As a regular expression."""
+        """The rule as a regular expression."""
         if self.start == self.rest:
             return f"[{self.rest}]{{1,{self.length}}}"
         return f"[{self.start}][{self.rest}]{{0,{self.length - 1}}}"
 
     def takes(self, name: str) -> bool:
-        """Whether `name` may stay as it is."""
+        """Returns whether `name` may stay as it is."""
         return re.fullmatch(self.pattern, name) is not None
 
     def cleaned(self, name: str) -> str:
@@ -41,7 +41,8 @@ class NameRule:
         return self._in_characters(name)[: self.length] if name else "unknown_tool"
 
     def fitted(self, name: str, taken: Collection[str] = ()) -> str:
-        """A name that the target takes: `name` itself if it may stay, else what is left of it and a hash of the whole.
+        """Returns a name that the target takes: `name` itself if it may stay, else what is left of it and a hash of the
+        whole.
 
         Args:
             name: any text.
@@ -66,7 +67,7 @@ class NameRule:
 # length of 64." https://platform.openai.com/docs/api-reference/chat/create . Mistral and Cohere take the same, as does
 # Bedrock: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
 PLAIN_NAMES = NameRule("a-zA-Z0-9_-", "a-zA-Z0-9_-", 64)
-"""What most providers take as the name of a tool."""
+"""The names of tools that most providers take."""
 
 TOOL_NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.-", 64)
 """The names that a tool may have here: short enough for every provider. A dot is replaced where one takes none."""

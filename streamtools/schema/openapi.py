@@ -1,4 +1,4 @@
-"""Gemini's ``parameters`` in, JSON Schema out.
+"""Reads Gemini's ``parameters`` as JSON Schema.
 
 Gemini describes a function's parameters by a subset of OpenAPI 3.0, where types are in capitals and null is a flag:
 ``{"type": "STRING", "nullable": true}`` is ``{"type": ["string", "null"]}``. Source:
@@ -18,7 +18,7 @@ _DROPPED = frozenset({"nullable", "propertyOrdering"})
 
 
 def as_json_schema(schema: Mapping[str, Any] | None, depth: int = 0) -> dict[str, Any] | None:
-    """The same in JSON Schema; None stays None. The source is not changed."""
+    """Returns the same in JSON Schema; None stays None. The source is not changed."""
     if schema is None:
         return None
     if depth >= _MAX_DEPTH:

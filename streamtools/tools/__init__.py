@@ -13,11 +13,9 @@ from .audit import validate_tool_class
 from .binder import LARGE_CHARS, ArgumentsValidator, Binder, Coerce, SchemaSource, TakesLong
 from .context import ToolContext
 from .definition import Bound, Tool, validate_tool_call
-from .exported import Exported
-from .methods import tools_of
 from .options import Effect, NeedsApproval
-from .tool import tool
-from .toolset import AnyTool, Toolset
+from .tool import tool, tools_of
+from .toolset import AnyTool, Exported, Toolset
 
 __all__ = [
     "LARGE_CHARS",

@@ -1,4 +1,4 @@
-"""Whether a class whose methods are to be tools is in order: `validate_tool_class`.
+"""Checks a class whose methods are to be tools: `validate_tool_class`.
 
 Two passes for each public method: over the function as it is (decorator, hints, docstring), and over its source where
 that can be had (defaults that are computed, lambdas, names that are defined nowhere).
@@ -18,13 +18,13 @@ from typing import Any
 from ..errors import ToolDefinitionError
 from .callables import inner_function
 from .definition import Tool
-from .methods import ToolMethod
+from .tool import ToolMethod
 
 __all__ = ["validate_tool_class"]
 
 
 def validate_tool_class(cls: type, *, raise_on_issue: bool = False) -> list[str]:
-    """What is wrong with the tools of a class, a line each, in the order of definition; empty if nothing is.
+    """Returns the mistakes in the tools of a class, a line each, in the order of definition.
 
     Looked at are the public methods of the class and its bases, ``object`` aside.
 
@@ -48,7 +48,7 @@ def validate_tool_class(cls: type, *, raise_on_issue: bool = False) -> list[str]
 
 
 def _function(value: Any) -> FunctionType | None:
-    """The function of a method, whatever wraps it; None for what is no method."""
+    """Returns the function of a method, whatever wraps it; None for anything else."""
     if isinstance(value, (staticmethod, classmethod)):
         return _function(value.__func__)
     if isinstance(value, ToolMethod):
@@ -88,7 +88,7 @@ def _issues(name: str, value: Any, function: FunctionType) -> Iterator[str]:
 
 
 def _source(function: FunctionType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The function's syntax; None where its source cannot be had (an interactive session, generated code)."""
+    """Returns the function's syntax; None where its source cannot be had (an interactive session, generated code)."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
@@ -120,7 +120,7 @@ def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    """A constant, or a list, tuple, set or dict of such: what a schema can say."""
+    """Returns whether a schema can say it: a constant, or a list, tuple, set or dict of such."""
     try:
         ast.literal_eval(node)
     except (ValueError, TypeError):
@@ -129,7 +129,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def _undefined(node: ast.FunctionDef | ast.AsyncFunctionDef, known: set[str]) -> list[str]:
-    """Names that the body reads, and that nothing in it or around it defines; each once, in order."""
+    """Returns the names that the body reads and nothing in it or around it defines; each once, in order."""
     defined = set(known)
     for inner in ast.walk(node):
         match inner:

@@ -1,8 +1,7 @@
-"""What stands between a call's arguments and the function: a `Binder` checks them, types them, and puts them in place.
+"""Defines what stands between a call's arguments and the function: a `Binder` checks, types and places them.
 
-signature.Signature   of a typed function, freeform ones included
-model.ModelBinder     of a model, a dataclass or a TypedDict, which the function takes as a whole
-foreign.Foreign       of a schema that was written by hand or came over a protocol, or of none
+typed_binder.TypedBinder   of a typed function, or of a model that the function takes as a whole
+foreign.Foreign            of a schema that was written by hand or came over a protocol, or of none
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 __all__ = ["LARGE_CHARS", "ArgumentsValidator", "Binder", "Coerce", "SchemaSource", "TakesLong"]
 
 LARGE_CHARS = 32 << 10
-"""Of arguments as JSON: reading, copying and judging as many takes some milliseconds."""
+"""Characters of arguments as JSON; reading, copying and judging as many takes some milliseconds."""
 
 SchemaSource: TypeAlias = Literal["typed_signature", "typed_model", "hand_written", "protocol_fetch"]
 """Where a tool's schema comes from: derived of a function's signature or of a model, written by hand, or fetched over a
 protocol (MCP)."""
 
 Coerce: TypeAlias = Literal["lax", "strict"]
-"""What becomes of an argument of another JSON type than the wanted one (``"1"`` for an integer). ``lax``: it is turned
+"""The policy for an argument of another JSON type than the wanted one (``"1"`` for an integer). ``lax``: it is turned
 into it where nothing is lost, and the call's record says so; ``strict``: the call is refused."""
 
 
@@ -34,17 +33,17 @@ class ArgumentsValidator(Protocol):
 
     @property
     def name(self) -> str:
-        """What the record of each call names as its validator."""
+        """The validator's name in the record of each call."""
         ...
 
     def validate(self, arguments: dict[str, Any], /) -> list[str]:
-        """One line per problem, path and rule (``city: is required but missing``); empty if there is none. The model
-        reads the lines, and logs hold them, so let none quote a value."""
+        """Returns one line per problem, path and rule (``city: is required but missing``); empty if there is none. The
+        model reads the lines, and logs hold them, so let none quote a value."""
         ...
 
 
 class Binder(Protocol):
-    """Arguments in, what the function is called with out."""
+    """Makes the values that a function is called with of a call's arguments."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -53,7 +52,7 @@ class Binder(Protocol):
 
     @property
     def validator_name(self) -> str | None:
-        """What judges the arguments (``pydantic``); None where nothing does."""
+        """The name of the judge (``pydantic``); None where there is none."""
         ...
 
     @property
@@ -64,7 +63,7 @@ class Binder(Protocol):
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Values by parameter name, and the coercions that were needed.
+        """Returns values by parameter name, and the coercions that were needed.
 
         Args:
             arguments: plain JSON values by name.
@@ -78,9 +77,9 @@ class Binder(Protocol):
         ...
 
     def arrange(self, values: dict[str, Any], injected: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` for the function: `values` as `validate` gave them, and what is `injected` by name."""
+        """Returns ``(args, kwargs)`` for the function, of the `values` of `validate` and the `injected` ones."""
         ...
 
     def drift(self) -> list[str]:
-        """Where the schema and the function's signature disagree; empty where one was made of the other."""
+        """Returns a line for each disagreement of schema and signature; none where one was made of the other."""
         ...

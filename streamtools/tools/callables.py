@@ -1,6 +1,8 @@
-"""What may become a tool: a function, its name and text, and its parameters with their types resolved.
+"""Reads the functions that become tools: name, parameters with their types resolved, and how they are called.
 
-Whatever cannot become one is refused here with a `ToolDefinitionError` that says what to write instead.
+A `Placement` calls a function with values that are known by name: ``*args`` takes a list under its own name and
+``**kwargs`` a dict, so that no position can shift and no key can take the place of a parameter. A function that cannot
+become a tool is refused with a `ToolDefinitionError` that says what to write instead.
 """
 
 from __future__ import annotations
@@ -8,7 +10,9 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter
 from types import FrameType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -17,18 +21,21 @@ from ..schema.names import TOOL_NAMES
 from .context import ToolContext
 
 __all__ = [
+    "NO_VALUES",
+    "TAKEN",
+    "Placement",
     "as_function",
     "called_function",
     "checked_name",
     "class_body_of",
     "inner_function",
-    "is_injected",
     "mentions",
     "parameters_of",
     "refuse",
     "reserved_names",
     "returned_by",
 ]
+
 
 _INSTEAD_OF_GENERATOR = (
     "; make it an async generator, whose values are progress up to `yield Result(value)`, or write a function that "
@@ -43,13 +50,13 @@ _INSTEAD_OF: Mapping[type, str] = {
 
 
 def refuse(tool: str, why: str, parameter: str | None = None) -> ToolDefinitionError:
-    """The error for a function that cannot be a tool."""
+    """Returns the error for a function that cannot be a tool."""
     where = f"tool {tool!r}" if parameter is None else f"tool {tool!r}, parameter {parameter!r}"
     return ToolDefinitionError(f"{where}: {why}", tool=tool, parameter=parameter)
 
 
 def as_function(target: object) -> Callable[..., Any]:
-    """The callable that the tool will run. A `staticmethod` object is opened."""
+    """Returns the callable that the tool will run. A `staticmethod` object is opened."""
     if isinstance(target, staticmethod):
         return as_function(target.__func__)
     name = _own_name(inner_function(target))
@@ -66,15 +73,15 @@ def as_function(target: object) -> Callable[..., Any]:
 
 
 def inner_function(target: Any) -> Any:
-    """The function that carries name, docstring and annotations: behind a partial, what an object wraps, or else its
-    ``__call__``."""
+    """Returns the function that carries name, docstring and annotations: behind a partial, inside a wrapper, or else
+    its ``__call__``."""
     called = called_function(target)
     wrapped = inspect.unwrap(target) if called is not target and callable(target) else target
     return wrapped if inspect.isfunction(wrapped) else called
 
 
 def called_function(target: Any) -> Any:
-    """The function whose body runs: behind a partial, or an object's ``__call__``."""
+    """Returns the function whose body runs: behind a partial, or an object's ``__call__``."""
     while isinstance(target, functools.partial):
         target = target.func
     is_object = callable(target) and not inspect.isroutine(target) and not isinstance(target, type)
@@ -87,7 +94,7 @@ def _own_name(inner: Any) -> str:
 
 
 def checked_name(target: Callable[..., Any], name: str | None) -> str:
-    """The tool's name, given or taken from the function; providers refuse requests over odd ones."""
+    """Returns the tool's name, given or taken from the function; providers refuse requests over odd ones."""
     if name is None:
         name = _own_name(inner_function(target))
     if not isinstance(name, str) or not TOOL_NAMES.takes(name):
@@ -97,7 +104,7 @@ def checked_name(target: Callable[..., Any], name: str | None) -> str:
 
 
 def returned_by(target: Callable[..., Any]) -> Any:
-    """The type that the function returns, resolved; `Parameter.empty` where it is not said or cannot be told."""
+    """Returns the function's return type, resolved; `Parameter.empty` where there is none, or none that resolves."""
     inner = inspect.unwrap(inner_function(target))
     said = getattr(inner, "__annotations__", {}).get("return", inspect.Parameter.empty)
     if said is inspect.Parameter.empty:
@@ -109,14 +116,15 @@ def returned_by(target: Callable[..., Any]) -> Any:
 
 
 def mentions(annotation: Any, kind: type) -> bool:
-    """Whether a type is `kind`, one of its subclasses, or is made of one."""
+    """Returns whether a type is `kind`, one of its subclasses, or is made of one."""
     if isinstance(annotation, type) and issubclass(annotation, kind):
         return True
     return any(mentions(part, kind) for part in get_args(annotation))
 
 
 def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool) -> list[inspect.Parameter]:
-    """The parameters that a caller may still pass, annotations resolved (`Parameter.empty` where there is none).
+    """Returns the parameters that a caller may still pass, annotations resolved (`Parameter.empty` where there is
+    none).
 
     Arguments that a `functools.partial` has bound are not among them: they are settled, and may be secret.
     """
@@ -134,8 +142,8 @@ def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool)
 
 
 def reserved_names(target: Any) -> frozenset[str]:
-    """Names that a ``**kwargs`` entry may not take: every parameter that Python lets be passed by name, also those
-    that are injected or ``self``, and those of the wrappers around the function; and all that is bound."""
+    """Returns the names that a ``**kwargs`` entry may not take: every parameter that Python lets be passed by name,
+    also those that are injected or ``self``, and those of the wrappers around the function; and all that is bound."""
     if isinstance(target, functools.partial):
         return frozenset(target.keywords) | reserved_names(target.func)
     names: set[str] = set()
@@ -152,7 +160,7 @@ def reserved_names(target: Any) -> frozenset[str]:
 
 
 def _names_of(function: Any) -> list[str]:
-    """What may be passed by name to this very function, whatever it wraps."""
+    """Returns the names that this very function takes, whatever it wraps."""
     try:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
     except (TypeError, ValueError):  # written in C (`functools.lru_cache`), which takes what the wrapped one takes
@@ -161,18 +169,14 @@ def _names_of(function: Any) -> list[str]:
 
 
 def is_injected(parameter: inspect.Parameter, tool: str) -> bool:
-    """Whether the dispatcher fills the parameter: its type is `ToolContext`, perhaps optional or annotated."""
+    """Returns whether the dispatcher fills the parameter: its type is `ToolContext`, perhaps optional or annotated."""
     if not mentions(parameter.annotation, ToolContext):
         return False
     kinds = [kind for kind in _alternatives(parameter.annotation) if kind is not type(None)]
     single = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    if not single or not all(_is_context(kind) for kind in kinds):
+    if not single or not all(isinstance(kind, type) and issubclass(kind, ToolContext) for kind in kinds):
         raise refuse(tool, "ToolContext must be the parameter's whole type", parameter.name)
     return True
-
-
-def _is_context(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, ToolContext)
 
 
 def _alternatives(annotation: Any) -> list[Any]:
@@ -200,7 +204,7 @@ def _require_hints(parameters: list[inspect.Parameter], signature: inspect.Signa
 
 
 def class_body_of(function: Any) -> Mapping[str, Any] | None:
-    """The names of the class body that the function is being defined in; None if no such body is at work."""
+    """Returns the names of the class body that the function is being defined in; None if no such body is at work."""
     enclosing, _, _ = str(getattr(function, "__qualname__", "")).rpartition(".")
     if not enclosing or enclosing.endswith("<locals>"):
         return None
@@ -208,8 +212,8 @@ def class_body_of(function: Any) -> Mapping[str, Any] | None:
 
 
 def _namespace(function: Any) -> dict[str, Any]:
-    """The names that annotations of the function may use: those of its module, and those of the functions and the class
-    body that it is defined in, while they still run."""
+    """Returns the names that annotations of the function may use: those of its module, and those of the functions and
+    the class body that it is defined in, while they still run."""
     found: dict[str, Any] = dict(getattr(function, "__globals__", {}))
     *scopes, _ = str(getattr(function, "__qualname__", "")).split(".")
     for depth in range(1, len(scopes) + 1):
@@ -220,7 +224,7 @@ def _namespace(function: Any) -> dict[str, Any]:
 
 
 def _frames(qualname: str) -> Iterator[Mapping[str, Any]]:
-    """The local names of the code called `qualname` that is at work now, innermost first."""
+    """Yields the local names of the code called `qualname` that is at work now, innermost first."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_code.co_qualname == qualname:
@@ -229,7 +233,7 @@ def _frames(qualname: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _resolved(parameter: inspect.Parameter, namespace: dict[str, Any], tool: str) -> Any:
-    """The annotation as a type. Each is resolved alone, so that the error can name the parameter."""
+    """Returns the annotation as a type. Each is resolved alone, so that the error can name the parameter."""
     if parameter.annotation is parameter.empty:
         return parameter.empty
     try:
@@ -245,3 +249,84 @@ def _as_type(annotation: Any, namespace: dict[str, Any]) -> Any:
 
     holder.__annotations__ = {"it": annotation}
     return get_type_hints(holder, namespace, include_extras=True)["it"]
+
+
+NO_VALUES: Mapping[str, Any] = {}
+TAKEN = "is a parameter of the tool itself, and cannot be set here"
+"""The rule that an entry of ``**kwargs`` breaks which is one of `Placement.clashes`."""
+_VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The parameters of one function, and where a value for each of them goes."""
+
+    open: tuple[Parameter, ...]
+    """Parameters that a caller fills, annotations resolved; neither injected nor bound by a `functools.partial`."""
+    injected: tuple[str, ...]
+    """Parameters that the dispatcher fills."""
+    positional: tuple[str, ...]
+    """Parameters to pass by position, injected ones included."""
+    defaults: Mapping[str, Any]
+    """The defaults of those that have one: a later one must not take the place of one that is left out."""
+    var_positional: str | None
+    var_keyword: str | None
+    reserved: frozenset[str]
+    """Names that an entry of ``**kwargs`` may not take."""
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], parameters: Sequence[Parameter], tool: str) -> Placement:
+        """Reads a function whose parameters `callables.parameters_of` has resolved.
+
+        Raises:
+            ToolDefinitionError: a parameter is annotated with a `ToolContext` among other things.
+        """
+        injected = tuple(p.name for p in parameters if is_injected(p, tool))
+        kinds = {p.kind: p.name for p in parameters}
+        # *args can only follow parameters that are passed by position.
+        last = Parameter.POSITIONAL_OR_KEYWORD if Parameter.VAR_POSITIONAL in kinds else Parameter.POSITIONAL_ONLY
+        positional = [p for p in parameters if p.kind <= last]
+        return cls(
+            open=tuple(p for p in parameters if p.name not in injected),
+            injected=injected,
+            positional=tuple(p.name for p in positional),
+            defaults={p.name: p.default for p in positional if p.name not in injected and p.default is not p.empty},
+            var_positional=kinds.get(Parameter.VAR_POSITIONAL),
+            var_keyword=kinds.get(Parameter.VAR_KEYWORD),
+            reserved=reserved_names(function),
+        )
+
+    @property
+    def named(self) -> tuple[Parameter, ...]:
+        """The open parameters that take one value each."""
+        return tuple(p for p in self.open if p.kind not in _VARIABLE)
+
+    def only(self, tool: str, why: str) -> Parameter:
+        """Returns the one open parameter.
+
+        Raises:
+            ToolDefinitionError: there are none or more, or it takes several values; `why` says what it is for.
+        """
+        if len(self.open) != 1 or len(self.named) != 1:
+            raise refuse(tool, f"{why}; this has: {', '.join(p.name for p in self.open) or 'none'}")
+        return self.named[0]
+
+    def arrange(
+        self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns ``(args, kwargs)`` for the function. A parameter that neither argument names is left to its
+        default."""
+        if not self.positional and self.var_positional is None and self.var_keyword is None:
+            return (), {**values, **injected} if injected else values
+        named = {**self.defaults, **values, **injected} if self.positional else {**values, **injected}
+        args = [named.pop(name) for name in self.positional if name in named]
+        if self.var_positional is not None:
+            args.extend(named.pop(self.var_positional))
+        if self.var_keyword is not None:
+            named.update(named.pop(self.var_keyword, NO_VALUES))
+        return tuple(args), named
+
+    def clashes(self, keys: Iterable[str]) -> list[str]:
+        """Returns those `keys` of ``**kwargs`` that are parameters of the function itself: they could set what is
+        injected or bound."""
+        return [key for key in keys if key in self.reserved]

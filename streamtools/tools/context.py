@@ -1,4 +1,4 @@
-"""What a running tool may know about its own call, and how it reports back."""
+"""Tells a running tool about its own call, and takes its reports: `ToolContext`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ToolContext", "call_key"]
 
 
 def call_key(run_id: str, step: int, response_id: str | None, call_id: str) -> str:
-    """One text for one call of one response in one run, and for no other.
+    """Returns one text for one call of one response in one run, and for no other.
 
     The run's id with ``%3A`` for colons, the step, a hash of the response's id if the provider gives one, and the
     call's id.
@@ -43,15 +43,15 @@ class ToolContext:
     run_id: str = "run"
     """The run (trajectory) that the call belongs to."""
     step: int = 0
-    """Which model response of the run made the call, from 0."""
+    """The number of the model response in the run that made the call, from 0."""
     attempt: int = 1
-    """Which start of this call this is, from 1."""
+    """The number of this start of the call, from 1."""
     key: str | None = field(default=None, repr=False)
-    """What `idempotency_key` is, where somebody else has decided it; None makes it of run, step and call."""
+    """The `idempotency_key`, if somebody else has decided it; None makes it of run, step and call."""
     report: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
-    """Where `progress` goes; the dispatcher's end of the line."""
+    """Takes the values of `progress`; set by the dispatcher."""
     is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
-    """Where `cancelled` comes from; the dispatcher's end of the line."""
+    """Answers `cancelled`; set by the dispatcher."""
 
     @property
     def idempotency_key(self) -> str:
@@ -60,8 +60,8 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """Nobody waits for the result any more. Sync tools that run long look at it and stop; async ones need not,
-        they are cancelled where they await."""
+        """True once nobody waits for the result any more. Sync tools that run long look at it and stop; async ones need
+        not, they are cancelled where they await."""
         return self.is_cancelled is not None and self.is_cancelled()
 
     def progress(self, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Reads pydantic's core schemas: what stands in them, and how many ways lead through them.
+"""Reads pydantic's core schemas: their parts, and the number of ways through them.
 
 https://docs.pydantic.dev/latest/api/pydantic_core_schema/
 """
@@ -28,28 +28,19 @@ NO_SCHEMAS = frozenset({"default", "metadata", "serialization", "expected", "mem
 FAN_OF_A_SET = 4
 """A set's items, compared with each other, count as if so many alternatives were tried for each."""
 
+_WRAPPERS = ("definitions", "nullable", "default", "model", "dataclass", "custom-error")
+_FUNCTIONS = ("function-before", "function-after", "function-wrap")
 _INNER: Mapping[str, str] = {
-    "definitions": "schema",
-    "nullable": "schema",
-    "default": "schema",
-    "model": "schema",
-    "dataclass": "schema",
-    "function-before": "schema",
-    "function-after": "schema",
-    "function-wrap": "schema",
-    "custom-error": "schema",
+    **dict.fromkeys((*_WRAPPERS, *_FUNCTIONS, "model-field", "typed-dict-field", "dataclass-field"), "schema"),
     "json-or-python": "json_schema",
     "lax-or-strict": "lax_schema",
     "call": "arguments_schema",
-    "model-field": "schema",
-    "typed-dict-field": "schema",
-    "dataclass-field": "schema",
 }
 """Schemas that hand the same value on to another one."""
 
 
 def nodes_of(core: Any) -> Iterator[dict[str, Any]]:
-    """The schemas in a core schema, its definitions among them; without recursion."""
+    """Yields the schemas in a core schema, its definitions among them; without recursion."""
     waiting, seen = [core], set[int]()
     while waiting:
         node = waiting.pop()
@@ -64,7 +55,7 @@ def nodes_of(core: Any) -> Iterator[dict[str, Any]]:
 
 
 def judging(core: Core, definitions: Mapping[str, Core]) -> Core:
-    """The schema that judges, behind those that hand the value on."""
+    """Returns the schema that judges, behind those that hand the value on."""
     while True:
         kind = core["type"]
         if kind == "definition-ref":
@@ -76,7 +67,7 @@ def judging(core: Core, definitions: Mapping[str, Core]) -> Core:
 
 
 def tag_of(discriminator: Any, value: Any) -> Any:
-    """What tells a value's alternative: a name, one of several paths, or a function of the tool's author."""
+    """Returns the tag of a value, by its name, one of several paths, or a function of the tool's author."""
     if callable(discriminator):
         try:
             return discriminator(value)
@@ -93,14 +84,14 @@ def tag_of(discriminator: Any, value: Any) -> Any:
 
 
 def choices_of(core: Core) -> list[Core]:
-    """The alternatives of a union."""
+    """Returns the alternatives of a union."""
     choices = core["choices"]
     found = choices.values() if isinstance(choices, Mapping) else choices
     return [choice[0] if isinstance(choice, tuple) else choice for choice in found]
 
 
 def schemas_in(core: Core) -> list[Core]:
-    """The schemas that a schema holds, those of its fields and the like among them; none within those."""
+    """Returns the schemas that a schema holds, those of its fields and the like among them; none within those."""
     found: list[Core] = []
     waiting: list[Any] = [value for key, value in core.items() if key not in NO_SCHEMAS]
     while waiting:
@@ -116,7 +107,7 @@ def schemas_in(core: Core) -> list[Core]:
 
 
 def fields_of(core: Core) -> Iterable[tuple[tuple[str, ...], Core]]:
-    """The fields of an object, each with the names that it may come under and its schema."""
+    """Yields the fields of an object, each with the names that it may come under and its schema."""
     if "arguments_schema" in core:
         for argument in core["arguments_schema"]:
             yield (argument["name"], *_aliases(argument.get("alias"))), argument["schema"]
@@ -128,7 +119,7 @@ def fields_of(core: Core) -> Iterable[tuple[tuple[str, ...], Core]]:
 
 
 def _aliases(alias: Any) -> tuple[str, ...]:
-    """The keys that an alias begins with: one name, a path, or several of either."""
+    """Returns the keys that an alias begins with: one name, a path, or several of either."""
     if isinstance(alias, str):
         return (alias,)
     if not isinstance(alias, (list, tuple)):
@@ -139,8 +130,8 @@ def _aliases(alias: Any) -> tuple[str, ...]:
 
 
 def fan_of(core: Core, definitions: Mapping[str, Core]) -> int:
-    """The most alternatives that may be tried for any place of a value; 0 if a union holds itself, so that there is no
-    bound."""
+    """Returns the most alternatives that may be tried for any place of a value; 0 if a union holds itself, so that
+    there is no bound."""
     known: dict[int, int] = {}
 
     def of(node: Any) -> int:
@@ -164,7 +155,7 @@ def fan_of(core: Core, definitions: Mapping[str, Core]) -> int:
 
 
 def _reached(core: Any, definitions: Mapping[str, Core]) -> Iterator[Any]:
-    """All that a schema holds or refers to, itself included, each once; without recursion."""
+    """Yields all that a schema holds or refers to, itself included, each once; without recursion."""
     waiting, seen = [core], {id(core)}
     while waiting:
         node = waiting.pop()

@@ -1,30 +1,33 @@
-"""`Tool`: a function that a model can call, with its name, its text and its schema."""
+"""Defines `Tool`: a function that a model can call, with its name, its text and its schema."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Protocol, Unpack, overload
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Unpack, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
 from ..content import Grammar
 from ..errors import InvalidArguments
 from ..limits import Limits
+from ..parts import ToolCall
 from ..wires import Wire
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
+from .callables import NO_VALUES
 from .context import ToolContext
 from .entries import payload_of
-from .fingerprint import fingerprint
 from .making import of_model, of_schema
 from .options import RunKeywords, RunOptions, ToolOptions
-from .placement import NO_VALUES
 
 if TYPE_CHECKING:
     from .foreign import Check, Takes
 
-__all__ = ["Bound", "NamedCall", "Tool", "validate_tool_call"]
+__all__ = ["Bound", "Tool", "fingerprint", "validate_tool_call"]
+
 
 P = ParamSpec("P", default=...)
 Q = ParamSpec("Q")
@@ -43,7 +46,7 @@ class Bound:
     by_name: dict[str, Any] = field(repr=False)
     """Every argument by its parameter's name, defaults included."""
     coercions: tuple[str, ...] = ()
-    """What had to be coerced to make the arguments fit: path and kind (``people: json_string``)."""
+    """The values that were coerced: path and kind (``people: json_string``)."""
     validated: bool = True
     """A schema was enforced; False behind an advisory boundary."""
 
@@ -58,7 +61,7 @@ class Tool(RunOptions, Generic[P, R]):
     name: str
     """The name under which the model calls it."""
     description: str = field(repr=False)
-    """What the model reads about it: the prose of the docstring."""
+    """The text that the model reads: the prose of the docstring."""
     fn: Callable[P, R] = field(repr=False)
     """The function that runs."""
     is_async: bool = field(repr=False)
@@ -66,17 +69,17 @@ class Tool(RunOptions, Generic[P, R]):
     kind: Literal["function", "custom"] = field(default="function", repr=False)
     """``custom``: a freeform tool, which takes one raw text (its argument ``input``) instead of an object."""
     grammar: Grammar | None = field(default=None, repr=False)
-    """What the text of a ``custom`` tool has to match, for providers that can hold the model to it."""
+    """The grammar of a ``custom`` tool's text, for providers that can hold the model to it."""
     schema_source: SchemaSource = field(default="typed_signature", repr=False)
-    """Where the schema comes from, for the record of each call."""
+    """The source of the schema, for the record of each call."""
     owner: str | None = field(default=None, repr=False)
-    """Who answers for a schema that was written by hand."""
+    """The owner of a schema that was written by hand."""
     boundary: Literal["validated", "advisory"] = field(default="validated", repr=False)
     """``advisory``: there is no schema that could be enforced; only the tool's own check stands before it."""
     title: str | None = field(default=None, repr=False)
     """A name for people."""
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
-    """JSON Schema of what the tool returns, where that is known. Do not change it."""
+    """JSON Schema of the tool's result, if it is known. Do not change it."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
     _binder: Binder = field(repr=False)
@@ -89,17 +92,17 @@ class Tool(RunOptions, Generic[P, R]):
 
     @property
     def validator(self) -> str | None:
-        """The name of what judges the arguments (``pydantic``, ``jsonschema``); None where nothing does."""
+        """The name of the judge of the arguments (``pydantic``, ``jsonschema``); None where there is none."""
         return self._binder.validator_name
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that the model reads about the tool: name, description, schemas, grammar. The same in every
+        """A hash of all that the model reads about the tool: name, description, schemas, grammar; the same in every
         process; another one as soon as anything changes."""
         return fingerprint(self.name, self.description, self._binder.schema, self.output_schema, self.grammar)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """NamedCall the function itself: nothing is validated, injected or recorded."""
+        """Calls the function itself: nothing is validated, injected or recorded."""
         return self.fn(*args, **kwargs)
 
     if TYPE_CHECKING:
@@ -131,7 +134,7 @@ class Tool(RunOptions, Generic[P, R]):
         limits: Limits = Limits(),
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
-        """A tool with a schema that was not derived of its function: written by hand, or fetched over a protocol.
+        """Makes a tool with a schema that was not derived of its function: written by hand, or fetched over a protocol.
 
         The schema is kept and enforced as it stands (2020-12, or draft-07 by its ``$schema``), so it has to have an
         owner: `check` tells where it has drifted from the function.
@@ -174,7 +177,7 @@ class Tool(RunOptions, Generic[P, R]):
             owner=owner,
             schema_source=schema_source,
             output_schema=output_schema,
-            annotations=annotations,
+            annotations=dict(annotations),
             title=title,
         )
         return Tool(**made)
@@ -191,7 +194,7 @@ class Tool(RunOptions, Generic[P, R]):
         annotations: Mapping[str, Any] = NO_VALUES,
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
-        """A tool whose arguments are the fields of a model, which the function takes as a whole.
+        """Makes a tool whose arguments are the fields of a model, which the function takes as a whole.
 
         Args:
             model: a pydantic ``BaseModel``, a dataclass or a ``TypedDict``.
@@ -209,10 +212,10 @@ class Tool(RunOptions, Generic[P, R]):
                 annotation is the model is not checked.
         """
         options = ToolOptions(name=name, coerce=coerce, **running)
-        return Tool(**of_model(model, fn, options, description=description, title=title, annotations=annotations))
+        return Tool(**of_model(model, fn, options, description=description, title=title, annotations=dict(annotations)))
 
     def check(self) -> list[str]:
-        """Where the function, its docstring and a schema that was written by hand have drifted apart; empty if nowhere.
+        """Returns where function, docstring and a schema that was written by hand have drifted apart; empty if nowhere.
 
         One line per parameter that is missing in the schema, superfluous, required on one side only, or of another
         type; per pattern that is not enforced, because no engine runs it in linear time; and, for a derived schema,
@@ -244,14 +247,15 @@ class Tool(RunOptions, Generic[P, R]):
         return bool(self._binder.injected)
 
     def complete(self, bound: Bound, ctx: ToolContext) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` for one run: `bound` with `ctx` wherever the function asks for a `ToolContext`."""
+        """Returns ``(args, kwargs)`` for one run: `bound` with `ctx` wherever the function asks for a `ToolContext`."""
         injected = self._binder.injected
         if not injected:
             return bound.args, bound.kwargs
         return self._binder.arrange(bound.by_name, dict.fromkeys(injected, ctx))
 
     def to(self, wire: Wire | str, *, strict: bool = False) -> Any:
-        """The tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its own).
+        """Returns the tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its
+        own).
 
         Args:
             wire: its name (``openai.chat_completions``, ``anthropic.messages``), or a wire of your own. Gemini's entry
@@ -265,22 +269,8 @@ class Tool(RunOptions, Generic[P, R]):
         return payload_of(self, wire, strict=strict)
 
 
-class NamedCall(Protocol):
-    """A call as far as validation looks at it: `ToolCall` is one."""
-
-    @property
-    def name(self) -> str:
-        """The tool that is called."""
-        ...
-
-    @property
-    def arguments(self) -> Mapping[str, Any] | None:
-        """Its arguments; None where there are none that could run."""
-        ...
-
-
-def validate_tool_call(call: NamedCall, tool: Tool) -> bool:
-    """Whether the call is one of this tool's and its arguments fit."""
+def validate_tool_call(call: ToolCall, tool: Tool) -> bool:
+    """Returns whether the call is one of this tool's and its arguments fit."""
     if call.name != tool.name or call.arguments is None:
         return False
     try:
@@ -288,3 +278,23 @@ def validate_tool_call(call: NamedCall, tool: Tool) -> bool:
     except InvalidArguments:
         return False
     return True
+
+
+def fingerprint(
+    name: str,
+    description: str,
+    schema: Mapping[str, Any],
+    output_schema: Mapping[str, Any] | None,
+    grammar: Grammar | None,
+) -> str:
+    """Returns a hash of all that a model reads about a tool: SHA-256 in hexadecimal digits. The order of keys, which
+    means nothing in JSON, does not enter."""
+    said = {
+        "name": name,
+        "description": description,
+        "schema": schema,
+        "output_schema": output_schema,
+        "grammar": None if grammar is None else asdict(grammar),
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Docstrings in, descriptions out: Google, NumPy, Sphinx and epytext, also mixed in one text.
+"""Reads descriptions out of docstrings: Google, NumPy, Sphinx and epytext, also mixed in one text.
 
 The prose becomes the tool's description, the parameter sections become the descriptions of the parameters. Sections
 about results and errors are left out; any other section (``Note:``, ``Example:``) is prose and stays.
@@ -47,7 +47,7 @@ _FIELD = re.compile(r"[:@](\w++)(?:\s++([^:]*+))?:\s*+(.*)")  # :param int x: th
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """What a docstring says to a model."""
+    """The parts of a docstring that a model reads."""
 
     description: str
     """The prose, summary first."""
@@ -65,7 +65,7 @@ def parse_docstring(text: str) -> Docstring:
 
 
 class _Reader:
-    """Where the pass stands."""
+    """The state of the pass over the lines."""
 
     def __init__(self) -> None:
         self._prose: list[str] = []
@@ -95,11 +95,12 @@ class _Reader:
         return Docstring(description, {name: text for name, text in items.items() if text})
 
     def _is_inside(self, indent: int) -> bool:
-        """Deeper than the section's head: content, whatever it looks like (``args:`` may be a parameter)."""
+        """Returns whether a line is deeper than the section's head, so that it is content (``args:`` may be a
+        parameter)."""
         return self._style != "prose" and indent > self._indent
 
     def _opens(self, text: str, indent: int, following: str) -> bool:
-        """Whether the line opens a section or field; if so it is dealt with."""
+        """Opens a section or field if the line does; returns whether it does."""
         underline = following.strip()
         if len(underline) >= 3 and not underline.strip("-"):
             if self._open_section("numpy", text.lower(), indent):

@@ -1,47 +1,25 @@
-"""A JSON Schema as the judge of a call's arguments: problems in lines, and texts decoded where they may be."""
+"""Judges a call's arguments by a JSON Schema: tells the problems in lines, and decodes texts where that is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
-
-from pydantic_core import from_json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..limits import Limits
-from ..schema.paths import dotted
+from ..text import dotted
 from .binder import TakesLong
-from .problems import MAX_PROBLEMS
+from .problems import MAX_PROBLEMS, Path, decode_at, descend
+
+if TYPE_CHECKING:
+    from ..schema.validation import SchemaProblem, Validator
 
 __all__ = ["Enforced"]
 
 QUICK_STEPS = 10_000
-"""Steps of a validation that is to be quick: some 5 ms."""
-
-Path: TypeAlias = tuple[str | int, ...]
+"""Steps of a quick validation: some 5 ms."""
 
 _HOLDS_TYPES = frozenset({"type", "anyOf", "oneOf"})
 """Keywords whose failure may mean that an array or object belongs where a string stands."""
-
-
-class Problem(Protocol):
-    """What the JSON Schema validator finds wrong at one place."""
-
-    @property
-    def path(self) -> tuple[str | int, ...]: ...
-    @property
-    def keyword(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-
-
-class SchemaJudge(Protocol):
-    """What `streamtools.schema.validation.compile` returns."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def unenforced(self) -> tuple[str, ...]: ...
-    def validate(self, value: Any, budget: Any, /) -> Sequence[Problem]: ...
 
 
 class Enforced:
@@ -62,16 +40,16 @@ class Enforced:
 
         self._budget, self._exhausted = Budget, Exhausted
         self._steps = limits.max_validation_steps
-        self._compiled: SchemaJudge = compile(schema, limits=limits, engine="auto")
+        self._compiled: Validator = compile(schema, limits=limits, engine="auto")
         self.name = self._compiled.name
         """``jsonschema``, or ``jsonschema-rs`` where that is installed and says the same."""
         self.unenforced = self._compiled.unenforced
-        """Places of patterns that no linear-time engine can run, and why."""
+        """Places of patterns that no linear-time engine can run, with the reason."""
 
     def judge(
         self, values: dict[str, Any], *, decode: bool, is_large: bool, quick: bool
     ) -> tuple[list[str], tuple[str, ...]]:
-        """Lines of what is wrong, and what was decoded.
+        """Returns a line for each problem, and one for each text that was decoded.
 
         Args:
             values: the arguments; with `decode` changed in place.
@@ -94,42 +72,19 @@ class Enforced:
         found = self._compiled.validate(values, budget)
         texts: dict[Path, str] = {}
         if found and decode:
-            texts = {path: text for path in _strings(found, values) if (text := _decode(values, path)) is not None}
+            texts = {path: text for path in _strings(found, values) if (text := decode_at(values, path)) is not None}
         if texts:
             found = self._compiled.validate(values, budget)
             wrong = {problem.path for problem in found if problem.path in texts and problem.keyword in _HOLDS_TYPES}
             for path in wrong:
-                _put(values, path, texts.pop(path))
+                descend(values, path[:-1])[path[-1]] = texts.pop(path)
             if wrong:
                 found = self._compiled.validate(values, budget)
         lines = [f"{dotted(problem.path) or 'the arguments'}: {problem.message}" for problem in found]
         return lines, tuple(f"{dotted(path)}: json_string" for path in texts)
 
 
-def _decode(values: dict[str, Any], path: Path) -> str | None:
-    """Puts the array or object that the string at `path` holds in its place. The string; None if it holds none."""
-    text: str = _descend(values, path)
-    try:
-        inner = from_json(text, allow_inf_nan=False)
-    except ValueError:
-        return None
-    if not isinstance(inner, (dict, list)):
-        return None
-    _put(values, path, inner)
-    return text
-
-
-def _put(values: dict[str, Any], path: Path, value: Any) -> None:
-    _descend(values, path[:-1])[path[-1]] = value
-
-
-def _strings(found: Iterable[Problem], values: dict[str, Any]) -> list[Path]:
-    """Where a string stands and perhaps something else belongs: the first few places, each once."""
+def _strings(found: Iterable[SchemaProblem], values: dict[str, Any]) -> list[Path]:
+    """Returns the first few places, each once, where a string stands and perhaps something else belongs."""
     paths = dict.fromkeys(problem.path for problem in found if problem.path and problem.keyword in _HOLDS_TYPES)
-    return [path for path in paths if isinstance(_descend(values, path), str)][:MAX_PROBLEMS]
-
-
-def _descend(values: Any, path: Path) -> Any:
-    for part in path:
-        values = values[part]
-    return values
+    return [path for path in paths if isinstance(descend(values, path), str)][:MAX_PROBLEMS]

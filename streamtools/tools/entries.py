@@ -1,4 +1,4 @@
-"""A tool in a provider's own shape: its entry in a request, and the way back for the arguments. Computed once."""
+"""Writes a tool in a provider's own shape: its entry in a request, and the way back for the arguments."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from ..content import Grammar
 from ..errors import ExportError
 from ..schema.bounds import schema_problem
 from ..schema.dialects import MCP
-from ..schema.translation.document import SchemaDocument, reference_of
+from ..schema.translation.document import DEFINITIONS, SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
-from ..schema.translation.said import DEFINITIONS
 from ..schema.translation.translate import Made, make
 from ..wires import Wire
 from ..wires.tool_format import StrictForm, ToolEntry, ToolFormat
-from .formats import find
-from .mcp_format import HINTS
+from .formats import HINTS, find
 
-__all__ = ["Constraints", "EntryOptions", "TranslatedTool", "payload_of", "translated"]
+__all__ = ["Constraints", "EntryOptions", "payload_of", "translated"]
 
 Constraints = Literal["keep", "description"]
-"""What becomes of bounds (``minimum``, ``pattern``): they stay, or the description tells them instead."""
+"""The policy for bounds (``minimum``, ``pattern``): they stay, or the description tells them instead."""
 
 
 class Described(Protocol):
@@ -51,13 +49,13 @@ class Described(Protocol):
 
 
 class EntryOptions(NamedTuple):
-    """How a tool is exported, beside the format."""
+    """The options of an export, beside the format."""
 
     strict: bool = False
     inline_refs: bool = True
     constraints: Constraints = "keep"
     name: str | None = None
-    """The name to use instead of what the format makes of the tool's own."""
+    """The name to use instead of the tool's own as the format takes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,7 @@ def _check_strict(tool: Described, wire: str, form: StrictForm, schema: dict[str
 
 
 def _description(tool: Described, freeform: bool) -> tuple[str, tuple[str, ...]]:
-    """What the model reads; the grammar, too, where the model cannot be held to it."""
+    """Returns the description with the grammar, if the model cannot be held to that; and what is lost."""
     if tool.grammar is None or freeform:
         return tool.description, ()
     text = f"{tool.description}\n\nThe input must match this {tool.grammar.syntax} grammar:\n{tool.grammar.definition}"

@@ -1,27 +1,29 @@
-"""A schema that nobody derived of the function: written by hand, fetched over a protocol, or none at all.
+"""Binds arguments by a schema that was not derived of the function: written by hand, fetched, or none at all.
 
 The schema is enforced as it stands; no model is built of it, since a model says less or something else than its schema.
-What judges the arguments is our JSON Schema validator or one of the user's, and a check of the user's may follow. Where
-there is no schema, that check is all there is: the boundary is advisory, and every record says so.
+Our JSON Schema validator or one of the user's judges the arguments, and a check of the user's may follow. Where there
+is no schema, that check is all there is: the boundary is advisory, and every record says so.
 """
 
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from inspect import Parameter
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from ..errors import InvalidArguments, ToolError
-from ..schema.paths import dotted
+from ..text import dotted
 from . import problems
 from .binder import LARGE_CHARS, ArgumentsValidator, Coerce, TakesLong
-from .drift import drift
+from .callables import NO_VALUES, TAKEN, Placement
 from .enforce import Enforced
-from .placement import NO_VALUES, Placement
 from .typed import as_json, from_text, refuse_not_finite
 
 __all__ = ["Check", "Foreign", "Takes"]
+
 
 T = TypeVar("T")
 
@@ -34,7 +36,7 @@ Check: TypeAlias = Callable[[dict[str, Any]], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign:
-    """What a tool with a foreign schema takes, and how its function is called."""
+    """The arguments of a foreign schema, and how the function is called with them."""
 
     tool: str
     """The tool's name, for errors."""
@@ -50,7 +52,7 @@ class Foreign:
 
     @property
     def validator_name(self) -> str | None:
-        """What judges the arguments; None where nothing does."""
+        """The name of the judge; None where there is none."""
         return None if self.judge is None else self.judge.name
 
     @property
@@ -61,12 +63,7 @@ class Foreign:
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """A copy of the arguments as they came, and the strings in it that had to be decoded.
-
-        Raises:
-            InvalidArguments: the validator or the check refuses them, or the function has no such parameter.
-            TakesLong: it was to be quick, and is not.
-        """
+        """Returns a copy of the arguments as they came, and the strings in it that were decoded; see `Binder`."""
         values, is_large = self._copied(arguments, text, quick)
         coercions = self._judged(values, is_large, quick)
         if self.takes == "keywords" and (lines := self._misplaced(values)):
@@ -78,7 +75,7 @@ class Foreign:
     def arrange(
         self, values: dict[str, Any], injected: Mapping[str, Any] = NO_VALUES
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` for the function."""
+        """Returns ``(args, kwargs)`` for the function."""
         placement = self.placement
         if self.takes == "mapping":
             return placement.arrange({placement.named[0].name: values}, injected)
@@ -89,14 +86,14 @@ class Foreign:
         return placement.arrange(values, injected)
 
     def drift(self) -> list[str]:
-        """Where the schema and the function's signature disagree, and what of the schema is not enforced."""
+        """Returns the disagreements of schema and signature, and the patterns that are not enforced."""
         lines = [] if self.takes == "mapping" else drift(self.schema, self.placement)
         if isinstance(self.judge, Enforced):
             lines += [f"{what}; it is not enforced" for what in self.judge.unenforced]
         return lines
 
     def _copied(self, arguments: Mapping[str, Any], text: str | None, quick: bool) -> tuple[dict[str, Any], bool]:
-        """The copy, and whether it is large."""
+        """Returns a copy, and whether it is large."""
         data = as_json(self.tool, arguments) if text is None else text
         is_large = len(data) > LARGE_CHARS
         if quick and is_large:
@@ -106,7 +103,7 @@ class Foreign:
         return from_text(self.tool, data), is_large
 
     def _judged(self, values: dict[str, Any], is_large: bool, quick: bool) -> tuple[str, ...]:
-        """What had to be decoded."""
+        """Asks the judge; returns a line for each string that was decoded."""
         judge = self.judge
         if judge is None:
             return ()
@@ -119,7 +116,7 @@ class Foreign:
         return decoded
 
     def _misplaced(self, values: dict[str, Any]) -> list[str]:
-        """What the schema lets pass, and the function would choke on."""
+        """Returns a line for each argument that the schema lets pass, and the function would choke on."""
         placement, names = self.placement, self.names
         extra = [key for key in values if key not in names]
         lines = [
@@ -128,13 +125,11 @@ class Foreign:
             if p.default is p.empty and p.name not in values
         ]
         if placement.var_keyword is None:
-            rule = f"is no argument of this tool, which takes {', '.join(p.name for p in placement.named) or 'none'}"
-        else:
-            extra, rule = placement.clashes(extra), "is a parameter of the tool itself, and cannot be set here"
-        return [*lines, *(f"{dotted((key,))}: {rule}" for key in extra)]
+            return [*lines, *problems.unknown(extra, (p.name for p in placement.named))]
+        return [*lines, *(f"{dotted((key,))}: {TAKEN}" for key in placement.clashes(extra))]
 
     def _asked(self, read: Callable[[Any], T], ask: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> T:
-        """What code of the user's says about the arguments, as `read` takes it; it may also refuse them by raising."""
+        """Asks code of the user's about the arguments, which `read` reads; it may also refuse them by raising."""
         try:
             return read(ask(values))
         except InvalidArguments as error:
@@ -152,7 +147,7 @@ class Foreign:
 
 
 def _verdict(said: object) -> object:
-    """What a check returned. A coroutine has checked nothing, so it lets nothing pass.
+    """Returns the result of a check. A coroutine has checked nothing, so it lets nothing pass.
 
     Raises:
         TypeError: it is one.
@@ -165,7 +160,7 @@ def _verdict(said: object) -> object:
 
 
 def _lines(said: object) -> list[str]:
-    """What a validator returned; what is no list of lines is no consent.
+    """Returns the lines of a validator; anything else is no consent.
 
     Raises:
         TypeError: it is none.
@@ -181,3 +176,68 @@ def _text(error: Exception) -> str:
         return str(error)
     except Exception:  # code of the user's
         return problems.WITHHELD
+
+
+_JSON_TYPES: Mapping[Any, frozenset[str]] = {
+    str: frozenset({"string"}),
+    int: frozenset({"integer"}),
+    float: frozenset({"number", "integer"}),
+    bool: frozenset({"boolean"}),
+    list: frozenset({"array"}),
+    dict: frozenset({"object"}),
+    type(None): frozenset({"null"}),
+}
+"""The JSON types that fit a simple type."""
+
+
+def drift(schema: Mapping[str, Any], placement: Placement) -> list[str]:
+    """Returns one line per disagreement of schema and signature, in the order of the signature.
+
+    Only what both sides say plainly is compared: names, what is required, and types that are simple on both sides.
+    """
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return []
+    required = schema.get("required", [])
+    lines: list[str] = []
+    for parameter in placement.named:
+        name = parameter.name
+        if name not in properties:
+            lines.append(f"{name}: is a parameter of the function, and missing in the schema")
+        else:
+            lines.extend(_disagreements(parameter, properties[name], in_required=name in required))
+    if placement.var_keyword is None:
+        names = {parameter.name for parameter in placement.named}
+        superfluous = (name for name in properties if name not in names)
+        lines.extend(f"{name}: is in the schema, and no parameter of the function" for name in superfluous)
+    return lines
+
+
+def _disagreements(parameter: Parameter, described: Any, *, in_required: bool) -> list[str]:
+    name, needed = parameter.name, parameter.default is Parameter.empty
+    lines = []
+    if needed and not in_required:
+        lines.append(f"{name}: is required by the function, and optional in the schema")
+    elif in_required and not needed:
+        lines.append(f"{name}: is required in the schema, and optional for the function")
+    takes = _takes(parameter.annotation)
+    given = described.get("type") if isinstance(described, Mapping) else None
+    types_given = {given} if isinstance(given, str) else set(given) if isinstance(given, (list, tuple)) else set()
+    if takes and not types_given <= takes:
+        lines.append(f"{name}: is {_spelled(types_given)} in the schema, and {_spelled(takes)} for the function")
+    return lines
+
+
+def _takes(annotation: Any) -> frozenset[str]:
+    """Returns the JSON types that a simple annotation takes; empty if it is not simple."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _takes(get_args(annotation)[0])
+    if origin is Union or origin is types.UnionType:
+        members = [_takes(member) for member in get_args(annotation)]
+        return frozenset[str]().union(*members) if all(members) else frozenset()
+    return _JSON_TYPES.get(origin or annotation, frozenset())
+
+
+def _spelled(names: set[str] | frozenset[str]) -> str:
+    return " or ".join(sorted(names))

@@ -1,4 +1,7 @@
-"""Finds the formats in which a tool can be told: MCP's, and those of all wires that are known at that moment."""
+"""Finds the formats in which a tool can be told: MCP's, and those of all wires that are known at that moment.
+
+MCP is no wire, since no model speaks it, but its ``tools/list`` tells tools as the wires do.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,37 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from ..errors import ExportError
+from ..schema.dialects import MCP as MCP_DIALECT
+from ..schema.names import NameRule
 from ..wires import Wire, known
-from ..wires.tool_format import ToolFormat
-from .mcp_format import MCP
+from ..wires.tool_format import EntryFormat, ToolFormat
 
-__all__ = ["STRICT", "find", "short_names", "targets", "tool_formats"]
+__all__ = ["HINTS", "MCP", "STRICT", "find", "short_names", "targets", "tool_formats"]
+
+
+HINTS: Mapping[str, Mapping[str, bool]] = {
+    "pure": {"readOnlyHint": True},
+    "idempotent": {"idempotentHint": True},
+    "once": {},
+}
+"""The annotations that tell an effect. https://modelcontextprotocol.io/specification/2025-11-25/schema#tool"""
+
+MCP = ToolFormat(
+    name="mcp",
+    dialect=MCP_DIALECT,
+    # https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-names
+    names=NameRule("a-zA-Z0-9_.-", "a-zA-Z0-9_.-", 128),
+    function=EntryFormat(name="mcp.tool", schema_at=("inputSchema",), output_at="outputSchema", titled=True),
+    tells_results=True,
+)
+
 
 STRICT = ".strict"
-"""Behind a format's name: its strict form."""
+"""The end of a format's name that means its strict form."""
 
 
 def tool_formats() -> tuple[ToolFormat, ...]:
-    """Returns every format, in the order of the tables."""
+    """Returns every format: the wires', in the order of detection, and MCP's."""
     return tuple(_by_name(known()).values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, get_args
@@ -13,9 +14,10 @@ from pydantic import TypeAdapter
 from ..content import ToolResult
 from ..errors import SchemaError
 from ..limits import Limits
-from ..schema.kept import Kept
+from ..schema import Kept
 from .binder import ArgumentsValidator, Binder, SchemaSource
 from .callables import (
+    Placement,
     as_function,
     called_function,
     checked_name,
@@ -28,14 +30,12 @@ from .callables import (
 from .docstrings import Docstring, parse_docstring
 from .enforce import Enforced
 from .foreign import Check, Foreign, Takes
-from .lazy import LazyFunction
-from .model import ModelBinder, docstring_of
 from .options import ConflictKey, RunOptions, ToolOptions, check_options
-from .placement import Placement
 from .schema import JsonSchema
-from .signature import Signature
+from .typed_binder import TypedBinder, docstring_of
 
 __all__ = ["of_function", "of_model", "of_schema"]
+
 
 _ANYTHING: dict[str, Any] = {"type": "object"}  # what a model is told where nothing is known
 
@@ -46,12 +46,10 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
     Raises:
         ToolDefinitionError: it cannot be a tool; the message names the tool, the parameter and the way out.
     """
-    function = as_function(target)
-    name = checked_name(function, options.name)
-    check_options(name, options)
+    function, name = _begun(target, options)
     docstring = _docstring(function)
     custom = options.kind == "custom" or options.grammar is not None
-    binder = Signature.of(
+    binder = TypedBinder.of_signature(
         function,
         name,
         require_hints=options.require_hints,
@@ -72,19 +70,11 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
 
 
 def of_model(
-    model: Any,
-    target: object,
-    options: ToolOptions,
-    *,
-    description: str | None,
-    title: str | None,
-    annotations: Mapping[str, Any],
+    model: Any, target: object, options: ToolOptions, *, description: str | None, **said: Any
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with the schema of a model; see `Tool.from_model`."""
-    function = as_function(target)
-    name = checked_name(function, options.name)
-    check_options(name, options)
-    binder = ModelBinder.of(model, function, name, coerce=options.coerce)
+    """Returns the fields of a tool with the schema of a model; see `Tool.from_model`. Those in `said` are kept."""
+    function, name = _begun(target, options)
+    binder = TypedBinder.of_model(model, function, name, coerce=options.coerce)
     if description is None:
         description = _docstring(function).description or docstring_of(model).description
     return _made(
@@ -94,9 +84,8 @@ def of_model(
         name=name,
         description=_required(description, name),
         schema_source="typed_model",
-        title=title,
-        annotations=dict(annotations),
         output_schema=_output_schema(function),
+        **said,
     )
 
 
@@ -110,16 +99,13 @@ def of_schema(
     validator: ArgumentsValidator | None,
     check: Check | None,
     limits: Limits,
-    owner: str | None,
     schema_source: SchemaSource,
     output_schema: Mapping[str, Any] | None,
-    annotations: Mapping[str, Any],
-    title: str | None,
+    **said: Any,
 ) -> dict[str, Any]:
-    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`."""
-    function = as_function(target)
-    name = checked_name(function, options.name)
-    check_options(name, options)
+    """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Those in
+    `said` are kept."""
+    function, name = _begun(target, options)
     if takes not in get_args(Takes):
         raise refuse(name, f"takes must be 'keywords' or 'mapping', not {takes!r}")
     if schema_source not in get_args(SchemaSource):
@@ -127,18 +113,18 @@ def of_schema(
     if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
         raise refuse(name, "check must be a plain function: it runs before the call is accepted")
     if validator is not None and not isinstance(validator, ArgumentsValidator):
-        raise refuse(
-            name, "validator must have a name, and a method validate(arguments) that returns a list of problems"
-        )
+        why = "validator must have a name, and a method validate(arguments) that returns a list of problems"
+        raise refuse(name, why)
     if schema is None and validator is None and check is None:
         raise refuse(name, "has no schema; pass check=..., which is then all that stands before the function")
     placement = Placement.of(function, parameters_of(function, name, require_hints=False), name)
     _check_placement(placement, takes, name)
     if schema is not None and not isinstance(schema, Mapping):
         raise SchemaError(f"the schema of a tool's arguments is a JSON object, not {type(schema).__name__}")
+    given = schema if schema is None or isinstance(schema, Kept) else dict(schema)
     # The validator looks at the schema first: it knows its limits, and where something is wrong.
-    judge = validator if validator is not None or schema is None else Enforced(_json(schema), limits)
-    plain = None if schema is None else _of_object(_plain(schema))
+    judge = validator if validator is not None or given is None else Enforced(given, limits)
+    plain = None if given is None else _of_object(_plain(given))
     binder = Foreign(
         tool=name,
         schema=_ANYTHING if plain is None else plain,
@@ -156,12 +142,18 @@ def of_schema(
         name=name,
         description=_required(_docstring(function).description, name) if description is None else description,
         schema_source=schema_source,
-        owner=owner,
         boundary="advisory" if judge is None else "validated",
-        title=title,
         output_schema=None if output_schema is None else _plain(output_schema),
-        annotations=dict(annotations),
+        **said,
     )
+
+
+def _begun(target: object, options: ToolOptions) -> tuple[Callable[..., Any], str]:
+    """Returns the function that is to run and the tool's name, its options checked."""
+    function = as_function(target)
+    name = checked_name(function, options.name)
+    check_options(name, options)
+    return function, name
 
 
 def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **said: Any) -> dict[str, Any]:
@@ -175,7 +167,7 @@ def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **
 
 
 def _check_conflict_key(key: ConflictKey | None, binder: Binder, name: str) -> None:
-    """A name has to be one of an argument that is declared, where any are."""
+    """Refuses a name that is none of the declared arguments, where any are."""
     declared = binder.schema.get("properties")
     if isinstance(key, str) and isinstance(declared, dict) and key not in declared:
         raise refuse(name, f"conflict_key={key!r} is none of its arguments: {', '.join(declared) or 'there are none'}")
@@ -194,21 +186,15 @@ def _required(description: str, name: str) -> str:
 
 
 def _check_placement(placement: Placement, takes: Takes, name: str) -> None:
-    """Whether the function can be called that way."""
-    if takes == "mapping" and (len(placement.open) != 1 or len(placement.named) != 1):
-        names = ", ".join(p.name for p in placement.open) or "none"
-        raise refuse(name, f"takes='mapping' calls the function with one dict, in its one parameter; this has: {names}")
+    """Refuses a function that cannot be called that way."""
+    if takes == "mapping":
+        placement.only(name, "takes='mapping' calls the function with one dict, in its one parameter")
     if takes == "keywords" and placement.var_positional is not None:
         raise refuse(name, "a schema names its arguments; *args cannot take them", placement.var_positional)
 
 
-def _json(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A mapping of the user's as the dict that it stands for."""
-    return schema if isinstance(schema, Kept) else dict(schema)
-
-
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a schema, which has to be plain JSON; one that is kept as it is."""
+    """Returns a copy of a schema, which has to be plain JSON; one that is `Kept` as it is."""
     if isinstance(schema, Kept):
         return schema.schema
     try:
@@ -221,7 +207,7 @@ def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema, which has to be one that arguments can fit."""
+    """Returns the schema; refuses one that no arguments can fit."""
     kind = schema.get("type", "object")
     if isinstance(kind, (str, list)) and "object" not in ([kind] if isinstance(kind, str) else kind):
         raise SchemaError("arguments are an object, and the schema asks for another type", path="#/type")
@@ -229,7 +215,7 @@ def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """JSON Schema of what the function says it returns; None if it says nothing, nothing plain, or no JSON."""
+    """Returns the JSON Schema of a function's return annotation; None if there is none, or it is no plain JSON."""
     returned = returned_by(function)
     if returned in (inspect.Parameter.empty, None, type(None), Any) or mentions(returned, ToolResult):
         return None
@@ -238,3 +224,32 @@ def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
         return _plain(schema)
     except Exception:  # of the user's types; a tool runs as well without
         return None
+
+
+class LazyFunction:
+    """A function that is expensive to have: loaded at the first call, once, whatever the number of threads that call.
+
+    A call that comes while another loads waits for it. A loader that raises fails that call; the next one tries again.
+
+    Args:
+        load: returns the function that runs: sync, or async for a dispatcher that awaits what comes back.
+    """
+
+    def __init__(self, load: Callable[[], Callable[..., Any]]) -> None:
+        self._load = load
+        self._loaded: Callable[..., Any] | None = None
+        self._lock = threading.RLock()  # a loader that calls its own tool recurses into an error, and hangs nobody
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Loads the function if need be, and calls it."""
+        loaded = self._first() if self._loaded is None else self._loaded
+        return loaded(*args, **kwargs)
+
+    def _first(self) -> Callable[..., Any]:
+        with self._lock:
+            if self._loaded is None:
+                loaded = self._load()
+                if not callable(loaded):
+                    raise TypeError(f"lazy: the loader returned a {type(loaded).__name__}, which cannot be called")
+                self._loaded = loaded
+            return self._loaded

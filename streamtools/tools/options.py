@@ -1,4 +1,4 @@
-"""The options of a tool, each spelt once with its default, and the check of what was given for them.
+"""Defines the options of a tool, each with its default, and checks the given values.
 
 `streamtools.tool` explains each for its users.
 """
@@ -9,6 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from ..content import Grammar
@@ -27,42 +28,42 @@ __all__ = [
 ]
 
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
-"""What a second run of the same call does. ``pure``: nothing, it only computes or looks up. ``idempotent``: nothing
+"""The effect of a second run of the same call. ``pure``: nothing, it only computes or looks up. ``idempotent``: nothing
 more than the first. ``once``: it must not happen, the careful default. When a call may start, and whether it may be
 retried, follows from it."""
 
 ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
-"""What a call works on: the name of an argument, or a function of the validated arguments by name."""
+"""The thing that a call works on: the name of an argument, or a function of the validated arguments by name."""
 
 NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
-"""Whether a call waits for an approval: always, never, or what a function of the validated arguments by name says."""
+"""Whether a call waits for an approval: always, never, or by a function of the validated arguments by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunOptions:
-    """How the calls of a tool are run: the fields that options and tools share."""
+    """The options for running a tool's calls, which are fields of the tool, too."""
 
     effect: Effect = "once"
-    """What a second run of the same call does."""
+    """The effect of a second run of the same call."""
     needs_approval: NeedsApproval = False
-    """Whether a call waits until somebody has approved it."""
+    """A call waits until somebody has approved it."""
     timeout: float | None = None
     """Seconds that one run may take; None leaves it to ``Limits(tool_timeout=...)``."""
     max_concurrency: int | None = None
-    """How many calls of this tool may run at once; more wait."""
+    """The most calls of this tool that may run at once; more wait."""
     conflict_key: ConflictKey | None = field(default=None, repr=False)
-    """The name of the argument, or the function of the arguments, that says what a call works on."""
+    """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
     """A call of this tool runs alone."""
     retries: int = 0
-    """How often a run that raised or timed out is tried again."""
+    """The number of times that a run which raised or timed out is tried again."""
     retry_delay_s: float = field(default=0.5, repr=False)
     """Seconds before the first retry; twice that before the next, and so on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions(RunOptions):
-    """All that may be said about a tool beside its function."""
+    """The options of a tool: all that may be said about it beside its function."""
 
     name: str | None = None
     """The tool's name; by default the function's."""
@@ -73,7 +74,7 @@ class ToolOptions(RunOptions):
     grammar: Grammar | None = None
     """The language of a freeform tool's text."""
     coerce: Coerce = "lax"
-    """Whether a value of another type becomes the wanted one where nothing is lost."""
+    """The policy for a value of another type: it becomes the wanted one where nothing is lost, or is refused."""
     lazy: Callable[[], Callable[..., Any]] | None = None
     """Returns the function to run, at the first call."""
 
@@ -119,21 +120,18 @@ def check_options(tool: str, options: ToolOptions) -> None:
         raise refuse(tool, f"kind must be 'function' or 'custom', not {options.kind!r}")
     if options.grammar is not None and not isinstance(options.grammar, Grammar):
         raise refuse(tool, "grammar must be a Grammar(syntax=..., definition=...)")
-    if options.lazy is not None and (not callable(options.lazy) or inspect.iscoroutinefunction(options.lazy)):
+    if options.lazy is not None and not _is_plain_function(options.lazy):
         raise refuse(tool, "lazy must be a plain function that returns the one to run; that one may be async")
 
 
 def _check_running(tool: str, options: RunOptions) -> None:
     if options.max_concurrency is not None and not _is_count(options.max_concurrency, 1):
-        what = "must be an integer of 1 or more, or None"
-        raise refuse(tool, f"max_concurrency {what}, not {options.max_concurrency!r}")
+        raise refuse(tool, f"max_concurrency must be an integer of 1 or more, or None, not {options.max_concurrency!r}")
     if not isinstance(options.exclusive, bool):
         raise refuse(tool, f"exclusive must be True or False, not {options.exclusive!r}")
-    gate = options.needs_approval
-    if not isinstance(gate, bool) and (not callable(gate) or inspect.iscoroutinefunction(gate)):
+    if not isinstance(options.needs_approval, bool) and not _is_plain_function(options.needs_approval):
         raise refuse(tool, "needs_approval must be True, False, or a plain function of the arguments by name")
-    key = options.conflict_key
-    if key is not None and not isinstance(key, str) and (not callable(key) or inspect.iscoroutinefunction(key)):
+    if not isinstance(options.conflict_key, (str, NoneType)) and not _is_plain_function(options.conflict_key):
         raise refuse(tool, "conflict_key must be an argument's name, or a plain function of the arguments by name")
     if not _is_count(options.retries, 0):
         raise refuse(tool, f"retries must be an integer of 0 or more, not {options.retries!r}")
@@ -145,6 +143,10 @@ def _check_running(tool: str, options: RunOptions) -> None:
 
 def _is_count(number: object, least: int) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number >= least
+
+
+def _is_plain_function(value: object) -> bool:
+    return callable(value) and not inspect.iscoroutinefunction(value)
 
 
 def _is_seconds(timeout: object) -> bool:

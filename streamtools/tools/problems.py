@@ -1,4 +1,4 @@
-"""What is wrong with a call's arguments, in lines that a model can act on and that never repeat a value.
+"""Tells what is wrong with a call's arguments, in lines that a model can act on and that never repeat a value.
 
 Each line is a path into the arguments as they were sent, and the rule that they break:
 
@@ -8,30 +8,38 @@ Each line is a path into the arguments as they were sent, and the rule that they
 
 The rules are pydantic's own words, except where those quote the input. What a validator of yours says (the text of its
 ``ValueError``) is kept unless it repeats something of the input.
+
+A value that lax validation had to turn into another has a line of the same kind, ``priority: string to integer``:
+strict validation's errors give the place, and the value that came out its new type.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, get_args
 
 from pydantic_core import ErrorDetails, ValidationError, from_json
 from pydantic_core.core_schema import ErrorType
 
 from ..errors import InvalidArguments
-from ..schema.paths import MAX_PATH_CHARS, dotted
-from ..text import cut
+from ..text import MAX_PATH_CHARS, cut, dotted
 
 __all__ = [
+    "BY_LAX_RULES",
     "MAX_PROBLEMS",
     "WITHHELD",
+    "Path",
+    "coercions_of",
+    "decode_at",
     "decode_strings",
+    "descend",
     "describe",
     "listed",
-    "locate",
     "refusal",
     "rule_of_a_check",
+    "unknown",
 ]
 
 MAX_PROBLEMS = 16  # lines; a list of a thousand bad items says nothing more than its first ones
@@ -54,34 +62,26 @@ _OWN_WORDS = frozenset({"value_error", "assertion_error", "mapping_type", "itera
 _BUILT_IN = frozenset(get_args(ErrorType)) - _OWN_WORDS
 WITHHELD = "was refused by the tool's own check"
 
-_ARRAY: tuple[type, ...] = (list,)
-_OBJECT: tuple[type, ...] = (dict,)
-_WANTED = {
-    "list_type": _ARRAY,
-    "tuple_type": _ARRAY,
-    "set_type": _ARRAY,
-    "frozen_set_type": _ARRAY,
-    "deque_type": _ARRAY,
-    "iterable_type": _ARRAY,
-    "dict_type": _OBJECT,
-    "mapping_type": _OBJECT,
-    "model_type": _OBJECT,
-    "model_attributes_type": _OBJECT,
-    "dataclass_type": _OBJECT,
+_ARRAYS = ("list_type", "tuple_type", "set_type", "frozen_set_type", "deque_type", "iterable_type")
+_OBJECTS = ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type")
+_CONTAINERS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(_ARRAYS, (list,)),
+    **dict.fromkeys(_OBJECTS, (dict,)),
     "named_tuple_type": (list, dict),
 }
-"""Errors that mean "an array (an object) belongs here", and what a string there may decode to."""
+"""Errors that mean "an array (an object) belongs here", with the types that a string there may decode to."""
 
-_Path = tuple[str | int, ...]
+Path: TypeAlias = tuple[str | int, ...]
+"""The keys and positions that lead to a value."""
 
 
 def refusal(tool: str, lines: Sequence[str]) -> InvalidArguments:
-    """The error that refuses a call, from its problems."""
+    """Returns the error that refuses a call, from its problems."""
     return InvalidArguments(f"invalid arguments for {tool}: " + "; ".join(lines), problems=lines)
 
 
 def listed(lines: Sequence[str]) -> list[str]:
-    """The first 16 lines, each once and of bounded length, and how many more there are."""
+    """Returns the first 16 lines, each once and of bounded length, and the number of those left out."""
     return _counted(lines[:MAX_PROBLEMS], len(lines))
 
 
@@ -91,14 +91,20 @@ def _counted(first: Iterable[str], count: int) -> list[str]:
     return [*kept, f"and {rest} more"] if rest > 0 else list(kept)
 
 
+def unknown(keys: Iterable[str], takes: Iterable[str]) -> list[str]:
+    """Returns a line for each key that is none of the arguments that a tool takes."""
+    rule = f"is no argument of this tool, which takes {', '.join(takes) or 'none'}"
+    return [f"{dotted((key,))}: {rule}" for key in keys]
+
+
 def rule_of_a_check(said: str, given: Any) -> str:
-    """What a check of the user's says, unless it repeats something of what it was given."""
+    """Returns the words of a user's check, unless they repeat something of its input."""
     words = said[:MAX_RULE_CHARS]
     return WITHHELD if not words or _repeats(words, given) else words
 
 
 def describe(error: ValidationError, arguments: dict[str, Any], takes: Iterable[str]) -> list[str]:
-    """One line per problem, in the order of the schema; linear in the arguments.
+    """Returns one line per problem, in the order of the schema; linear in the arguments.
 
     Args:
         error: what validating `arguments` raised.
@@ -112,31 +118,40 @@ def describe(error: ValidationError, arguments: dict[str, Any], takes: Iterable[
 def decode_strings(error: ValidationError, arguments: dict[str, Any]) -> tuple[str, ...]:
     """Decodes the strings that hold the JSON text of the array or object that `error` says belongs in their place.
 
-    `arguments` is changed in place. Returns what was done, ``people: json_string`` for each, at most 16 and a line that
-    counts the rest; only once: strings inside what was decoded stay strings. Nothing else is ever coerced here.
+    `arguments` is changed in place; strings inside a decoded value stay strings. Returns a line for each
+    (``people: json_string``), at most 16 and one that counts the rest.
     """
-    done: list[_Path] = []
+    done: list[Path] = []
     for item in error.errors(include_url=False, include_context=False, include_input=False):
         path, _, value = locate(item, arguments)
-        wanted = _WANTED.get(item["type"], ())
-        if not path or not wanted or not isinstance(value, str):
-            continue
-        try:
-            decoded = from_json(value, allow_inf_nan=False)
-        except ValueError:
-            continue  # no JSON: the problem stays what it is
-        if isinstance(decoded, wanted):
-            _descend(arguments, path[:-1])[path[-1]] = decoded
+        wanted = _CONTAINERS.get(item["type"], ())
+        if path and wanted and isinstance(value, str) and decode_at(arguments, path, wanted) is not None:
             done.append(path)
     return tuple(_counted([f"{dotted(path)}: json_string" for path in done[:MAX_PROBLEMS]], len(done)))
+
+
+def decode_at(arguments: dict[str, Any], path: Path, wanted: tuple[type, ...] = (list, dict)) -> str | None:
+    """Puts the value that the string at `path` holds as JSON text in its place, if it is of a wanted type.
+
+    Returns:
+        The string; None if it stays where it is.
+    """
+    text: str = descend(arguments, path)
+    try:
+        decoded = from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return None  # no JSON: the problem stays what it is
+    if not isinstance(decoded, wanted):
+        return None
+    descend(arguments, path[:-1])[path[-1]] = decoded
+    return text
 
 
 def _line(item: ErrorDetails, arguments: dict[str, Any], takes: Iterable[str]) -> str:
     path, labels, _ = locate(item, arguments)
     where = dotted(path) or "the arguments"
     if item["type"] == "extra_forbidden" and len(path) == 1:
-        names = ", ".join(takes)
-        return f"{where}: is no argument of this tool, which takes {names or 'none'}"
+        return unknown((str(path[0]),), takes)[0]
     return f"{where}{_alternative(labels)}: {_rule(item, arguments)}"
 
 
@@ -149,7 +164,7 @@ def _rule(item: ErrorDetails, arguments: dict[str, Any]) -> str:
     words = item["msg"]
     if kind not in _BUILT_IN:
         words = words.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-        # What the check was given, and of the rest, which it may have seen as well, what can hardly be there by chance.
+        # Nothing of the check's own input, nor any longer part of the other arguments, which it may have seen as well.
         return WITHHELD if _quotes(words, arguments) else rule_of_a_check(words, item["input"])
     words = words.removeprefix("Input ")
     if words[1:2].islower():  # "String should ...", but not "URL should ..."
@@ -158,7 +173,7 @@ def _rule(item: ErrorDetails, arguments: dict[str, Any]) -> str:
 
 
 def _repeats(words: str, given: Any) -> bool:
-    """Whether a validator's text holds a value of the input, or a longer word or a number out of one.
+    """Returns whether a validator's text holds a value of the input, or a longer word or a number out of one.
 
     Keys may be named; they are the schema's.
     """
@@ -169,13 +184,13 @@ def _repeats(words: str, given: Any) -> bool:
 
 
 def _quotes(words: str, given: Any) -> bool:
-    """Whether a text holds a value of the input that is longer than a common word or number."""
+    """Returns whether a text holds a value of the input that is longer than a common word or number."""
     words = words.casefold()
     return any(len(leaf) > 5 and leaf in words for leaf in _leaves(given))
 
 
 def _leaves(given: Any) -> Iterator[str]:
-    """The texts and numbers of a JSON value, case folded."""
+    """Yields the texts and numbers of a JSON value, case folded."""
     waiting = [given]
     while waiting:
         value = waiting.pop()
@@ -187,9 +202,9 @@ def _leaves(given: Any) -> Iterator[str]:
             yield str(value).casefold()
 
 
-def locate(item: ErrorDetails, arguments: dict[str, Any]) -> tuple[_Path, list[str], Any]:
-    """Where the problem is: the path that exists in the arguments, and pydantic's names for the alternative that was
-    tried there (a union's member, ``[key]``), which its location mixes in."""
+def locate(item: ErrorDetails, arguments: dict[str, Any]) -> tuple[Path, list[str], Any]:
+    """Returns the path of a problem in the arguments, pydantic's names for the alternative that was tried there (a
+    union's member, ``[key]``), which its location mixes in, and the value at the path."""
     path: list[str | int] = []
     labels: list[str] = []
     value: Any = arguments
@@ -212,7 +227,8 @@ def _has(value: Any, part: str | int) -> bool:
     return isinstance(value, dict) and part in value
 
 
-def _descend(value: Any, path: _Path) -> Any:
+def descend(value: Any, path: Path) -> Any:
+    """Returns the value at a path that exists."""
     for part in path:
         value = value[part]
     return value
@@ -223,3 +239,71 @@ def _alternative(labels: list[str]) -> str:
     if "[key]" in names:
         return " (its key)"
     return f" (as {names[-1]})" if names else ""
+
+
+BY_LAX_RULES = "the arguments: by lax rules"
+"""The line where the place is not known: lax rules only decided which of several models fits best."""
+
+_TYPE_NAMES: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    dt.datetime: "datetime",
+    dt.date: "date",
+    dt.time: "time",
+    dt.timedelta: "duration",
+}
+_WANTED: Mapping[str, str] = {
+    "bool_type": "boolean",
+    "int_type": "integer",
+    "float_type": "number",
+    "string_type": "string",
+    **dict.fromkeys(("datetime_type", "datetime_parsing"), "datetime"),
+    **dict.fromkeys(("date_type", "date_parsing"), "date"),
+    **dict.fromkeys(("time_type", "time_parsing"), "time"),
+    **dict.fromkeys(("time_delta_type", "time_delta_parsing"), "duration"),
+    "decimal_type": "decimal",
+    "enum": "enum",
+}
+"""Strict errors that lax rules may get over in JSON, with the wanted type."""
+
+_ABSENT = object()
+
+
+def coercions_of(strict: ValidationError, arguments: dict[str, Any], value: Any) -> tuple[str, ...]:
+    """Returns a line for each coercion, at most 16 and one that counts the rest.
+
+    Args:
+        strict: what strict validation of `arguments` raised.
+        arguments: the arguments as plain JSON.
+        value: what lax validation made of them.
+    """
+    wanted: dict[Path, dict[str, None]] = {}  # kinds, each once and in order
+    given: dict[Path, str] = {}
+    for item in strict.errors(include_url=False, include_context=False, include_input=False):
+        kind = _WANTED.get(item["type"])
+        path, _, found = locate(item, arguments)
+        if kind is None or isinstance(found, (list, dict)):
+            continue  # of a union's member that was not taken: nothing scalar is ever made of those
+        given[path] = "null" if found is None else _TYPE_NAMES[type(found)]
+        wanted.setdefault(path, {})[kind] = None
+    lines = [
+        f"{dotted(path) or 'the arguments'}: {given[path]} to {into}"
+        for path, kinds in wanted.items()
+        if (into := _TYPE_NAMES.get(type(_follow(value, path)), " or ".join(kinds))) != given[path]
+    ]
+    return tuple(listed(lines)) or (BY_LAX_RULES,)
+
+
+def _follow(value: Any, path: Path) -> Any:
+    """Returns the value at `path` of the validated arguments, as far as its containers are plain."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], dict):
+        value = value[1]  # (args, kwargs) of a signature
+    for part in path:
+        inner = value if isinstance(value, (dict, list, tuple)) else getattr(value, "__dict__", None)
+        try:
+            value = inner[part]  # type: ignore[index]  # None has no items: a TypeError like any other misfit
+        except (KeyError, IndexError, TypeError):
+            return _ABSENT
+    return value

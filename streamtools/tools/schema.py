@@ -1,4 +1,4 @@
-"""Parameters in, a validator and a JSON Schema out, both made of one pydantic core schema.
+"""Makes a validator and a JSON Schema of parameters, both of one pydantic core schema.
 
 The core schema is ``arguments-v3`` of `pydantic.experimental.arguments_schema`, read off a stand-in function that takes
 every parameter by keyword: ``*args: T`` as a ``list[T]``, ``**kwargs: T`` as a ``dict[str, T]``.
@@ -22,7 +22,7 @@ from pydantic_core import CoreConfig, CoreSchema, PydanticSerializationError, Sc
 from pydantic_core.core_schema import ArgumentsV3Schema
 
 from .callables import refuse
-from .core_schemas import NO_SCHEMAS, nodes_of
+from .core_schemas import NO_SCHEMAS, choices_of, nodes_of
 from .weight import Weigher
 
 with warnings.catch_warnings():
@@ -31,13 +31,14 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", PydanticExperimentalWarning)
     from pydantic.experimental.arguments_schema import generate_arguments_schema
 
-__all__ = ["CompiledParameters", "JsonSchema", "at_once", "compile_parameters", "leaves_a_choice", "one_line"]
+__all__ = ["CONFIG", "CompiledParameters", "JsonSchema", "at_once", "compile_parameters", "leaves_a_choice", "one_line"]
 
+CONFIG = CoreConfig(allow_inf_nan=False, hide_input_in_errors=True)
 _ROOT_KEYS = ("type", "properties", "required", "additionalProperties", "$defs")
 
 
 class CompiledParameters(NamedTuple):
-    """What is made of types, once."""
+    """The validator and the schema that were made of types."""
 
     validator: SchemaValidator
     schema: dict[str, Any]
@@ -50,7 +51,7 @@ class CompiledParameters(NamedTuple):
 def compile_parameters(
     parameters: Sequence[Parameter], tool: str, descriptions: Mapping[str, str]
 ) -> CompiledParameters:
-    """Validator and JSON Schema of a tool's arguments.
+    """Returns validator and JSON Schema of a tool's arguments.
 
     Args:
         parameters: with resolved annotations, without the injected ones.
@@ -62,7 +63,7 @@ def compile_parameters(
     """
     try:
         core = _core_schema(parameters)
-        validator = SchemaValidator(core, CoreConfig(allow_inf_nan=False, hide_input_in_errors=True))
+        validator = SchemaValidator(core, CONFIG)
         schema = JsonSchema().generate(core)
     except Exception as error:  # pydantic's errors, and whatever hooks in the user's types raise
         raise _refused(parameters, tool, error) from error
@@ -85,11 +86,11 @@ class JsonSchema(GenerateJsonSchema):
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # as pydantic has it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Never: a field has a title only where one was written."""
+        """Returns False: a field has a title only if one was written."""
         return False
 
     def arguments_v3_schema(self, schema: ArgumentsV3Schema) -> JsonSchemaValue:
-        """The arguments as a closed object."""
+        """Returns the arguments as a closed object."""
         json_schema = super().arguments_v3_schema(schema)
         for name, property_schema in json_schema["properties"].items():
             if property_schema.get("title") == self.get_title_from_name(name):
@@ -97,7 +98,7 @@ class JsonSchema(GenerateJsonSchema):
         return {**json_schema, "additionalProperties": False}
 
     def encode_default(self, dft: Any) -> Any:
-        """The default as JSON; what is none raises, and is left out."""
+        """Returns a default as JSON; one that is none raises, and is left out."""
         value = super().encode_default(dft)
         try:
             json.dumps(value, allow_nan=False)
@@ -114,7 +115,7 @@ _MAY_DIFFER = frozenset({"function-wrap", "function-plain", "lax-or-strict"})
 
 
 def leaves_a_choice(core: Any) -> bool:
-    """Whether strict and lax validation may both succeed and give different values.
+    """Returns whether strict and lax validation may both succeed and give different values.
 
     So it is with unions of anything but scalars, with validators that may catch an error, with defaults that stand in
     for one, and with types that have a schema for each.
@@ -123,8 +124,8 @@ def leaves_a_choice(core: Any) -> bool:
 
 
 def at_once(core: Any) -> Any:
-    """The core schema with a list wherever pydantic has an iterator that validates its items only when they are asked
-    for: by then the call has been accepted, and its record would have nothing but a spent iterator.
+    """Returns the core schema with a list wherever pydantic has an iterator that validates its items only when they are
+    asked for: by then the call has been accepted, and its record would have nothing but a spent iterator.
 
     Raises:
         TypeError: there is one in a pydantic model, whose validator is made already.
@@ -151,8 +152,7 @@ def _with_lists(node: Any) -> Any:
 def _chooses(node: dict[str, Any]) -> bool:
     kind = node.get("type")
     if kind == "union":
-        choices = (choice[0] if isinstance(choice, tuple) else choice for choice in node["choices"])
-        return node.get("mode") == "left_to_right" or any(choice.get("type") not in _SCALARS for choice in choices)
+        return node.get("mode") == "left_to_right" or any(one.get("type") not in _SCALARS for one in choices_of(node))
     return kind in _MAY_DIFFER or node.get("on_error", "raise") != "raise"
 
 
@@ -168,7 +168,7 @@ def _arguments(core: CoreSchema) -> ArgumentsV3Schema:
 
 
 def _stand_in(parameters: Sequence[Parameter]) -> Callable[..., Any]:
-    """A function that takes by keyword what the tool takes."""
+    """Returns a function that takes the tool's parameters by keyword."""
 
     def stand_in() -> None: ...
 
@@ -196,20 +196,21 @@ def _by_keyword(parameter: Parameter) -> Parameter:
 
 
 def _unpacked(parameter: Parameter) -> bool:
-    """``**kwargs: Unpack[SomeTypedDict]``."""
+    """Returns whether a parameter is ``**kwargs: Unpack[SomeTypedDict]``."""
     unpack = (Unpack, typing_extensions.Unpack)  # two objects before Python 3.12
     return parameter.kind is Parameter.VAR_KEYWORD and get_origin(parameter.annotation) in unpack
 
 
 def _has_required(schema: Mapping[str, Any], name: str) -> bool:
-    """Whether a property's own schema, or the definition that it refers to, requires a key."""
+    """Returns whether a property's own schema, or the definition that it refers to, requires a key."""
     inner = schema["properties"][name]
     definition = str(inner.get("$ref", "")).removeprefix("#/$defs/")
     return "required" in schema.get("$defs", {}).get(definition, inner)
 
 
 def _wire_names(core: CoreSchema, tool: str) -> dict[str, str]:
-    """The names that the model uses, by parameter name: the same, unless ``Field(alias=...)`` says otherwise."""
+    """Returns the names that the model uses, by parameter name: the same, unless ``Field(alias=...)`` says
+    otherwise."""
     names: dict[str, str] = {}
     for argument in _arguments(core)["arguments_schema"]:
         name, wire_name = argument["name"], argument.get("alias", argument["name"])
@@ -222,14 +223,14 @@ def _wire_names(core: CoreSchema, tool: str) -> dict[str, str]:
 
 
 def _note(annotation: Any) -> str | None:
-    """The text of ``Annotated[str, "text"]``."""
+    """Returns the text of ``Annotated[str, "text"]``."""
     if get_origin(annotation) is not Annotated:
         return None
     return next((note for note in annotation.__metadata__ if isinstance(note, str)), None)
 
 
 def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Exception:
-    """The error that names the parameter which has no schema: the first that has none alone."""
+    """Returns the error that names the parameter which has no schema: the first that has none alone."""
     for parameter in parameters:
         try:
             core = _core_schema([parameter])
@@ -241,6 +242,6 @@ def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Ex
 
 
 def one_line(error: Exception) -> str:
-    """An exception's text in one line, without pydantic's advertisement."""
+    """Returns an exception's text in one line, without pydantic's advertisement."""
     text = str(error).partition("\n\nFor further information")[0]
     return " ".join(text.split())

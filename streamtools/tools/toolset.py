@@ -1,19 +1,45 @@
-"""The tools of one request, by name."""
+"""Holds the tools of one request by name, also those that were exported for a provider."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .callables import refuse
 from .definition import Tool
-from .exported import Exported
 from .tool import tool
 
-__all__ = ["AnyTool", "Toolset"]
+__all__ = ["AnyTool", "Exported", "Toolset"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exported:
+    """A tool for one wire, and the way back. Made by `streamtools.exports.export`.
+
+    Pass it to ``pipeline(..., tools=[...])`` in the tool's place: the calls that come are then known by `name`, and
+    their arguments go through `decode` before they are validated.
+    """
+
+    tool: Tool[..., Any]
+    wire: str
+    """The name that it was exported by (``openai.chat_completions``, ``mcp``)."""
+    strict: bool = False
+    """The provider holds the model to the payload's schema."""
+    name: str
+    """The name under which the model calls: the tool's own, unless the wire does not take that."""
+    payload: dict[str, Any] = field(repr=False)
+    """The entry for the request's list of tools (Gemini: of ``functionDeclarations``); yours to change."""
+    decode: Callable[[Mapping[str, Any]], dict[str, Any]] = field(repr=False)
+    """Turns the model's arguments back into the tool's: the inverse of all that the payload says differently."""
+    rewritten: bool = False
+    """`decode` does something, or `name` is not the tool's own: the payload alone does not do."""
+    losses: tuple[str, ...] = ()
+    """The parts of the schema that the wire cannot say, one line each. Validation still enforces them."""
+
 
 AnyTool: TypeAlias = Tool[..., Any] | Exported | Callable[..., Any]
-"""What may stand in a list of tools: a tool, a tool as it was exported, or a function to make a tool of."""
+"""An item of a list of tools: a tool, a tool as it was exported, or a function to make a tool of."""
 
 
 class Toolset(Mapping[str, "Tool | None"]):
@@ -58,7 +84,8 @@ class Toolset(Mapping[str, "Tool | None"]):
         self._tools[name] = made
 
     def decode(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the model sent to what the tool takes; the same object for a tool that was not exported differently.
+        """Turns the model's arguments back into the tool's; the same object for a tool that was not exported
+        differently.
 
         Raises:
             InvalidArguments: they are not what the exported schema says.

@@ -1,4 +1,4 @@
-"""Arguments against what pydantic made of types: typed values out, or what is wrong with them.
+"""Checks arguments by their types: makes typed values of them, or tells what is wrong with them.
 
 Whatever the policy, the value is the one that pydantic's lax validation gives. ``lax`` validates strictly first, which
 tells for the same price whether anything has to be coerced; ``strict`` takes nothing else.
@@ -18,7 +18,8 @@ from pydantic_core import SchemaValidator, ValidationError, from_json, to_json
 from ..errors import InvalidArguments, SchemaError
 from . import problems
 from .binder import LARGE_CHARS, Coerce, TakesLong
-from .coercions import BY_LAX_RULES, coercions_of
+from .problems import BY_LAX_RULES, coercions_of
+from .schema import CompiledParameters
 from .weight import TooHeavy, Weigher
 
 __all__ = ["TypedArguments", "as_json", "from_text", "refuse_not_finite"]
@@ -36,7 +37,7 @@ _NOT_FINITE = "the arguments: should hold no NaN and no Infinity"
 
 
 def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
-    """Arguments as JSON text.
+    """Returns arguments as JSON text.
 
     Raises:
         InvalidArguments: they are no object of plain JSON values.
@@ -52,7 +53,7 @@ def as_json(tool: str, arguments: Mapping[str, Any]) -> bytes:
 
 
 def from_text(tool: str, data: str | bytes) -> dict[str, Any]:
-    """The arguments that a JSON text says.
+    """Returns the arguments that a JSON text says.
 
     Raises:
         InvalidArguments: it is none, or nested too deep to be read.
@@ -79,27 +80,41 @@ def refuse_not_finite(tool: str, text: bytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedArguments:
-    """A pydantic validator for a tool's arguments, and the policy of coercion."""
+    """Validates a tool's arguments by pydantic, with a policy of coercion."""
 
     tool: str
     """The tool's name, for errors."""
     validator: SchemaValidator
     coerce: Coerce
     chooses: bool
-    """Whether strict and lax validation may both succeed and differ; see `schema.leaves_a_choice`."""
+    """Strict and lax validation may both succeed and differ; see `schema.leaves_a_choice`."""
     takes: tuple[str, ...]
     """The names of the arguments, for the line about one that the tool does not have."""
     schema: dict[str, Any]
     """JSON Schema of the arguments."""
     weigher: Weigher
-    """Tells how much work pydantic would make of arguments."""
+    """Weighs the work that pydantic would make of arguments."""
     light_chars: int
     """The weigher's: no text that is shorter is weighed."""
+
+    @classmethod
+    def of(cls, tool: str, compiled: CompiledParameters, coerce: Coerce) -> TypedArguments:
+        """Returns the arguments of a tool whose types have been compiled."""
+        return cls(
+            tool=tool,
+            validator=compiled.validator,
+            coerce=coerce,
+            chooses=compiled.chooses,
+            takes=tuple(compiled.schema["properties"]),
+            schema=compiled.schema,
+            weigher=compiled.weigher,
+            light_chars=compiled.weigher.light_chars,
+        )
 
     def validate(
         self, arguments: Mapping[str, Any], text: str | None, *, quick: bool = False
     ) -> tuple[Any, tuple[str, ...]]:
-        """What the validator makes of the arguments, and the coercions that were needed.
+        """Returns the typed value of the arguments, and the coercions that were needed.
 
         They are validated as the JSON that they are, so that a string is a date where one is wanted, and values of no
         declared type are copies: a tool that changes them does not change the record of the call.
@@ -141,8 +156,8 @@ class TypedArguments:
             raise problems.refusal(self.tool, [line]) from None
 
     def _coerced(self, data: str | bytes, strict: ValidationError) -> tuple[Any, tuple[str, ...]]:
-        """By lax rules; if those do not do either, with strings decoded where an array or object belongs: models send
-        those."""
+        """Validates by lax rules; if that fails, too, with strings decoded where an array or object belongs, which
+        models send."""
         try:
             value = self._run(data)
         except ValidationError as error:
@@ -170,7 +185,7 @@ class TypedArguments:
         return (BY_LAX_RULES,) if self._is_long(strict) else coercions_of(strict, arguments, value)
 
     def _chosen(self, data: str | bytes, strict: Any) -> tuple[Any, tuple[str, ...]]:
-        """Lax validation's own choice, beside which strict validation's says whether it took a coercion."""
+        """Returns lax validation's own choice; if it differs from strict validation's, something was coerced."""
         try:
             value = self._run(data)
         except ValidationError as error:
@@ -187,7 +202,7 @@ class TypedArguments:
             raise self._crashed(error) from error
 
     def _crashed(self, error: Exception) -> InvalidArguments:
-        """A validator of the user's failed, other than by refusing."""
+        """Returns the error for a validator of the user's that failed, other than by refusing."""
         return problems.refusal(self.tool, [f"the arguments: the tool's own check raised {type(error).__name__}"])
 
     def _misfit(self, error: ValidationError, arguments: dict[str, Any]) -> InvalidArguments:
@@ -212,8 +227,8 @@ class TypedArguments:
         return problems.listed(lines)
 
     def _is_long(self, error: ValidationError) -> bool:
-        """Whether pydantic would take long to make words of all errors: it does so at once, and those of an enum name
-        each option."""
+        """Returns whether pydantic would take long to make words of all errors: it does so at once, and those of an
+        enum name each option."""
         count = error.error_count()
         if count <= FEW_ERRORS:
             return False
@@ -221,7 +236,7 @@ class TypedArguments:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two validated values are equal; also where their own comparison fails, since that says nothing."""
+    """Returns whether two validated values are equal; also if their own comparison fails, which says nothing."""
     try:
         return bool(one == other)
     except Exception:  # code of the user's

@@ -39,6 +39,7 @@ _PRIME_DIGITS = 19
 _BITS_PER_UNIT = 4  # of an integer that becomes a Decimal, which takes time quadratic in its digits
 _FREE_BITS = 1024
 
+_ANY = (dict, list)  # the containers of JSON
 _FANNING = frozenset({"union", "set", "frozenset"})
 
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -49,16 +50,16 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "none": (type(None),),
     "decimal": (int, float, str),
 }
-"""The JSON that simple types take without ado."""
+"""The JSON that fits simple types as it is."""
 
 _SAFE = frozenset({"str", "bytes", "bool", "none", "float", "literal", "enum", "url", "multi-host-url"}) | frozenset(
     {"date", "time", "datetime", "timedelta"}
 )
-"""Types of which nobody can make many values with equal hashes."""
+"""Types without many values of equal hashes that somebody could choose."""
 
 
 class TooHeavy(Exception):
-    """It is more work than was allowed."""
+    """Raised for more work than is allowed."""
 
 
 class Weigher:
@@ -92,11 +93,11 @@ class Weigher:
 
 
 class _Weighing:
-    """One value being weighed."""
+    """The weighing of one value."""
 
     def __init__(self, definitions: Mapping[str, Core], most: int) -> None:
         self._definitions = definitions
-        self._known: dict[tuple[int, int], int] = {}  # what a value weighs by a schema, both by their ids
+        self._known: dict[tuple[int, int], int] = {}  # the weight of a value by a schema, both by their ids
         self._kept: list[Any] = []  # values of whose ids some are known
         self.left = most
         self._alternatives = 0  # that are open
@@ -108,7 +109,9 @@ class _Weighing:
             self._leaf(core, value, depth)
             return
         kind = core["type"]
-        container = _EITHER.get(kind) or _CONTAINERS.get(kind, _Weighing._unknown)
+        types, container = _CONTAINERS.get(kind) or (_ANY, _EITHER.get(kind, _Weighing._unknown))
+        if not isinstance(value, types):
+            container = _Weighing._misfit
         if not self._alternatives:  # it comes by once
             self._spend(_OBJECT)
             container(self, core, value, depth + 1)
@@ -139,9 +142,12 @@ class _Weighing:
         elif kind == "decimal" and type(value) is int and (bits := value.bit_length()) > _FREE_BITS:
             self._spend(bits // _BITS_PER_UNIT)
 
+    def _misfit(self, core: Core, value: Any, depth: int) -> None:
+        self._spend(_ERROR)
+
     def _unknown(self, core: Core, value: Any, depth: int) -> None:
-        """A type that holds no schemas takes no container; one that does, and that is not known here, may look at all
-        parts of the value by each of them."""
+        """Weighs a container for a type that is not known here: it may look at all parts of the value by each schema
+        that it holds; one without schemas takes no container."""
         held = schemas_in(core)
         if not held and core["type"] != "any":
             self._spend(_ERROR)
@@ -187,9 +193,6 @@ class _Weighing:
             for (_, schema), item in zip(fields_of(core), value, strict=False):
                 self.weigh(schema, item, depth)
             return
-        if not isinstance(value, dict):
-            self._spend(_ERROR)
-            return
         for names, schema in fields_of(core):
             found = [name for name in names if name in value]
             if not found:
@@ -202,20 +205,14 @@ class _Weighing:
 
     def _list(self, core: Core, value: Any, depth: int) -> None:
         items = core.get("items_schema")
-        if not isinstance(value, list):
-            self._spend(_ERROR)
-        elif items is not None:
+        if items is not None:
             self._items(judging(items, self._definitions), value, depth)
 
     def _set(self, core: Core, value: Any, depth: int) -> None:
         self._list(core, value, depth)
-        if isinstance(value, list):
-            self._hashed(core.get("items_schema") or {"type": "any"}, value)
+        self._hashed(core.get("items_schema") or {"type": "any"}, value)
 
     def _tuple(self, core: Core, value: Any, depth: int) -> None:
-        if not isinstance(value, list):
-            self._spend(_ERROR)
-            return
         items, variadic = core["items_schema"], core.get("variadic_item_index")
         for position, item in enumerate(value):
             if position < len(items):
@@ -226,9 +223,6 @@ class _Weighing:
                 self._spend(_ERROR)
 
     def _dict(self, core: Core, value: Any, depth: int) -> None:
-        if not isinstance(value, dict):
-            self._spend(_ERROR)
-            return
         if keys := core.get("keys_schema"):
             self._items(judging(keys, self._definitions), list(value), depth)
             self._hashed(keys, value)
@@ -245,7 +239,7 @@ class _Weighing:
         self._spend(len(items) // 2 + _ERROR * misfits)
 
     def _hashed(self, core: Core, items: Iterable[Any]) -> None:
-        """What putting items into a set, or keys into a dict, may cost if their hashes are equal."""
+        """Counts the possible cost of putting items into a set, or keys into a dict, if their hashes are equal."""
         kinds = self._kinds(core)
         if kinds <= _SAFE:
             return
@@ -264,11 +258,21 @@ class _Weighing:
 
 
 def _may_collide(item: Any) -> bool:
-    """Whether a JSON value may become an integer that Python does not hash as itself."""
+    """Returns whether a JSON value may become an integer that Python does not hash as itself."""
     if type(item) is str:
         return len(item) >= _PRIME_DIGITS
     return isinstance(item, (int, float)) and not -_PRIME < item < _PRIME
 
+
+_FIELDS = ("model-fields", "named-tuple", "typed-dict", "dataclass-args", "arguments", "arguments-v3")
+_CONTAINERS: Mapping[str, tuple[tuple[type, ...], Callable[[_Weighing, Core, Any, int], None]]] = {
+    **dict.fromkeys(_FIELDS, (_ANY, _Weighing._fields)),  # a named tuple comes as a list
+    **dict.fromkeys(("list", "generator"), ((list,), _Weighing._list)),
+    **dict.fromkeys(("set", "frozenset"), ((list,), _Weighing._set)),
+    "tuple": ((list,), _Weighing._tuple),
+    "dict": ((dict,), _Weighing._dict),
+}
+"""The JSON that containers are made of, and how it is weighed."""
 
 _EITHER: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
     "union": _Weighing._union,
@@ -276,19 +280,4 @@ _EITHER: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
     "chain": _Weighing._chain,
     "json": _Weighing._json,
 }
-"""Of simple values and of containers."""
-
-_CONTAINERS: Mapping[str, Callable[[_Weighing, Core, Any, int], None]] = {
-    "model-fields": _Weighing._fields,
-    "named-tuple": _Weighing._fields,
-    "typed-dict": _Weighing._fields,
-    "dataclass-args": _Weighing._fields,
-    "arguments": _Weighing._fields,
-    "arguments-v3": _Weighing._fields,
-    "list": _Weighing._list,
-    "generator": _Weighing._list,
-    "set": _Weighing._set,
-    "frozenset": _Weighing._set,
-    "tuple": _Weighing._tuple,
-    "dict": _Weighing._dict,
-}
+"""Types of simple values and of containers, and how they are weighed."""

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from streamtools.exports import export, keyword_table, schema, table, targets
-from streamtools.schema.keywords import KEYWORDS
+from streamtools.schema.dialects import KEYWORDS
 from streamtools.tools import tool
 
 

@@ -63,7 +63,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("imports by name", "dispatch/executors/reference.py"): "the worker finds the tools that the program registered",
     ("imports by name", "mcp/peer.py"): "the version of mcp that is installed, for an error",
     ("imports by name", "sources/encoding.py"): "the optional decoders of bodies, by constants",
-    ("imports by name", "schema/validation/metaschemas/__init__.py"): "the package's own files",
+    ("imports by name", "schema/validation/vocabulary.py"): "the package's own files",
     ("makes objects of bytes", "tools/entries.py"): "bytes that were made in the same process, of the same export",
     ("writes text as a format", "tools/problems.py"): "templates of its own, filled with what pydantic counts",
     ("starts programs", "dispatch/executors/process.py"): "the workers: this Python, this package, no shell",

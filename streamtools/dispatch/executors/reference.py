@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import ToolDefinitionError
 from ...tools import AnyTool, Tool, tool
-from ...tools.exported import Exported
+from ...tools.toolset import Exported
 
 __all__ = ["reference_of", "resolved"]
 

@@ -4,40 +4,78 @@ written."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
 from ...errors import ExportError
 
-__all__ = ["LISTS", "MAPS", "ONE", "SchemaDocument", "pointer", "reference_of", "subschemas"]
+__all__ = [
+    "ANNOTATIONS",
+    "ANY",
+    "DEFINITIONS",
+    "KEYWORDS_OF",
+    "LISTS",
+    "MAPS",
+    "ONE",
+    "REFERENCES",
+    "SchemaDocument",
+    "free_name",
+    "mapped",
+    "pointer",
+    "reference_of",
+    "subschemas",
+    "without",
+]
 
-ONE = frozenset(
-    {
-        "items",
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
+ONE = frozenset({"items", "additionalItems", "unevaluatedItems", "contains", "contentSchema"}) | frozenset(
+    {"additionalProperties", "unevaluatedProperties", "propertyNames", "not", "if", "then", "else"}
 )
 """Keywords whose value is a schema (draft-07's ``items`` may be a list of them)."""
 LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 """Keywords whose value is a list of schemas."""
 MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
 """Keywords whose value has schemas by name."""
+REFERENCES = frozenset({"$ref", "$dynamicRef"})
+DEFINITIONS = frozenset({"$defs", "definitions"})
+ANNOTATIONS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
+"""Keywords that demand nothing of a value."""
+ANY = ANNOTATIONS - {"description"} | {"not", "if", "then", "else"}
+"""Keywords that can stand beside any type."""
+_STRING = frozenset({"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"})
+_NUMBER = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"})
+_ARRAY = frozenset({"minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"})
+_OBJECT = frozenset(
+    {"minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "patternProperties", "propertyNames"}
+)
+KEYWORDS_OF: Mapping[str, frozenset[str]] = {
+    "string": _STRING,
+    "number": _NUMBER,
+    "integer": _NUMBER,
+    "array": _ARRAY,
+    "object": _OBJECT,
+}
+"""The keywords that bound values, by type, without those that give them their form."""
 
 MAX_COST = 50_000
 """Most subschemas that one export may write, its references followed; lists and long texts count for more. A schema
 that stays below it makes some megabytes."""
+
+
+def without(node: Mapping[str, Any], *keywords: AbstractSet[str]) -> dict[str, Any]:
+    """Returns a schema without some of its keywords."""
+    gone = frozenset[str]().union(*keywords)
+    return {keyword: value for keyword, value in node.items() if keyword not in gone}
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Returns a name that is not taken: `name` itself, or with the first number that makes it one (``name_2``)."""
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
 
 
 def pointer(place: str, *steps: str | int) -> str:
@@ -51,6 +89,16 @@ def reference_of(node: Mapping[str, Any]) -> str | None:
     a model what to write, and validation resolves it correctly."""
     reference = node.get("$ref", node.get("$dynamicRef"))
     return reference if isinstance(reference, str) else None
+
+
+def mapped(keyword: str, value: Any, place: str, each: Callable[[Any, str], Any]) -> Any:
+    """Returns a keyword's value with each schema directly inside replaced by the result of `each`, which takes it with
+    its place; data as it is."""
+    if keyword in MAPS and isinstance(value, dict):
+        return {name: each(inner, pointer(place, name)) for name, inner in value.items()}
+    if isinstance(value, list) and (keyword in LISTS or keyword == "items"):
+        return [each(inner, pointer(place, number)) for number, inner in enumerate(value)]
+    return each(value, place) if keyword in ONE else value
 
 
 def subschemas(node: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
@@ -81,7 +129,6 @@ class SchemaDocument:
         self.tool = tool
         self.spent = 0
         self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
 
     def spend(self, node: Any, place: str) -> None:
         """Counts a subschema that is about to be written.
@@ -120,11 +167,7 @@ class SchemaDocument:
         if at not in self._names:
             last = at.rpartition("/")[2].replace("~1", "/").replace("~0", "~") if at != "#" else "arguments"
             plain = re.sub(r"[^a-zA-Z0-9_.-]", "_", last) or "definition"
-            name, number = plain, 2
-            while name in self._taken:
-                name, number = f"{plain}_{number}", number + 1
-            self._taken.add(name)
-            self._names[at] = name
+            self._names[at] = free_name(plain, self._names.values())
         return self._names[at]
 
     @cached_property
@@ -155,8 +198,7 @@ class SchemaDocument:
             if reference is not None:
                 found.add(self.target(reference, at)[0])
             # Definitions count where they are referred to.
-            shown = {key: value for key, value in inner.items() if key not in ("$defs", "definitions")}
-            waiting.extend(subschemas(shown, at))
+            waiting.extend(subschemas(without(inner, DEFINITIONS), at))
         return found
 
     def refused(self, place: str, why: str) -> ExportError:
@@ -169,19 +211,15 @@ class SchemaDocument:
             raise self.refused(place, f"refers to another document ({where[:80]!r}); write it into $defs")
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
-            return self._anchored(fragment, place)
+            if fragment not in self._anchors:
+                raise self.refused(place, f"refers to the anchor {fragment[:80]!r}, which this document does not have")
+            return self._anchors[fragment]
         node: Any = self.root
         for step in fragment.split("/")[1:]:
             node = _step(node, step.replace("~1", "/").replace("~0", "~"))
         if not isinstance(node, (dict, bool)):
             raise self.refused(place, f"refers to {reference[:80]!r}, which is no schema of this document")
         return "#" + fragment, node
-
-    def _anchored(self, anchor: str, place: str) -> tuple[str, Any]:
-        found = self._anchors.get(anchor)
-        if found is None:
-            raise self.refused(place, f"refers to the anchor {anchor[:80]!r}, which this document does not have")
-        return found
 
     @cached_property
     def _anchors(self) -> dict[str, tuple[str, Any]]:

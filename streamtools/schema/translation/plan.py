@@ -11,16 +11,28 @@ reports the problems.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from pydantic_core import from_json
 
 from ...errors import InvalidArguments
-from ..paths import dotted
+from ...text import dotted
 
-__all__ = ["Choice", "Entries", "Fields", "Inverse", "Items", "JsonText", "Named", "Plan", "Property", "Unwrapped"]
+__all__ = [
+    "Choice",
+    "Entries",
+    "Fields",
+    "Inverse",
+    "Items",
+    "JsonText",
+    "Named",
+    "Plan",
+    "Property",
+    "Translation",
+    "Unwrapped",
+]
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -51,6 +63,14 @@ Plan: TypeAlias = "_Step | None"
 
 def _decode(plan: Plan, value: Any, path: Path, call: Inversion) -> Any:
     return value if plan is None else plan.decode(value, path, call)
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """A subschema in a provider's dialect, with the way back from it."""
+
+    schema: dict[str, Any]
+    plan: Plan = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,17 +235,17 @@ class Inverse:
         Raises:
             InvalidArguments: they do not fit the exported schema.
         """
+        lines: Sequence[str]
         try:
             value = _decode(self.root, dict(arguments), (), Inversion(self.definitions))
-            if not isinstance(value, dict):
-                raise _refused((), f"should be an object, not {type(value).__name__}")
+            if isinstance(value, dict):
+                return value
+            lines = [f"the arguments: should be an object, not {type(value).__name__}"]
         except InvalidArguments as error:
             lines = error.problems
-            raise InvalidArguments(f"invalid arguments for {self.tool}: " + "; ".join(lines), problems=lines) from None
         except RecursionError:
-            lines = ("the arguments: are nested too deep",)
-            raise InvalidArguments(f"invalid arguments for {self.tool}: " + "; ".join(lines), problems=lines) from None
-        return value
+            lines = ["the arguments: are nested too deep"]
+        raise InvalidArguments(f"invalid arguments for {self.tool}: " + "; ".join(lines), problems=lines)
 
 
 def _put(made: dict[str, Any], name: str, value: Any, path: Path) -> None:

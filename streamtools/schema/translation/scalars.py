@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..keywords import Action
-from .plan import JsonText
-from .said import ANNOTATIONS, KEYWORDS_OF, Translation
+from ..dialects import Action
+from .document import ANNOTATIONS, KEYWORDS_OF
+from .fits import is_of, kind_of
+from .plan import JsonText, Translation
 from .state import Build
 
 __all__ = [
     "SILENT",
     "data",
-    "is_of",
     "kinds_of",
     "may_stay_together",
     "say",
@@ -43,32 +43,6 @@ def values_of(node: Mapping[str, Any]) -> list[Any] | None:
         return [node["const"]]
     values = node.get("enum")
     return list(values) if isinstance(values, list) else None
-
-
-def kind_of(value: Any) -> str:
-    """Returns the JSON type of a value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
-def is_of(value: Any, kinds: Iterable[str]) -> bool:
-    """Returns whether a value is of one of the types."""
-    kind = kind_of(value)
-    whole = isinstance(value, float) and value.is_integer()
-    return kind in kinds or (kind == "integer" and "number" in kinds) or (whole and "integer" in kinds)
 
 
 def takes_anything(node: Any) -> bool:

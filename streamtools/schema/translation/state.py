@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from ...errors import ExportError
-from ..dialects import Dialect
-from ..keywords import Action
-from .document import SchemaDocument, pointer
+from ..dialects import Action, Dialect
+from .document import ANNOTATIONS, ANY, KEYWORDS_OF, SchemaDocument, pointer
 from .notes import TOLD, described
-from .said import ANNOTATIONS, ANY, KEYWORDS_OF, Translation
+from .plan import Translation
 
 __all__ = ["Build"]
 

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..dialects import Dialect
-from . import arrays, objects, references, scalars, unions
-from .document import LISTS, MAPS, ONE, SchemaDocument, reference_of
-from .merge import merge
-from .plan import Plan, Unwrapped
-from .root import is_union, outermost
-from .said import REFERENCES, Translation
+from ..dialects import Action, Dialect
+from . import containers, scalars, unions
+from .document import ANNOTATIONS, DEFINITIONS, REFERENCES, SchemaDocument, mapped, pointer, reference_of, without
+from .merge import is_union, merge, outermost
+from .plan import JsonText, Named, Plan, Translation
 from .state import Build
-from .verbatim import verbatim
+from .verbatim import inlined, verbatim
 
 __all__ = ["Made", "canonical", "make"]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+MAX_UNROLLED = 2
+"""Number of times a recursive definition stands inside itself before it is cut, where it can only be inlined."""
 MAX_BUILDS = 10
 """Most builds of one schema; two or three settle it."""
 WRAPPED = "arguments"
@@ -43,7 +43,7 @@ def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool
     Args:
         schema: the tool's own schema; it is neither changed nor kept.
         tool: the tool's name, for errors.
-        dialect: the provider's dialect.
+        dialect: the dialect to translate into.
         inline: put definitions in their references' places, where the dialect would keep references.
         tell: put the bounds into descriptions, where the dialect would keep them as they were written.
 
@@ -59,7 +59,7 @@ def make(schema: Mapping[str, Any], tool: str, dialect: Dialect, *, inline: bool
         losses.setdefault(place, what)
 
     if inline:
-        document = SchemaDocument(references.inlined(document, lose), tool)
+        document = SchemaDocument(inlined(document, lose), tool)
     said, plan = verbatim(document, dialect, lose, tell=tell)
     return Made(schema=said, plan=plan, definitions={}, losses=_lines(losses))
 
@@ -78,7 +78,7 @@ def _anew(document: SchemaDocument, dialect: Dialect) -> Made:
     for _ in range(MAX_BUILDS):
         build = Build(document, dialect, known, _subschema)
         root = outermost(document, build.lose, flat=dialect.rewrites("(root union)"))
-        said = build.say({key: value for key, value in root.items() if key not in ("$defs", "definitions")}, "#")
+        said = build.say(without(root, DEFINITIONS), "#")
         made_now = {name: one for name, one in build.definitions.items() if one is not None}
         if made_now == known or not document.recursive:
             break
@@ -86,7 +86,7 @@ def _anew(document: SchemaDocument, dialect: Dialect) -> Made:
     else:
         raise document.refused("#", "its definitions that contain themselves cannot be told apart")
     if said.schema.get("type") != "object":
-        said = _wrapped(said)
+        said = unions.wrapped(said, WRAPPED)
     made = dict(said.schema)
     if made_now:
         made["$defs"] = {name: one.schema for name, one in made_now.items()}
@@ -100,16 +100,6 @@ def _lines(losses: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{place}: {what}" for place, what in losses.items())
 
 
-def _wrapped(said: Translation) -> Translation:
-    schema = {
-        "type": "object",
-        "properties": {WRAPPED: said.schema},
-        "required": [WRAPPED],
-        "additionalProperties": False,
-    }
-    return Translation(schema, Unwrapped(WRAPPED, said.plan))
-
-
 def _upper(node: dict[str, Any]) -> dict[str, Any]:
     """Returns a schema with types as in OpenAPI's enumeration, and without ``additionalProperties``, which is none of
     its fields."""
@@ -117,14 +107,8 @@ def _upper(node: dict[str, Any]) -> dict[str, Any]:
     for keyword, value in node.items():
         if keyword == "type":
             made[keyword] = value.upper()
-        elif keyword in MAPS:
-            made[keyword] = {key: _upper(inner) for key, inner in value.items()}
-        elif keyword in LISTS:
-            made[keyword] = [_upper(inner) for inner in value]
-        elif keyword in ONE and isinstance(value, dict):
-            made[keyword] = _upper(value)
-        elif keyword != "additionalProperties":
-            made[keyword] = value
+        elif keyword != "additionalProperties" or isinstance(value, dict):
+            made[keyword] = mapped(keyword, value, "", lambda inner, _: _upper(inner))
     return made
 
 
@@ -134,7 +118,7 @@ def _subschema(build: Build, node: Any, place: str) -> Translation:
     if "allOf" in node:
         return _all_of(build, node, place)
     if reference_of(node) is not None:
-        return references.say(build, node, place)
+        return _reference(build, node, place)
     if "anyOf" in node or "oneOf" in node:
         return unions.say(build, node, place)
     kinds = scalars.kinds_of(node)
@@ -142,10 +126,12 @@ def _subschema(build: Build, node: Any, place: str) -> Translation:
         return scalars.untyped(build, node, place)
     if len(kinds) > 1 and not scalars.may_stay_together(build, node, kinds):
         return unions.split(build, node, kinds, place)
+    if kinds in (["object"], ["array"]) and scalars.values_of(node) is not None:
+        return scalars.data(build, node, kinds[0], place)
     if kinds == ["object"]:
-        return objects.say(build, node, place)
+        return containers.say_object(build, node, place)
     if kinds == ["array"]:
-        return arrays.say(build, node, place)
+        return containers.say_array(build, node, place)
     return scalars.say(build, node, kinds, place)
 
 
@@ -153,5 +139,56 @@ def _all_of(build: Build, node: Mapping[str, Any], place: str) -> Translation:
     parts = node["allOf"]
     alone = len(parts) == 1 and isinstance(parts[0], Mapping) and parts[0].keys() == {"$ref"}
     if alone and not REFERENCES & node.keys():  # a reference got a description in this way before 2019-09
-        return build.say({**{k: v for k, v in node.items() if k != "allOf"}, **parts[0]}, place)
+        return build.say({**without(node, {"allOf"}), **parts[0]}, place)
     return build.say(merge(build.document, [(place, node)], build.lose), place)
+
+
+def _reference(build: Build, node: Mapping[str, Any], place: str) -> Translation:
+    """Translates a schema with ``$ref``, and the keywords beside it."""
+    at, target = build.document.target(reference_of(node) or "#", place)
+    if build.dialect.action("$ref") is Action.INLINE:
+        return _written_in_place(build, node, at, target, place)
+    beside = without(node, REFERENCES, DEFINITIONS)
+    demands = [keyword for keyword in beside if keyword not in ANNOTATIONS and not keyword.startswith("$")]
+    if demands and at not in build.document.recursive:
+        return build.say(merge(build.document, [(place, node)], build.lose), place)
+    for keyword in demands:
+        build.lose(pointer(place, keyword), "not said; it stands beside a reference to a schema that contains itself")
+    return _referred(build, {key: value for key, value in beside.items() if key in ANNOTATIONS}, at, target, place)
+
+
+def _referred(build: Build, beside: Mapping[str, Any], at: str, target: Any, place: str) -> Translation:
+    if at in build.document.recursive and build.dialect.action("(recursion)") is Action.REFUSE:
+        why = "the schema contains itself, which this target's strict tools may not; export it without strict"
+        raise build.refused(place, why)
+    name = build.document.name(at)
+    if name not in build.definitions:
+        build.definitions[name] = None
+        build.definitions[name] = build.say(target, at)
+    said = build.defined(name)
+    needs_plan = said is not None and said.plan is not None
+    schema = build.finish(beside, {"$ref": f"#/$defs/{name}"}, place)
+    return Translation(schema, Named(name) if needs_plan else None)
+
+
+def _written_in_place(build: Build, node: Mapping[str, Any], at: str, target: Any, place: str) -> Translation:
+    if build.inlining.count(at) >= MAX_UNROLLED:
+        return _cut(build, node, target, place)
+    build.inlining.append(at)
+    try:
+        return build.say(merge(build.document, [(place, node)], build.lose), at)
+    finally:
+        build.inlining.pop()
+
+
+def _cut(build: Build, node: Mapping[str, Any], target: Any, place: str) -> Translation:
+    """Translates a recursive definition beyond the unrolled levels: as JSON text, or anything of its type."""
+    build.lose(place, f"not said beyond {MAX_UNROLLED} levels of a schema that contains itself")
+    again = "the same again, as deep as needed"
+    kept = {key: value for key, value in node.items() if key in ANNOTATIONS}
+    if build.dialect.rewrites("(no type)"):
+        schema = {"type": "string"}
+        return Translation(build.finish(kept, schema, place, more=[f"{again}, written as JSON text"]), JsonText())
+    kind = target.get("type") if isinstance(target, Mapping) else None
+    schema = {"type": kind} if isinstance(kind, str) else {}
+    return Translation(build.finish(kept, schema, place, more=[again]))

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 from . import scalars
-from .document import pointer
-from .fits import Fits
-from .forms import Definitions, defined, is_closed, kinds_in, same, values_in
+from .document import ANNOTATIONS, DEFINITIONS, free_name, pointer, without
+from .fits import apart, fits, is_of, types_of
 from .merge import Contradiction, merge
-from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Unwrapped
-from .said import ANNOTATIONS, DEFINITIONS, Translation, without
+from .plan import Choice, Entries, Fields, Items, JsonText, Named, Plan, Translation, Unwrapped
 from .state import Build
 
-__all__ = ["apart", "joined", "nullable", "say", "split", "types_of"]
+__all__ = ["joined", "nullable", "say", "split", "wrapped"]
 
 _REFINING = frozenset({"required", "not", "minProperties", "maxProperties", "dependentRequired"})
 """Keywords that alone do not determine the form of an alternative's values."""
@@ -56,7 +56,7 @@ def split(build: Build, node: Mapping[str, Any], kinds: Sequence[str], place: st
     for kind in kinds:
         one: dict[str, Any] = {**bare, "type": kind}
         if values is not None:
-            one["enum"] = [value for value in values if scalars.is_of(value, [kind])]
+            one["enum"] = [value for value in values if is_of(value, [kind])]
         said.append(build.say(one, place))
     return _annotated(build, node, joined(build, said, place), place)
 
@@ -70,7 +70,9 @@ def joined(build: Build, alternatives: Sequence[Translation], place: str) -> Tra
         rest = joined(build, [one for one in several if one.schema != {"type": "null"}], place)
         return Translation({**rest.schema, "nullable": True}, rest.plan)
     plan, several = _way_back(build, several, place)
-    return Translation({"anyOf": [part for one in several for part in _flat(one.schema)]}, plan)
+    # A union inside the union is no alternative, but several.
+    parts = (one.schema["anyOf"] if one.schema.keys() == {"anyOf"} else [one.schema] for one in several)
+    return Translation({"anyOf": [*chain.from_iterable(parts)]}, plan)
 
 
 def nullable(build: Build, said: Translation, place: str) -> Translation:
@@ -118,10 +120,6 @@ def _key(said: Translation) -> tuple[str, Plan]:
     return json.dumps(said.schema, sort_keys=True), said.plan
 
 
-def _flat(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    return schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
-
-
 def _way_back(build: Build, several: list[Translation], place: str) -> tuple[Plan, list[Translation]]:
     if all(one.plan == several[0].plan for one in several):
         return several[0].plan, several
@@ -129,7 +127,7 @@ def _way_back(build: Build, several: list[Translation], place: str) -> tuple[Pla
     if lone is not None:
         return lone, several
     several = _told_apart(build, several, place)
-    branches = tuple((Fits(one.schema, build.defined), one.plan) for one in several)
+    branches = tuple((partial(fits, one.schema, build.defined), one.plan) for one in several)
     return Choice(branches, tuple(map(_key, several))), several
 
 
@@ -157,7 +155,7 @@ def _told_apart(build: Build, several: Sequence[Translation], place: str) -> lis
     if len(several) > MAX_TOLD_APART:
         raise build.refused(place, f"has more than {MAX_TOLD_APART} alternatives that have to be told apart")
     names: set[str] = set()
-    made = [one if one.plan is None or _stands_out(build, one, several) else _wrapped(one, names) for one in several]
+    made = [one if one.plan is None or _stands_out(build, one, several) else _named(one, names) for one in several]
     if not all(one.plan is None or _stands_out(build, one, made) for one in made):
         raise build.refused(place, "its alternatives cannot be told apart; give each a property with a constant")
     return made
@@ -168,7 +166,8 @@ def _stands_out(build: Build, one: Translation, several: Sequence[Translation]) 
     return all(apart(one.schema, other.schema, build.defined) for other in several if other.plan != one.plan)
 
 
-def _wrapped(said: Translation, names: set[str]) -> Translation:
+def _named(said: Translation, names: set[str]) -> Translation:
+    """Returns an alternative in an object whose one key names it."""
     match said.plan:
         case Entries():
             plain = "entries"
@@ -178,82 +177,12 @@ def _wrapped(said: Translation, names: set[str]) -> Translation:
             plain = name
         case _:
             plain = "alternative"
-    key, number = plain, 2
-    while key in names:
-        key, number = f"{plain}_{number}", number + 1
+    key = free_name(plain, names)
     names.add(key)
+    return wrapped(said, key)
+
+
+def wrapped(said: Translation, key: str) -> Translation:
+    """Returns a translation whose values are sent as the one property of an object."""
     schema = {"type": "object", "properties": {key: said.schema}, "required": [key], "additionalProperties": False}
     return Translation(schema, Unwrapped(key, said.plan))
-
-
-# -- whether two exported schemas can have a value in common ---------------------------------------------------------
-
-ALL = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
-_NUMBERS = frozenset({"integer", "number"})
-MAX_STEPS = 200
-"""Pairs of schemas that are compared before two count as not apart: schemas may refer to themselves."""
-
-
-def types_of(schema: Mapping[str, Any], definitions: Definitions) -> frozenset[str]:
-    """Returns the JSON types that a schema takes; all of them where they are not known (yet)."""
-    return _types(schema, definitions, set())
-
-
-def apart(one: Mapping[str, Any], other: Mapping[str, Any], definitions: Definitions) -> bool:
-    """Returns True if certainly no value fits both, by types, keys and constants."""
-    return _Comparison(definitions).apart(one, other)
-
-
-class _Comparison:
-    def __init__(self, definitions: Definitions) -> None:
-        self.definitions = definitions
-        self.steps = 0
-
-    def apart(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        self.steps += 1
-        if self.steps > MAX_STEPS:
-            return False
-        for this, that in ((one, other), (other, one)):
-            if "$ref" in this:
-                meant = defined(this, self.definitions)
-                return meant is None or self.apart(meant, that)  # not known yet: the next build knows
-            if "anyOf" in this:
-                return all(self.apart(branch, that) for branch in this["anyOf"]) and self._null_apart(this, that)
-        these, those = types_of(one, self.definitions), types_of(other, self.definitions)
-        if not _overlap(these, those):
-            return True
-        values, rivals = values_in(one), values_in(other)
-        if values is not None and rivals is not None:
-            return not any(same(value, rival) for value in values for rival in rivals)
-        return these == those == {"object"} and self._objects_apart(one, other)
-
-    def _null_apart(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        return not one.get("nullable") or "null" not in types_of(other, self.definitions)
-
-    def _objects_apart(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-        for this, that in ((one, other), (other, one)):
-            if is_closed(that) and not set(this.get("required", ())) <= that.get("properties", {}).keys():
-                return True
-        shared = [name for name in one.get("required", ()) if name in other.get("required", ())]
-        return any(self.apart(one["properties"][name], other["properties"][name]) for name in shared)
-
-
-def _types(schema: Mapping[str, Any], definitions: Definitions, seen: set[str]) -> frozenset[str]:
-    """Returns the types of a schema; adds to `seen`, whose references add nothing again."""
-    if "$ref" in schema:
-        meant = defined(schema, definitions)
-        if meant is None:
-            return ALL
-        if schema["$ref"] in seen:
-            return frozenset()
-        seen.add(schema["$ref"])
-        return _types(meant, definitions, seen)
-    if "anyOf" in schema:
-        found = frozenset[str]().union(*(_types(branch, definitions, seen) for branch in schema["anyOf"]))
-        return found | {"null"} if schema.get("nullable") else found
-    kinds = kinds_in(schema)
-    return ALL if kinds is None else frozenset(kinds)
-
-
-def _overlap(one: frozenset[str], other: frozenset[str]) -> bool:
-    return bool(one & other) or bool(one & _NUMBERS and other & _NUMBERS)

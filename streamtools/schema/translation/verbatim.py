@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
-from ..dialects import Dialect
-from ..keywords import Action
-from .document import LISTS, MAPS, ONE, SchemaDocument, pointer
-from .merge import Lose
+from ..dialects import Action, Dialect
+from .document import (
+    ANNOTATIONS,
+    DEFINITIONS,
+    KEYWORDS_OF,
+    REFERENCES,
+    SchemaDocument,
+    mapped,
+    pointer,
+    reference_of,
+    without,
+)
+from .merge import Lose, is_union, outermost
 from .notes import TOLD, described
 from .plan import Fields, Plan, Property
-from .root import is_union, outermost
-from .said import KEYWORDS_OF
 
-__all__ = ["MAX_DEPTH", "verbatim"]
+__all__ = ["inlined", "verbatim"]
 
 _BOUNDS = frozenset[str]().union(*KEYWORDS_OF.values()) - {"format", "patternProperties", "propertyNames"}
 """Keywords that limit values without giving them another form."""
@@ -26,11 +34,7 @@ MAX_DEPTH = 100
 def verbatim(document: SchemaDocument, dialect: Dialect, lose: Lose, *, tell: bool) -> tuple[dict[str, Any], Plan]:
     """Returns the schema in a dialect that keeps references, and the plan of the way back.
 
-    Args:
-        document: the tool's schema.
-        dialect: the provider's dialect.
-        lose: takes each place that is not expressed as a schema.
-        tell: put the bounds into descriptions instead.
+    With `tell`, bounds are put into descriptions instead.
 
     Raises:
         ExportError: the schema takes no object, is nested too deep, or too large.
@@ -84,11 +88,8 @@ class _Copy:
         return {**made, "description": described(made.get("description"), told)}
 
     def _value(self, keyword: str, value: Any, place: str, depth: int) -> Any:
-        if keyword in MAPS and isinstance(value, dict):
-            return {key: self.of(inner, pointer(place, key), depth) for key, inner in value.items()}
-        if isinstance(value, list) and (keyword in LISTS or keyword == "items"):
-            return [self.of(inner, pointer(place, number), depth) for number, inner in enumerate(value)]
-        return self.of(value, place, depth) if keyword in ONE else copy.deepcopy(value)
+        made = mapped(keyword, value, place, lambda inner, at: self.of(inner, at, depth))
+        return copy.deepcopy(value) if made is value else made
 
 
 def _rename(schema: dict[str, Any], dialect: Dialect) -> Plan:
@@ -106,3 +107,57 @@ def _rename(schema: dict[str, Any], dialect: Dialect) -> Plan:
     if "required" in schema:
         schema["required"] = [names.get(name, name) for name in schema["required"]]
     return Fields(changed)
+
+
+def inlined(document: SchemaDocument, lose: Lose) -> dict[str, Any]:
+    """Returns the whole schema without references; a schema that contains itself stays a definition, which `lose`
+    reports.
+
+    Parts of the schema that hold no references are shared with the original: do not change them.
+
+    Raises:
+        ExportError: the schema becomes too large or too deep.
+    """
+    document.spent = 0
+    inline = _Inline(document, lose)
+    made: Any = inline.say(document.root, "#", 0)
+    if made is False:
+        raise document.refused("#", "accepts nothing, so no call could be right")
+    made = {} if made is True else made
+    # `kept` grows meanwhile
+    kept = {document.name(at): inline.say(document.target(at, at)[1], at, 1) for at in inline.kept}
+    return {**made, "$defs": kept} if kept else made
+
+
+class _Inline:
+    def __init__(self, document: SchemaDocument, lose: Lose) -> None:
+        self.document = document
+        self.lose = lose
+        self.kept: list[str] = []
+
+    def say(self, node: Any, place: str, depth: int) -> Any:
+        self.document.spend(node, place)
+        if depth > MAX_DEPTH:
+            raise self.document.refused(place, f"with its references inlined, it is deeper than {MAX_DEPTH} levels")
+        if not isinstance(node, Mapping):
+            return node
+        said = {
+            keyword: mapped(keyword, value, pointer(place, keyword), lambda inner, at: self.say(inner, at, depth + 1))
+            for keyword, value in without(node, REFERENCES, DEFINITIONS).items()
+        }
+        reference = reference_of(node)
+        return said if reference is None else self._reference(said, reference, place, depth)
+
+    def _reference(self, beside: dict[str, Any], reference: str, place: str, depth: int) -> Any:
+        at, target = self.document.target(reference, place)
+        if at in self.document.recursive:
+            self.lose(place, "stays a reference, since the schema contains itself")
+            if at not in self.kept:
+                self.kept.append(at)
+            return {"$ref": f"#/$defs/{self.document.name(at)}", **beside}
+        whole = self.say(target, at, depth + 1)
+        if not beside:
+            return whole
+        if isinstance(whole, dict) and all(key in ANNOTATIONS or key not in whole for key in beside):
+            return {**whole, **beside}
+        return {**beside, "allOf": [*beside.get("allOf", ()), whole]}

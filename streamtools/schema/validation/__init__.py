@@ -5,12 +5,91 @@
 
 A schema is read (`reading`), its schemas and references are found (`document`, by the tables of `vocabulary`), their
 relations are checked (`graph`), and each becomes a function (`compiler`, with the keywords of `scalars`, `arrays`,
-`objects`, `combined` and `unevaluated`).
+`objects`, `combined` and `unevaluated`), which `run` runs.
 """
 
 from __future__ import annotations
 
-from .run import Budget, Exhausted, SchemaProblem
-from .validator import Validator, compile
+from typing import Any, Literal, Protocol
+
+from ...errors import SchemaError
+from ...limits import Limits
+from . import arrays, combined, objects, scalars, unevaluated
+from .compiler import Compiler, Makers
+from .document import Document
+from .graph import outline
+from .reading import read_schema
+from .run import Budget, Exhausted, OwnValidator, SchemaProblem
+from .rust import rust_validator
+from .vocabulary import DIALECTS
 
 __all__ = ["Budget", "Exhausted", "SchemaProblem", "Validator", "compile"]
+
+_FIRST = Makers(*scalars.MAKERS, *arrays.MAKERS, *objects.MAKERS, *combined.MAKERS)
+_LAST = Makers(*unevaluated.MAKERS)
+
+
+class Validator(Protocol):
+    """A schema, ready to judge values. It may be used by several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """The engine that judges: ``jsonschema`` (this package) or ``jsonschema-rs``."""
+        ...
+
+    @property
+    def unenforced(self) -> tuple[str, ...]:
+        """Patterns that are not enforced, a line for each, with its place and the reason."""
+        ...
+
+    def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
+        """Returns the problems of a value, at most 64; empty if it fits.
+
+        Args:
+            value: plain JSON.
+            budget: the work that may be done for it; by default as many steps as the limit allows.
+        """
+        ...
+
+    def is_valid(self, value: Any) -> bool:
+        """Returns whether a value fits; the same verdict as `validate`, without the reasons."""
+        ...
+
+
+def compile(
+    schema: Any,
+    *,
+    dialect: Literal["2020-12", "draft-07"] = "2020-12",
+    limits: Limits = Limits(),
+    engine: Literal["own", "auto"] = "own",
+) -> Validator:
+    """Makes a validator of a JSON Schema. Nothing is fetched, and no pattern can make it hang.
+
+    A value that is nested too deep for a recursive schema, or takes too much work, has a problem whose keyword is
+    ``limit``. ``format``, ``contentEncoding`` and ``contentMediaType`` are annotations: they do not decide what is
+    valid.
+
+    Args:
+        schema: a dict, True or False: plain JSON, which is copied.
+        dialect: how to read a schema that has no ``$schema``.
+        limits: ``max_schema_bytes``, ``max_schema_nodes``, ``max_schema_values``, ``max_schema_depth``,
+            ``max_pattern_chars``, and ``max_validation_steps`` for each value.
+        engine: ``auto`` lets jsonschema-rs decide that a value is valid, where it is installed and its verdicts are
+            known to be the same (but it does not count steps); reasons always come from here.
+
+    Raises:
+        SchemaError: `schema` is no valid schema, refers to another document, is of an unknown dialect, or exceeds a
+            limit.
+    """
+    if engine not in ("own", "auto"):
+        raise ValueError(f"the engine is 'own' or 'auto', not {engine!r}")
+    if dialect not in DIALECTS:
+        raise SchemaError(f"the dialect is {' or '.join(map(repr, DIALECTS))}, not {dialect!r}")
+    document = Document(read_schema(schema, limits), DIALECTS[dialect], limits)
+    shape = outline(document, limits)
+    compiler = Compiler(document, limits, _FIRST, _LAST)
+    check = compiler.compile()
+    own = OwnValidator(check, document.root.resource, shape.is_recursive, compiler.unenforced, limits)
+    made = own if engine == "own" else rust_validator(own, document, shape, compiler.weight) or own
+    document.forget()
+    return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .making import ARRAY, Maker, Making
+from .compiler import ARRAY, Maker, Making, size_bound
 from .run import At, Check, ValidationRun, accept
 from .values import TooDeep, key_of
 
@@ -67,26 +67,6 @@ def _prefix_and_rest(checks: list[Check], rest: Check) -> Check:
     return prefix_and_rest
 
 
-def _make_min_items(making: Making) -> Check:
-    limit = int(making.keywords["minItems"])
-    rule = making.rule("minItems", f"should have at least {limit} item{'s'[: limit != 1]}")
-
-    def min_items(value: Any, at: At, run: ValidationRun) -> bool:
-        return len(value) >= limit or rule.broken(at, run)
-
-    return min_items
-
-
-def _make_max_items(making: Making) -> Check:
-    limit = int(making.keywords["maxItems"])
-    rule = making.rule("maxItems", f"should have at most {limit} item{'s'[: limit != 1]}")
-
-    def max_items(value: Any, at: At, run: ValidationRun) -> bool:
-        return len(value) <= limit or rule.broken(at, run)
-
-    return max_items
-
-
 def _make_unique(making: Making) -> Check | None:
     if not making.keywords["uniqueItems"]:
         return None
@@ -125,8 +105,8 @@ def _make_contains(making: Making) -> Check:
 
 
 MAKERS = (
-    Maker(("minItems",), ARRAY, _make_min_items),
-    Maker(("maxItems",), ARRAY, _make_max_items),
+    size_bound("minItems", ARRAY, "item", "items"),
+    size_bound("maxItems", ARRAY, "item", "items"),
     Maker(("prefixItems", "items", "additionalItems"), ARRAY, _make_items),
     Maker(("contains",), ARRAY, _make_contains),
     Maker(("uniqueItems",), ARRAY, _make_unique),

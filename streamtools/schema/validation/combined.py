@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .making import ANY, Maker, Making
+from .compiler import ANY, Maker, Making
 from .run import At, Check, Found, Rule, ValidationRun, accept
 from .vocabulary import TYPES
 
@@ -87,7 +87,7 @@ def _explain(checks: list[Check], types: Rule | None, rule: Rule, value: Any, at
         found = run.explain(check, value, at)
         if not any(_tells_apart(one, at) for one in found):
             meant.append(found)
-        if not any(_is_of_type(one, at) for one in found):
+        if not any(place is at and broken.keyword == "type" for place, broken in found):
             typed.append(found)
         if len(meant) > 1:  # all of them are among `typed`, too
             return rule.broken(at, run)
@@ -107,11 +107,6 @@ def _tells_apart(found: Found, where: At) -> bool:
     at, rule = found
     levels = TELLING.get(rule.keyword, -1)
     return levels >= 0 and (at is where or (levels == 1 and at is not None and at[0] is where))
-
-
-def _is_of_type(found: Found, where: At) -> bool:
-    at, rule = found
-    return rule.keyword == "type" and at is where
 
 
 def _make_not(making: Making) -> Check:

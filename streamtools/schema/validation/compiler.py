@@ -1,33 +1,97 @@
-"""Compiles a document: one function per schema, so that the schema is not read again for each value."""
+"""Compiles a document: one function per schema, so that the schema is not read again for each value.
+
+The functions of the keywords come from `Maker`: a table of them is handed to the `Compiler`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ...limits import Limits
-from . import arrays, combined, objects, scalars, unevaluated
-from .document import Document, Place
-from .making import Maker, Making
+from .document import Document, Place, Resource
 from .patterns import Pattern, PatternError, compile_pattern
-from .reading import refuse_size
-from .run import ENTRIES_PER_STEP, At, Check, Exhausted, ValidationRun, accept
+from .reading import escaped, refuse_size
+from .run import ENTRIES_PER_STEP, At, Check, Exhausted, Rule, ValidationRun, accept
 from .values import KINDS, OTHER, is_integer, kind_of
 from .vocabulary import TYPES
 
-__all__ = ["Compiler"]
+__all__ = ["ANY", "ARRAY", "NUMBER", "OBJECT", "TEXT", "Compiler", "Maker", "Makers", "Making", "size_bound"]
+
+ANY: tuple[type, ...] = (*KINDS, OTHER)
+OBJECT: tuple[type, ...] = (dict,)
+ARRAY: tuple[type, ...] = (list,)
+TEXT: tuple[type, ...] = (str,)
+NUMBER: tuple[type, ...] = (int, float)
 
 
-class _Makers:
+class Making:
+    """One schema while its keywords become checks."""
+
+    __slots__ = ("compiler", "keywords", "place")
+
+    def __init__(self, place: Place, compiler: Compiler) -> None:
+        self.place = place
+        self.compiler = compiler
+        self.keywords: dict[str, Any] = place.keywords
+
+    def rule(self, keyword: str, message: str, *names: str) -> Rule:
+        """Returns a rule of a keyword; `names` lead on from the keyword to the place that is meant."""
+        return Rule(keyword, message, self.place, "".join(f"/{escaped(name)}" for name in (keyword, *names)))
+
+    def one(self, keyword: str) -> Check | None:
+        """Returns the check of the one schema under a keyword."""
+        held = self.place.children.get(keyword)
+        return None if held is None else self.compiler.check(held[0])
+
+    def many(self, keyword: str) -> list[Check]:
+        """Returns the checks of the schemas in the list under a keyword."""
+        return [self.compiler.check(place) for place in self.place.children.get(keyword, {}).values()]
+
+    def named(self, keyword: str) -> dict[str, Check]:
+        """Returns the checks of the schemas under a keyword, by name."""
+        held = self.place.children.get(keyword, {})
+        return {str(name): self.compiler.check(place) for name, place in held.items()}
+
+
+class Maker(NamedTuple):
+    """Makes a check of keywords."""
+
+    keywords: tuple[str, ...]
+    """The keywords, any of which makes the check; several that work together make one."""
+    kinds: tuple[type, ...]
+    """The Python types of values that the check concerns."""
+    make: Callable[[Making], Check | None]
+    """Makes the check; returns None if the keywords demand nothing."""
+
+
+def size_bound(keyword: str, kinds: tuple[type, ...], one: str, many: str) -> Maker:
+    """Returns the maker of a bound on the size of values, which is counted in `many`: ``minItems``, ``maxLength``."""
+    which = "least" if keyword.startswith("min") else "most"
+
+    def make(making: Making) -> Check:
+        limit = int(making.keywords[keyword])
+        rule = making.rule(keyword, f"should have at {which} {limit} {one if limit == 1 else many}")
+
+        def at_least(value: Any, at: At, run: ValidationRun) -> bool:
+            return len(value) >= limit or rule.broken(at, run)
+
+        def at_most(value: Any, at: At, run: ValidationRun) -> bool:
+            return len(value) <= limit or rule.broken(at, run)
+
+        return at_least if which == "least" else at_most
+
+    return Maker((keyword,), kinds, make)
+
+
+class Makers:
     """Makers in the order in which their checks run, and by keyword."""
 
     def __init__(self, *makers: Maker) -> None:
         self.all = makers
         self.number = {keyword: number for number, maker in enumerate(makers) for keyword in maker.keywords}
 
-
-_FIRST = _Makers(*scalars.MAKERS, *arrays.MAKERS, *objects.MAKERS, *combined.MAKERS)
-_LAST = _Makers(*unevaluated.LAST)
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -47,20 +111,27 @@ MAX_LINES = 64  # about patterns that are not enforced
 _Table = dict[type, tuple[Check, ...]]
 
 
+@dataclass(slots=True, eq=False)
 class _Cell:
     """A schema's check, which may not be made yet."""
 
-    __slots__ = ("check",)
-
-    def __init__(self) -> None:
-        self.check: Check = accept
+    check: Check = accept
 
 
 class Compiler:
-    """Compiles a document's schemas, as far as they can be reached."""
+    """Compiles a document's schemas, as far as they can be reached.
 
-    def __init__(self, document: Document, limits: Limits) -> None:
+    Args:
+        document: the document.
+        limits: ``max_pattern_chars``.
+        first: the makers of a schema's checks.
+        last: the makers of checks that come after all others of their schema.
+    """
+
+    def __init__(self, document: Document, limits: Limits, first: Makers, last: Makers) -> None:
         self.document = document
+        self._first = first
+        self._last = last
         self._refused: dict[tuple[Place, str], str] = {}
         self._limits = limits
         self._checks: dict[Place, Check] = {}
@@ -96,18 +167,11 @@ class Compiler:
             assert not self._done, "what is made later (`unevaluated`) refers to nothing new"
             cell = self._cells[place] = _Cell()
             self._waiting.append(place)
-        resource = place.resource
 
         def follow(value: Any, at: At, run: ValidationRun) -> bool:
             return cell.check(value, at, run)
 
-        def enter(value: Any, at: At, run: ValidationRun) -> bool:
-            run.scope.append(resource)
-            ok = cell.check(value, at, run)
-            run.scope.pop()
-            return ok
-
-        return enter if self.document.is_dynamic else follow
+        return _entering(place.resource, follow) if self.document.is_dynamic else follow
 
     def pattern(self, pattern: str, place: Place, step: str) -> Pattern | None:
         """Returns a compiled pattern; None, and a line in `unenforced`, if it cannot be compiled."""
@@ -147,13 +211,14 @@ class Compiler:
             return accept
         if place.schema is False:
             return _reject(making)
-        lasting = _table(making, _LAST)
-        table = _table(making, _FIRST, first=[*self._references(making)])
+        lasting = _table(making, self._last)
+        table = _table(making, self._first, first=[*self._references(making)])
         _restrict(table, making)
         if not any(table.values()) and not any(lasting.values()):
             return accept
         check = _schema_check(table) if not any(lasting.values()) else _schema_check_with_last(table, lasting)
-        return self._entering(place, check)
+        begins_resource = place.resource.root is place
+        return _entering(place.resource, check) if begins_resource and self.document.is_dynamic else check
 
     def _references(self, making: Making) -> Iterable[Check]:
         place = making.place
@@ -174,22 +239,20 @@ class Compiler:
 
         return dynamic
 
-    def _entering(self, place: Place, check: Check) -> Check:
-        """Returns the check of a schema that, if it begins a resource, enters that resource where this matters."""
-        resource = place.resource
-        if not self.document.is_dynamic or resource.root is not place:
-            return check
 
-        def enter(value: Any, at: At, run: ValidationRun) -> bool:
-            run.scope.append(resource)
-            ok = check(value, at, run)
-            run.scope.pop()
-            return ok
+def _entering(resource: Resource, check: Check) -> Check:
+    """Returns a check in whose course `resource` is part of the dynamic scope."""
 
-        return enter
+    def enter(value: Any, at: At, run: ValidationRun) -> bool:
+        run.scope.append(resource)
+        ok = check(value, at, run)
+        run.scope.pop()
+        return ok
+
+    return enter
 
 
-def _table(making: Making, makers: _Makers, first: Iterable[Check] = ()) -> _Table:
+def _table(making: Making, makers: Makers, first: Iterable[Check] = ()) -> _Table:
     """Returns the checks by the types of values that they concern, in the order of the makers."""
     found: dict[type, list[Check]] = {kind: list(first) for kind in (*KINDS, OTHER)}
     for number in sorted({makers.number[keyword] for keyword in making.keywords if keyword in makers.number}):

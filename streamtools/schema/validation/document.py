@@ -8,14 +8,14 @@ nothing is ever fetched.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urljoin
 
 from ...errors import SchemaError
 from ...limits import Limits
-from .metaschemas import metaschema
 from .reading import escaped, refuse_size
-from .vocabulary import Applicator, SchemaVersion, dialect_of
+from .vocabulary import Applicator, SchemaVersion, dialect_of, metaschema
 
 __all__ = ["AGAIN", "Document", "Place", "Resource"]
 
@@ -29,49 +29,38 @@ Name = str | int
 _NOTHING: dict[Any, Any] = {}  # shared by all places that have been forgotten
 
 
+@dataclass(slots=True, eq=False)
 class Resource:
     """A part of the document that has a URI."""
 
-    __slots__ = ("anchors", "dialect", "dynamic", "root", "uri")
-
-    def __init__(self, uri: str, dialect: SchemaVersion, root: Place | None = None) -> None:
-        self.uri = uri
-        self.dialect = dialect
-        self.root = root
-        self.anchors: dict[str, Place] = {}
-        self.dynamic: dict[str, Place] = {}
-        """The anchors that ``$dynamicRef`` can lead to."""
+    uri: str
+    dialect: SchemaVersion
+    root: Place | None = None
+    anchors: dict[str, Place] = field(default_factory=dict)
+    dynamic: dict[str, Place] = field(default_factory=dict)
+    """The anchors that ``$dynamicRef`` can lead to."""
 
 
+@dataclass(slots=True, eq=False)
 class Place:
     """One schema of a document."""
 
-    __slots__ = (
-        "_keywords",
-        "_step",
-        "children",
-        "depth",
-        "dynamic_name",
-        "parent",
-        "references",
-        "resource",
-        "schema",
-    )
+    schema: dict[str, Any] | bool
+    resource: Resource
+    _step: str
+    parent: Place | None = None
+    """The schema that contains it; None for the root."""
+    depth: int = field(init=False)
+    children: dict[str, dict[Name, Place]] = field(default_factory=dict)
+    """The schemas that it contains, by keyword, and by name or position (0 where the keyword holds one schema)."""
+    references: dict[str, Place] = field(default_factory=dict)
+    """The targets of ``$ref`` and ``$dynamicRef``, without regard to the dynamic scope."""
+    dynamic_name: str | None = None
+    """The anchor that ``$dynamicRef`` looks for in the dynamic scope; None if its target is always the same."""
+    _keywords: dict[str, Any] | None = None
 
-    def __init__(self, schema: Any, resource: Resource, *, step: str, parent: Place | None = None) -> None:
-        self.schema: dict[str, Any] | bool = schema
-        self.resource = resource
-        self.parent = parent
-        """The schema that contains it; None for the root."""
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self._step = step
-        self._keywords: dict[str, Any] | None = None
-        self.children: dict[str, dict[Name, Place]] = {}
-        """The schemas that it contains, by keyword, and by name or position (0 where the keyword holds one schema)."""
-        self.references: dict[str, Place] = {}
-        """The targets of ``$ref`` and ``$dynamicRef``, without regard to the dynamic scope."""
-        self.dynamic_name: str | None = None
-        """The anchor that ``$dynamicRef`` looks for in the dynamic scope; None if its target is always the same."""
+    def __post_init__(self) -> None:
+        self.depth = 0 if self.parent is None else self.parent.depth + 1
 
     @property
     def pointer(self) -> str:
@@ -164,7 +153,7 @@ class Document:
     def _add(self, schema: Any, uri: str, dialect: SchemaVersion) -> Place:
         resource = Resource(uri, dialect_of(schema, dialect, f"{uri}#"))
         self._resources[uri] = resource
-        resource.root = self._index(Place(schema, resource, step=f"{uri}#"))
+        resource.root = self._index(Place(schema, resource, f"{uri}#"))
         return resource.root
 
     def _index(self, place: Place) -> Place:
@@ -186,7 +175,7 @@ class Document:
             # definitions beside a lone $ref have no effect, but references reach them
             if name in applicators and (name in place.keywords or applicators[name].where == "nowhere"):
                 place.children[name] = {
-                    key: self._index(Place(held, place.resource, step=step, parent=place))
+                    key: self._index(Place(held, place.resource, step, place))
                     for key, held, step in _held(schema[name], applicators[name], name, place)
                 }
         return place
@@ -256,7 +245,9 @@ class Document:
     def _find(self, place: Place, reference: str, at: str) -> tuple[Place, str]:
         """Returns the target of a reference, and the reference's fragment."""
         uri, _, fragment = _join(place.resource.uri, reference, at).partition("#")
-        resource = self._resources.get(uri) or self._metaschema(uri, place)
+        resource = self._resources.get(uri)
+        if resource is None and (schema := metaschema(uri)) is not None:
+            resource = self._add(schema, uri, place.resource.dialect).resource
         if resource is None or resource.root is None:
             raise SchemaError(
                 f"{_shown(reference)} refers to another document, and none is ever fetched; put it under $defs", path=at
@@ -270,10 +261,6 @@ class Document:
         if found is None:
             raise SchemaError(f"{_shown(reference)} is the name of no schema in this document", path=at)
         return found, fragment
-
-    def _metaschema(self, uri: str, place: Place) -> Resource | None:
-        schema = metaschema(uri)
-        return None if schema is None else self._add(schema, uri, place.resource.dialect).resource
 
     def _follow(self, place: Place, pointer: str, reference: str, at: str) -> Place:
         """Returns the schema at a JSON pointer, which may lie where no keyword of the dialect has schemas."""
@@ -293,7 +280,7 @@ class Document:
                 place, step = known, ""
         if not step and isinstance(value, dict):
             return place
-        return self._index(Place(value, place.resource, step=step, parent=place))
+        return self._index(Place(value, place.resource, step, place))
 
 
 def _held(held: Any, applicator: Applicator, keyword: str, place: Place) -> Iterator[tuple[Name, Any, str]]:

@@ -113,14 +113,11 @@ def _peak(order: Iterable[Place], root: Place) -> int:
     peak: dict[Place, int] = {}
     for place in order:
         same = list(_here(place))
-        here[place] = 1 + _entries(place) // ENTRIES_PER_STEP + sum(here[inner] for inner in same)
+        entries = sum(len(value) for value in place.keywords.values() if isinstance(value, (list, dict)))
+        here[place] = 1 + entries // ENTRIES_PER_STEP + sum(here[inner] for inner in same)
         below[place] = sum(below[inner] for inner in same) + _inside(place, peak)
         peak[place] = max(here[place], below[place])
     return peak[root]
-
-
-def _entries(place: Place) -> int:
-    return sum(len(value) for value in place.keywords.values() if isinstance(value, (list, dict)))
 
 
 def _inside(place: Place, peak: dict[Place, int]) -> int:

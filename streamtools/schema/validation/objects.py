@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from .making import OBJECT, Maker, Making
+from .compiler import OBJECT, Maker, Making, size_bound
 from .patterns import Pattern
 from .reading import escaped
 from .run import At, Check, Rule, ValidationRun, accept
@@ -23,7 +23,8 @@ def _make_properties(making: Making) -> Check | None:
         name: None if check is accept else check for name, check in making.named("properties").items()
     }
     patterns = patterns_of(making)
-    other = None if _may_match_more(making, patterns) else _additional(making)
+    # With a pattern that cannot be enforced, it is unknown which names are additional.
+    other = _additional(making) if len(patterns) == len(making.keywords.get("patternProperties", {})) else None
     if patterns:
         return _properties_and_patterns(named, patterns, other)
     return _properties(named, other) if other is not None or any(named.values()) else None
@@ -37,11 +38,6 @@ def patterns_of(making: Making) -> list[tuple[Pattern, Check]]:
         if compiled is not None:
             found.append((compiled, check))
     return found
-
-
-def _may_match_more(making: Making, patterns: list[tuple[Pattern, Check]]) -> bool:
-    """Returns whether some pattern cannot be enforced, so that it is unknown which names are additional."""
-    return len(patterns) < len(making.keywords.get("patternProperties", {}))
 
 
 def _additional(making: Making) -> Check | None:
@@ -187,30 +183,10 @@ def _make_names(making: Making) -> Check | None:
     return names
 
 
-def _make_min_properties(making: Making) -> Check:
-    limit = int(making.keywords["minProperties"])
-    rule = making.rule("minProperties", f"should have at least {limit} propert{'y' if limit == 1 else 'ies'}")
-
-    def min_properties(value: Any, at: At, run: ValidationRun) -> bool:
-        return len(value) >= limit or rule.broken(at, run)
-
-    return min_properties
-
-
-def _make_max_properties(making: Making) -> Check:
-    limit = int(making.keywords["maxProperties"])
-    rule = making.rule("maxProperties", f"should have at most {limit} propert{'y' if limit == 1 else 'ies'}")
-
-    def max_properties(value: Any, at: At, run: ValidationRun) -> bool:
-        return len(value) <= limit or rule.broken(at, run)
-
-    return max_properties
-
-
 MAKERS = (
     Maker(("required",), OBJECT, _make_required),
-    Maker(("minProperties",), OBJECT, _make_min_properties),
-    Maker(("maxProperties",), OBJECT, _make_max_properties),
+    size_bound("minProperties", OBJECT, "property", "properties"),
+    size_bound("maxProperties", OBJECT, "property", "properties"),
     Maker(("properties", "patternProperties", "additionalProperties"), OBJECT, _make_properties),
     Maker(("propertyNames",), OBJECT, _make_names),
     Maker(("dependentRequired", "dependentSchemas", "dependencies"), OBJECT, _make_dependent),

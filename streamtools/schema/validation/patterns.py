@@ -134,10 +134,7 @@ class _Translation:
             self._plain(char)
 
     def _plain(self, char: str) -> None:
-        if char in "^$":
-            self._settle()
-            self._out.append(char)  # both mean the text's ends in either language, as long as no flag is set
-        elif char == "|":
+        if char in "^$|":  # the text's ends mean the same in both languages, as long as no flag is set
             self._settle()
             self._out.append(char)
         elif char == ".":

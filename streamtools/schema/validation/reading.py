@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from ...errors import SchemaError
 from ...limits import Limits
-from ..kept import Kept
+from .. import Kept
 
-__all__ = ["escaped", "pointer_of", "read_schema", "refuse_size"]
+__all__ = ["escaped", "read_schema", "refuse_size"]
 
 LEVELS_PER_SCHEMA = 4
 """Levels of JSON for each level of schemas: two for most keywords (``{"properties": {"a": {}}}``), and room for the

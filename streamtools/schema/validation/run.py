@@ -1,4 +1,4 @@
-"""Keeps the state of one validation: the broken rules found, and the work that it may still do.
+"""Runs a compiled schema over a value: keeps the broken rules found, and the work that may still be done.
 
 A schema is compiled to functions of one type, `Check`. Each returns whether a value fits; if the reasons are wanted
 (`ValidationRun.found` is a list), it checks everything and notes each `Rule` that is broken.
@@ -12,26 +12,27 @@ problems as are shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ...limits import Limits
 from .document import Place, Resource
+from .values import deeper_than
 
 __all__ = [
-    "CHARS_PER_STEP",
     "ENTRIES_PER_STEP",
     "At",
     "Budget",
     "Check",
     "Exhausted",
     "Found",
+    "OwnValidator",
     "Rule",
-    "ValidationRun",
     "SchemaProblem",
-    "Stop",
+    "ValidationRun",
     "accept",
-    "problems_of",
 ]
+
 
 CHARS_PER_STEP = 64  # of a text that is compared, or matched against a pattern: some 0.3 µs
 ENTRIES_PER_STEP = 8
@@ -169,17 +170,15 @@ Check: TypeAlias = Callable[[Any, At, ValidationRun], bool]
 """Returns whether a value fits. Its arguments: the value, its place, the run."""
 
 
+@dataclass(slots=True, eq=False)
 class Rule:
     """A demand of a keyword, with the message for breaking it."""
 
-    __slots__ = ("keyword", "message", "place", "step")
-
-    def __init__(self, keyword: str, message: str, place: Place, step: str) -> None:
-        self.keyword = keyword
-        self.message = message
-        self.place = place
-        self.step = step
-        """The steps from the schema to the keyword: ``/minimum``."""
+    keyword: str
+    message: str
+    place: Place
+    step: str
+    """The steps from the schema to the keyword: ``/minimum``."""
 
     def broken(self, at: At, run: ValidationRun) -> Literal[False]:
         """Notes that the rule is broken. Returns False, as the verdict."""
@@ -214,3 +213,59 @@ def path_of(at: At) -> tuple[str | int, ...]:
 def accept(value: Any, at: At, run: ValidationRun) -> bool:
     """Accepts any value, as a schema without rules does."""
     return True
+
+
+@dataclass(slots=True, eq=False)
+class OwnValidator:
+    """Validates by this package's own checks."""
+
+    _check: Check
+    _resource: Resource
+    _is_recursive: bool
+    unenforced: tuple[str, ...]
+    _limits: Limits
+    name: str = field(default="jsonschema", init=False)
+
+    def is_valid(self, value: Any) -> bool:
+        """Returns whether a value fits."""
+        return self._judge(value, Budget(self._limits.max_validation_steps), None) is True
+
+    def validate(self, value: Any, budget: Budget | None = None) -> list[SchemaProblem]:
+        """Returns the problems of a value."""
+        budget = budget or Budget(self._limits.max_validation_steps)
+        verdict = self._judge(value, budget, None)
+        if verdict is True:
+            return []
+        found: list[Found] = []
+        if verdict is False:
+            verdict = self._judge(value, budget, found)
+        problems = problems_of(found)
+        if isinstance(verdict, SchemaProblem):
+            return [*problems, verdict]
+        if not problems:  # pragma: no cover - a check that fails notes the broken rule; if not, better refused than run
+            return [SchemaProblem(path=(), keyword="", message="does not fit the schema", schema_path="#")]
+        return problems
+
+    def _judge(self, value: Any, budget: Budget, found: list[Found] | None) -> bool | SchemaProblem:
+        """Returns whether a value fits, or the limit that keeps this from being found out."""
+        limits = self._limits
+        run = ValidationRun(budget.units, self._resource, found)
+        try:
+            if self._is_recursive and found is None and deeper_than(value, limits.max_schema_depth, run.spend_on):
+                what = "is nested deeper than this schema is followed"
+                return _limit("max_schema_depth", limits.max_schema_depth, what)
+            return self._check(value, None, run)
+        except Exhausted:
+            if not budget.tells:
+                raise
+            return _limit("max_validation_steps", limits.max_validation_steps, "takes too much work to check")
+        except Stop:
+            return False
+        except RecursionError:  # the interpreter's own limit, most of which the caller may have used up
+            return _limit("max_schema_depth", limits.max_schema_depth, "is nested too deep to be checked from here")
+        finally:
+            budget.units = run.units
+
+
+def _limit(setting: str, limit: int, message: str) -> SchemaProblem:
+    return SchemaProblem(path=(), keyword="limit", message=f"{message} (Limits({setting}={limit}))", schema_path="#")

@@ -11,15 +11,15 @@ One difference is intended: a value so large that our own engine gives up (``max
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from .document import AGAIN, Document, Place
 from .graph import Outline
-from .own import OwnValidator
 from .patterns import translate
-from .run import Budget, SchemaProblem
+from .run import Budget, OwnValidator, SchemaProblem
 
-__all__ = ["RustValidator", "rust_validator"]
+__all__ = ["rust_validator"]
 
 MAX_PEAK = 64
 """Most schemas applied to one value: jsonschema-rs cannot be told to stop, and takes some 20 ns for each."""
@@ -32,16 +32,13 @@ _DROPPED = frozenset({"$schema", "$id", "$anchor", "$dynamicAnchor", "$defs", "d
 _DRAFTS = {"2020-12": "Draft202012Validator", "draft-07": "Draft7Validator"}
 
 
+@dataclass(slots=True, eq=False)
 class RustValidator:
     """Asks jsonschema-rs first, and the package's own validator whenever that does not say "valid"."""
 
-    __slots__ = ("_fits", "_own")
-
-    name = "jsonschema-rs"
-
-    def __init__(self, own: OwnValidator, fits: Callable[[Any], bool]) -> None:
-        self._own = own
-        self._fits = fits
+    _own: OwnValidator
+    _fits: Callable[[Any], bool]
+    name: str = field(default="jsonschema-rs", init=False)
 
     @property
     def unenforced(self) -> tuple[str, ...]:
@@ -67,14 +64,7 @@ class RustValidator:
 
 def rust_validator(own: OwnValidator, document: Document, shape: Outline, weight: int) -> RustValidator | None:
     """Returns a validator that asks jsonschema-rs first; None if jsonschema-rs is not installed or not to be asked
-    about this schema.
-
-    Args:
-        own: the package's own validator.
-        document: the schema.
-        shape: the outline of its references.
-        weight: the weight of all its patterns.
-    """
+    about this schema, the patterns of which have this `weight` together."""
     if shape.is_recursive or shape.peak > MAX_PEAK or shape.peak * weight > MAX_WEIGHT:
         return None
     if own.unenforced or not _is_plain(document):
@@ -115,8 +105,9 @@ def _is_plain(document: Document) -> bool:
 
 def _has_texts_only(place: Place) -> bool:
     items = place.children.get("items", {}).get(0)
-    whole = items is not None and not isinstance(place.keywords["items"], list) and "prefixItems" not in place.keywords
-    return whole and items is not None and items.keywords.get("type") == "string"
+    if items is None or isinstance(place.keywords["items"], list) or "prefixItems" in place.keywords:
+        return False
+    return items.keywords.get("type") == "string"
 
 
 def _is_exact(value: Any) -> bool:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from .making import ANY, NUMBER, TEXT, Maker, Making
+from .compiler import ANY, NUMBER, TEXT, Maker, Making, size_bound
 from .run import At, Check, ValidationRun
 from .values import division_cost, equal, is_multiple, scalar_key, size_of, spelled
 
@@ -75,26 +75,6 @@ def _make_multiple(making: Making) -> Check:
     return multiple
 
 
-def _make_min_length(making: Making) -> Check:
-    limit = int(making.keywords["minLength"])
-    rule = making.rule("minLength", f"should have at least {limit} character{'s'[: limit != 1]}")
-
-    def min_length(value: Any, at: At, run: ValidationRun) -> bool:
-        return len(value) >= limit or rule.broken(at, run)
-
-    return min_length
-
-
-def _make_max_length(making: Making) -> Check:
-    limit = int(making.keywords["maxLength"])
-    rule = making.rule("maxLength", f"should have at most {limit} character{'s'[: limit != 1]}")
-
-    def max_length(value: Any, at: At, run: ValidationRun) -> bool:
-        return len(value) <= limit or rule.broken(at, run)
-
-    return max_length
-
-
 def _make_pattern(making: Making) -> Check | None:
     pattern = making.keywords["pattern"]
     compiled = making.compiler.pattern(pattern, making.place, "/pattern")
@@ -118,7 +98,7 @@ MAKERS = (
     _bound("maximum", operator.le, "at most"),
     _bound("exclusiveMaximum", operator.lt, "less than"),
     Maker(("multipleOf",), NUMBER, _make_multiple),
-    Maker(("minLength",), TEXT, _make_min_length),
-    Maker(("maxLength",), TEXT, _make_max_length),
+    size_bound("minLength", TEXT, "character", "characters"),
+    size_bound("maxLength", TEXT, "character", "characters"),
     Maker(("pattern",), TEXT, _make_pattern),
 )

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, TypeAlias
 
+from .compiler import ARRAY, OBJECT, Compiler, Maker, Making
 from .document import Place
-from .making import ARRAY, OBJECT, Compiling, Maker, Making
 from .objects import common, patterns_of, spend_on_names
 from .run import At, Check, ValidationRun, accept
 
-__all__ = ["LAST", "Collect"]
+__all__ = ["MAKERS", "Collect"]
 
 _COLLECTING = 24  # units of work for a schema that is asked for its evaluated parts
 
@@ -121,7 +121,7 @@ def _everything(value: Any, at: At, run: ValidationRun, seen: set[Any]) -> bool:
     return True
 
 
-def _collector(place: Place, compiler: Compiling, own: Own, keyword: str) -> Collect:
+def _collector(place: Place, compiler: Compiler, own: Own, keyword: str) -> Collect:
     """Returns a collector of the parts that the schema at `place` evaluates, except by its own `keyword`."""
     making = Making(place, compiler)
 
@@ -131,7 +131,7 @@ def _collector(place: Place, compiler: Compiling, own: Own, keyword: str) -> Col
     return _together([*own(making), *_in_place(making, again)])
 
 
-def _whole_collector(place: Place, compiler: Compiling, own: Own, keyword: str) -> Collect:
+def _whole_collector(place: Place, compiler: Compiler, own: Own, keyword: str) -> Collect:
     made: Collect | None = compiler.memory.get((place, keyword))
     if made is None:
         made = _everything if keyword in place.keywords else _collector(place, compiler, own, keyword)
@@ -215,7 +215,7 @@ def _referred(making: Making, keyword: str, target: Place, again: Callable[[Plac
     yield referred
 
 
-LAST = (
+MAKERS = (
     Maker(("unevaluatedItems",), ARRAY, partial(_make, "unevaluatedItems", _own_items, enumerate)),
     Maker(("unevaluatedProperties",), OBJECT, partial(_make, "unevaluatedProperties", _own_properties, dict.items)),
 )

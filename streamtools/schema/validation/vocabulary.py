@@ -9,15 +9,18 @@ Keywords that do not affect validity (``title``, ``format``, ``contentEncoding``
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any, Literal, NamedTuple
 
 from ...errors import SchemaError
 from .values import is_integer, kind_of
 
-__all__ = ["DIALECTS", "TYPES", "Applicator", "SchemaVersion", "dialect_of"]
+__all__ = ["DIALECTS", "TYPES", "Applicator", "SchemaVersion", "dialect_of", "metaschema"]
 
 Shape = Literal["one", "many", "named", "one_or_many", "named_or_names"]
 """The form in which a keyword contains schemas: one, in a list, by name; ``items`` and ``dependencies`` of draft-07
@@ -71,14 +74,6 @@ class SchemaVersion:
         return keyword in self.applicators or keyword in self.checks
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_count(value: Any) -> bool:
-    return is_integer(value) and value >= 0
-
-
 def _is_number(value: Any) -> bool:
     return kind_of(value) in (int, float)
 
@@ -93,75 +88,50 @@ def _is_types(value: Any) -> bool:
     return _is_names(value) and bool(value) and set(value) <= set(TYPES)
 
 
-def _is_names_by_name(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_names, value.values()))
-
-
-def _is_anchor(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[A-Za-z_][-A-Za-z0-9._]*", value) is not None
-
-
-_TEXT = Check(_is_text, "a string")
-_COUNT = Check(_is_count, "a whole number from 0 on")
+_TEXT = Check(lambda value: isinstance(value, str), "a string")
+_COUNT = Check(lambda value: is_integer(value) and value >= 0, "a whole number from 0 on")
 _NUMBER = Check(_is_number, "a number")
-_ANCHOR = Check(_is_anchor, "a name of letters, digits, '-', '_' and '.'")
+_NAMES = Check(_is_names, "a list of strings")
+_ANCHOR = Check(
+    lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z_][-A-Za-z0-9._]*", value) is not None,
+    "a name of letters, digits, '-', '_' and '.'",
+)
 
 _CHECKS = {
-    "$ref": _TEXT,
-    "$id": _TEXT,
-    "$schema": _TEXT,
+    **dict.fromkeys(("$ref", "$id", "$schema", "pattern"), _TEXT),
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"), _NUMBER),
+    **dict.fromkeys(("minLength", "minItems", "minProperties", "maxLength", "maxItems", "maxProperties"), _COUNT),
     "type": Check(_is_types, f"one of {', '.join(TYPES)}, or a list of those"),
     "enum": Check(lambda value: isinstance(value, list), "a list"),
     "const": Check(lambda value: True, "any value"),
     "multipleOf": Check(lambda value: _is_number(value) and value > 0, "a number greater than 0"),
-    "maximum": _NUMBER,
-    "exclusiveMaximum": _NUMBER,
-    "minimum": _NUMBER,
-    "exclusiveMinimum": _NUMBER,
-    "maxLength": _COUNT,
-    "minLength": _COUNT,
-    "pattern": _TEXT,
-    "maxItems": _COUNT,
-    "minItems": _COUNT,
     "uniqueItems": Check(lambda value: isinstance(value, bool), "true or false"),
-    "maxProperties": _COUNT,
-    "minProperties": _COUNT,
-    "required": Check(_is_names, "a list of strings"),
+    "required": _NAMES,
 }
 
 _CHECKS_2020_12 = {
     **_CHECKS,
-    "$anchor": _ANCHOR,
+    **dict.fromkeys(("$anchor", "$dynamicAnchor"), _ANCHOR),
     "$dynamicRef": _TEXT,
-    "$dynamicAnchor": _ANCHOR,
-    "maxContains": _COUNT,
-    "minContains": _COUNT,
-    "dependentRequired": Check(_is_names_by_name, "an object of lists of strings"),
+    **dict.fromkeys(("minContains", "maxContains"), _COUNT),
+    "dependentRequired": Check(
+        lambda value: isinstance(value, dict) and all(map(_is_names, value.values())), "an object of lists of strings"
+    ),
 }
 
 _APPLICATORS = {
-    "properties": Applicator("named", "below"),
-    "patternProperties": Applicator("named", "below"),
-    "additionalProperties": Applicator("one", "below"),
-    "propertyNames": Applicator("one", "below"),
-    "contains": Applicator("one", "below"),
-    "allOf": Applicator("many", "here"),
-    "anyOf": Applicator("many", "here"),
-    "oneOf": Applicator("many", "here"),
-    "not": Applicator("one", "here"),
-    "if": Applicator("one", "here"),
-    "then": Applicator("one", "here"),
-    "else": Applicator("one", "here"),
+    **dict.fromkeys(("properties", "patternProperties"), Applicator("named", "below")),
+    **dict.fromkeys(("additionalProperties", "propertyNames", "contains"), Applicator("one", "below")),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), Applicator("many", "here")),
+    **dict.fromkeys(("not", "if", "then", "else"), Applicator("one", "here")),
     "definitions": Applicator("named", "nowhere"),
 }
 
 _APPLICATORS_2020_12 = {
     **_APPLICATORS,  # with `definitions`, which its metaschema keeps for older documents
+    **dict.fromkeys(("items", "unevaluatedItems", "unevaluatedProperties"), Applicator("one", "below")),
     "prefixItems": Applicator("many", "below"),
-    "items": Applicator("one", "below"),
     "dependentSchemas": Applicator("named", "here"),
-    "unevaluatedItems": Applicator("one", "below"),
-    "unevaluatedProperties": Applicator("one", "below"),
     "$defs": Applicator("named", "nowhere"),
 }
 
@@ -214,3 +184,23 @@ def dialect_of(schema: Any, otherwise: SchemaVersion, pointer: str) -> SchemaVer
             f"{uri[:100]!r} is no dialect that is known here; those are {names}", path=f"{pointer}/$schema"
         )
     return known
+
+
+_2020_12 = "https://json-schema.org/draft/2020-12"
+_VOCABULARIES = "applicator content core format-annotation format-assertion meta-data unevaluated validation"
+_FILES = {
+    "http://json-schema.org/draft-07/schema": "draft-07/schema.json",
+    f"{_2020_12}/schema": "2020-12/schema.json",
+    **{f"{_2020_12}/meta/{name}": f"2020-12/{name}.json" for name in _VOCABULARIES.split()},
+}
+"""The specifications' own schemas, unchanged, in the folder ``metaschemas``, by the URI that is their ``$id``."""
+
+
+@cache
+def metaschema(uri: str) -> Any:
+    """Returns the schema that was published at `uri` (without fragment), as read from JSON: do not change it. None if
+    there is no such schema here."""
+    if uri not in _FILES:
+        return None
+    folder = resources.files("streamtools.schema.validation").joinpath("metaschemas")
+    return json.loads(folder.joinpath(_FILES[uri]).read_text(encoding="utf-8"))
