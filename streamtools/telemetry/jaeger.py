@@ -13,68 +13,21 @@ import base64
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, format_span_id, format_trace_id
+from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import Event, ReadableSpan
 
 __all__ = ["JaegerDocument", "to_jaeger"]
 
 MAX_EXACT_INT = 1 << 53  # JavaScript's; a greater int64 is written as a string
 
 
-class _Attributed(Protocol):
-    @property
-    def attributes(self) -> Mapping[str, Any] | None: ...
-
-
-class _SpanEvent(_Attributed, Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def timestamp(self) -> int: ...
-
-
-class _Link(Protocol):
-    @property
-    def context(self) -> SpanContext: ...
-
-
-class _Scope(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str | None: ...
-
-
-class _FinishedSpan(_Attributed, Protocol):
-    """The parts of the SDK's `ReadableSpan` (which only `setup` imports) that are read."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def context(self) -> SpanContext | None: ...
-    @property
-    def parent(self) -> SpanContext | None: ...
-    @property
-    def kind(self) -> SpanKind: ...
-    @property
-    def start_time(self) -> int | None: ...
-    @property
-    def end_time(self) -> int | None: ...
-    @property
-    def status(self) -> Status: ...
-    @property
-    def events(self) -> Sequence[_SpanEvent]: ...
-    @property
-    def links(self) -> Sequence[_Link]: ...
-    @property
-    def resource(self) -> _Attributed: ...
-    @property
-    def instrumentation_scope(self) -> _Scope | None: ...
-
-
-def to_jaeger(spans: Iterable[_FinishedSpan]) -> dict[str, Any]:
-    """Returns these spans as one Jaeger UI document, ready for `json.dump`. Takes the SDK's `ReadableSpan`."""
+def to_jaeger(spans: Iterable[ReadableSpan]) -> dict[str, Any]:
+    """Returns these spans as one Jaeger UI document, ready for `json.dump`."""
     document = JaegerDocument()
     for span in spans:
         document.add(span)
@@ -89,7 +42,7 @@ class JaegerDocument:
         self.data: dict[str, Any] = {"data": []}
         """The document so far; it grows with the next `add`."""
 
-    def add(self, span: _FinishedSpan) -> None:
+    def add(self, span: ReadableSpan) -> None:
         """Puts a finished span into its trace."""
         context = span.context
         if context is None:
@@ -116,7 +69,7 @@ class JaegerDocument:
         )
 
 
-def _references(span: _FinishedSpan) -> list[dict[str, str]]:
+def _references(span: ReadableSpan) -> list[dict[str, str]]:
     related = [("CHILD_OF", span.parent)] if span.parent is not None else []
     related += [("FOLLOWS_FROM", link.context) for link in span.links]
     return [
@@ -125,7 +78,7 @@ def _references(span: _FinishedSpan) -> list[dict[str, str]]:
     ]
 
 
-def _process_id(processes: dict[str, Any], resource: _Attributed) -> str:
+def _process_id(processes: dict[str, Any], resource: Resource) -> str:
     attributes = dict(resource.attributes or {})
     process = {"serviceName": _utf8(str(attributes.pop("service.name", "unknown_service"))), "tags": _many(attributes)}
     for process_id, known in processes.items():  # few: one for each program that takes part in the trace
@@ -136,7 +89,7 @@ def _process_id(processes: dict[str, Any], resource: _Attributed) -> str:
     return process_id
 
 
-def _tags(span: _FinishedSpan) -> list[dict[str, Any]]:
+def _tags(span: ReadableSpan) -> list[dict[str, Any]]:
     tags = _many(span.attributes)
     tags.append(_tag("span.kind", span.kind.name.lower()))
     scope = span.instrumentation_scope
@@ -154,7 +107,7 @@ def _tags(span: _FinishedSpan) -> list[dict[str, Any]]:
     return tags
 
 
-def _log(event: _SpanEvent) -> dict[str, Any]:
+def _log(event: Event) -> dict[str, Any]:
     return {"timestamp": event.timestamp // 1000, "fields": [_tag("event", event.name), *_many(event.attributes)]}
 
 
