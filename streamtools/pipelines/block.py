@@ -35,12 +35,11 @@ from ..parts import ToolCall
 from ..sources import Source
 from ..tools import Toolset
 from ..turn import Turn
-from .deadlines import Deadlines
 from .hosted import Hosted, OpenPipeline, open_in
 from .joining import is_looked_at, join
 from .pump import ItemDecoder, Pump, Transform, unwrapped
 from .queues import Branch, Outbox, WhenFull
-from .settling import Settling
+from .settling import Deadlines, Settling
 from .step import Step
 from .trajectory import Trajectory
 

@@ -5,69 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 
 from ..decode.body import SLICE_BYTES, slices
+from ..decode.decoder import StreamDecoder
 from ..errors import StreamError, TruncatedStream
 from ..event_loop import is_cancelled, refuse_deferred, settle_next
 from ..events import Event, StreamEnd, StreamWarning
 from ..limits import Limits
 from ..sources import Source
-from ..stages import Deferred
-from ..wires import Wire
 from .queues import Outbox
+from .resuming import SuspendedDecoder
 from .step import Step
 
 __all__ = ["ItemDecoder", "Pump", "Transform", "unwrapped"]
 
-
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 
-
-class ItemDecoder(Protocol):
-    """A decoder of a source's items into events; `streamtools.decode.StreamDecoder` is one."""
-
-    @property
-    def done(self) -> bool:
-        """True once nothing that follows can change the turn."""
-        ...
-
-    @property
-    def received(self) -> int:
-        """How much has come so far."""
-        ...
-
-    @property
-    def record(self) -> Wire | None:
-        """The wire itself; None as long as it is not known, or where only its name is."""
-        ...
-
-    @property
-    def wire(self) -> str | None:
-        """The name of the wire that the items come over; None as long as it is not known."""
-        ...
-
-    @property
-    def deferred(self) -> Deferred | None:
-        """Work that has to be done, and given to `resume`, before anything else is fed."""
-        ...
-
-    def feed(self, item: bytes | Mapping[str, Any], /) -> list[Event]:
-        """Takes the next item; returns events."""
-        ...
-
-    def resume(self, made: Iterable[Event], /) -> list[Event]:
-        """Goes on with the events that `deferred` has made; returns events."""
-        ...
-
-    def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
-        """Returns the last events, since the source is over."""
-        ...
+ItemDecoder: TypeAlias = StreamDecoder | SuspendedDecoder
+"""A decoder of a source's items into events."""
 
 
 class Pump:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Literal, TypeAlias
 
 import anyio
@@ -223,9 +222,7 @@ class Branch:
     async def __aenter__(self) -> Branch:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.aclose()
 
     def __del__(self) -> None:

@@ -1,17 +1,27 @@
-"""Ends a step: its outcome, its error and its last events, even if one Ctrl-C after the other interrupts them."""
+"""Ends a step: its deadlines, its outcome, its error and its last events, even if one Ctrl-C after the other comes."""
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+
 from ..dispatch import Calls
+from ..dispatch.timers import Timer, Timers
 from ..errors import DeadlineExceeded, TruncatedStream
 from ..event_loop import refuse_deferred
 from ..events import Event, StreamEnd, StreamWarning
+from ..limits import Limits
 from ..parts import StepOutcome
 from .pump import ItemDecoder, Pump
 from .step import Step
 
-__all__ = ["Settling"]
+__all__ = ["Deadlines", "Settling"]
 
+_LOOKS = 8  # how often a source is looked at within its idle timeout
 _TRIES = 16  # to settle: each try gets further, and nobody presses Ctrl-C more often than that
 
 
@@ -104,3 +114,64 @@ class Settling:
                 self._step.emit(StreamWarning("stage_failed", type(raised).__name__))
         if self.end is None:
             self._step.emit(StreamEnd(error=error))
+
+
+class Deadlines:
+    """The deadlines of one pipeline, which is ended when one of them passes.
+
+    Args:
+        limits: the times.
+        pump: reads the source, and is asked to look whether that has been silent for too long.
+        expired: is called when a time of the step or run is over.
+        requested_at: when the request was made, on ``time.monotonic``; None: when `set` is called.
+    """
+
+    def __init__(
+        self, limits: Limits, pump: Pump, expired: Callable[[DeadlineExceeded], None], requested_at: float | None
+    ) -> None:
+        self._limits = limits
+        self._pump = pump
+        self._expired = expired
+        self._requested_at = requested_at
+        self._timers: Timers | None = None
+        self._step: list[Timer] = []
+        self._source: list[Timer] = []
+
+    def set(self, timers: Timers, run_began_at: float) -> None:
+        """Starts the deadlines now, that of the run from its beginning, on ``time.monotonic``."""
+        limits, now = self._limits, time.monotonic()
+        self._timers = timers
+        if self._pump.idle_timeout_s < math.inf:
+            self._look()
+        for name, began, missed, kept in (
+            ("first_chunk_timeout", self._requested_at or now, "the source brought nothing", self._source),
+            ("step_timeout", now, "the step was not over", self._step),
+            ("run_timeout", run_began_at, "the run was not over", self._step),
+        ):
+            if (seconds := getattr(limits, name)) is not None:
+                passed = partial(self._passed, DeadlineExceeded(name, seconds, missed))
+                kept.append(timers.at(anyio.current_time() + seconds - (now - began), passed))
+
+    def source_is_over(self) -> None:
+        """Stops the deadlines of the source, of which nothing more is expected."""
+        while self._source:
+            self._source.pop().stop()
+
+    def stop(self) -> None:
+        """Stops all deadlines."""
+        self.source_is_over()
+        while self._step:
+            self._step.pop().stop()
+
+    def _passed(self, error: DeadlineExceeded) -> None:
+        if error.limit != "first_chunk_timeout" or not self._pump.came:
+            self._expired(error)
+
+    def _look(self) -> None:
+        """Looks at the source, now and from time to time."""
+        assert self._timers is not None, "set"
+        now = anyio.current_time()
+        self._pump.look(now)
+        again = self._timers.at(now + self._pump.idle_timeout_s / _LOOKS, self._look)
+        self._source = [timer for timer in self._source if timer.callback is not None]
+        self._source.append(again)

@@ -30,9 +30,8 @@ from ..events import (
 from ..observers import Observer
 from ..turn import Turn, TurnBuilder
 from ..wires import Wire
-from .causality import Causality
 from .queues import Branch, BranchQueue, Outbox, WhenFull
-from .trajectory import Trajectory
+from .trajectory import Causality, Trajectory
 
 __all__ = ["Step"]
 
