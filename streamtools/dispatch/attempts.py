@@ -36,17 +36,15 @@ from ..limits import Limits
 from ..parts import OUTCOMES
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, Toolset
-from .call import Call, Ending, Host
+from .call import Call, Ending, Host, late_warning, reports_of
 from .claims import CallClaim, recorded_value
-from .content import bounded, is_small, value_content
-from .context import late_warning, reports_of
 from .driven import driven
 from .endings import as_read, cancelled, failure
 from .executor import Emit, Executor, Invocation
 from .here import judged, run_here
 from .options import DispatchOptions
 from .pool import CallPool
-from .results import AsRead
+from .results import AsRead, bounded, is_small, value_content
 from .states import Input
 from .store import call_fingerprint
 from .threads import ThreadCall, take_thread

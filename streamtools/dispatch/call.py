@@ -1,31 +1,39 @@
-"""One call as the dispatcher sees it, the step that it belongs to, and the Observation that is made of it."""
+"""One call as the dispatcher sees it, the step and the run that it belongs to, and the Observation made of it."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
-from collections.abc import Hashable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
+import orjson
 from anyio import CancelScope
+from anyio.lowlevel import current_token
 
 from ..content import ToolResult
 from ..errors import ToolError
-from ..events import Event, Observation
+from ..event_loop import call_soon
+from ..events import Event, Observation, StreamWarning, ToolProgress
 from ..parts import Outcome, ToolCall
 from ..text import one_line
-from ..tools import Bound, Tool
+from ..tools import LARGE_CHARS, Bound, Tool
 from .claims import CallClaim
-from .counts import RunCounts
 from .scheduler import Job
 from .states import State
 from .store import call_fingerprint
 from .timers import Timer
 
-__all__ = ["Call", "Ending", "Host", "Mention"]
+__all__ = ["Call", "Ending", "Host", "Mention", "RunCounts", "late_warning", "reports_of"]
+
+_KEPT = 10_000  # the latest different calls are remembered; 16 bytes each
 
 
 class Mention(Protocol):
@@ -81,61 +89,34 @@ class Ending:
     """True if `content` is not the whole value."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Call:
     """One call, from its announcement to its observation. Only `states.advance` writes `state`."""
 
-    __slots__ = (
-        "asked",
-        "attempts",
-        "bound",
-        "call",
-        "cancelled_at",
-        "causes",
-        "claim",
-        "conflict",
-        "done",
-        "due",
-        "ending",
-        "gated",
-        "job",
-        "key",
-        "left_running",
-        "progress_dropped",
-        "scope",
-        "seen",
-        "started_at",
-        "state",
-        "tasks",
-        "timer",
-        "tool",
-        "unresponsive",
-    )
-
-    def __init__(self, call: ToolCall, key: str) -> None:
-        self.state: State = "announced"
-        self.call = call
-        self.key = key  # its idempotency key
-        self.tool: Tool | None = None
-        self.bound: Bound | None = None
-        self.gated = False  # it needs an approval
-        self.asked = False  # somebody was asked for that approval
-        self.conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
-        self.job: Job | None = None  # its place in the order, once it has one
-        self.causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
-        self.claim: CallClaim | None = None  # in the store, once it has begun
-        self.tasks = 0  # how many are alive: its own, or its approver's
-        self.scope: CancelScope | None = None  # around the work that such a task does now
-        self.attempts = 0  # how many have begun
-        self.started_at: float | None = None  # on time.monotonic
-        self.due = math.inf  # the loop's time at which its attempt times out
-        self.timer: Timer | None = None  # cancels the attempt then
-        self.cancelled_at = math.inf  # the loop's time at which it was cancelled
-        self.unresponsive = False  # it went on past its grace, and the warning was emitted
-        self.left_running = False  # its tool goes on in a thread
-        self.progress_dropped = 0  # reports dropped because the consumer was too far behind
-        self.ending: Ending | None = None
-        self.seen: Observation | None = None
-        self.done: anyio.Event | None = None  # made when somebody waits for the observation
+    call: ToolCall
+    key: str  # its idempotency key
+    state: State = "announced"
+    tool: Tool | None = None
+    bound: Bound | None = None
+    gated: bool = False  # it needs an approval
+    asked: bool = False  # somebody was asked for that approval
+    conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
+    job: Job | None = None  # its place in the order, once it has one
+    causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
+    claim: CallClaim | None = None  # in the store, once it has begun
+    tasks: int = 0  # how many are alive: its own, or its approver's
+    scope: CancelScope | None = None  # around the work that such a task does now
+    attempts: int = 0  # how many have begun
+    started_at: float | None = None  # on time.monotonic
+    due: float = math.inf  # the loop's time at which its attempt times out
+    timer: Timer | None = None  # cancels the attempt then
+    cancelled_at: float = math.inf  # the loop's time at which it was cancelled
+    unresponsive: bool = False  # it went on past its grace, and the warning was emitted
+    left_running: bool = False  # its tool goes on in a thread
+    progress_dropped: int = 0  # reports dropped because the consumer was too far behind
+    ending: Ending | None = None
+    seen: Observation | None = None
+    done: anyio.Event | None = None  # made when somebody waits for the observation
 
     @property
     def label(self) -> str:
@@ -194,3 +175,77 @@ class Call:
             still_running=self.left_running,
             causes=causes,
         )
+
+
+def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable[[Any], None]:
+    """Returns a function that takes the next attempt's reports, in the event loop, and never waits.
+
+    Args:
+        call: the call.
+        tool: its tool's name.
+        host: emits the reports.
+        most_waiting: while that many events wait for the consumer, reports are dropped and counted.
+    """
+    attempt = call.attempts + 1
+
+    def report(value: Any) -> None:
+        if call.state == "observed" or call.attempts != attempt:
+            return
+        if host.behind >= most_waiting:
+            call.progress_dropped += 1
+        else:
+            host.emit(ToolProgress(call.call.call_id, tool, value))
+
+    return report
+
+
+def late_warning(call: Call, host: Host) -> Callable[[], None]:
+    """Returns a function that a given-up thread calls at its end, to emit a warning."""
+
+    def tell() -> None:
+        if not host.ended:
+            host.emit(StreamWarning("late_result", f"{call.label}: ended after it was given up"))
+
+    return partial(call_soon, current_token(), tell)
+
+
+class RunCounts:
+    """The counts of one run, over all its steps."""
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[bytes, int] = OrderedDict()
+        self._retries: Counter[str] = Counter()
+
+    def call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
+        """Counts a call; returns how often it has been made, this time included.
+
+        The order of the arguments and the way they were written do not matter, unless the arguments are large: writing
+        large ones once more would hold up the event loop. Only a hash of each call is kept.
+
+        Args:
+            tool: the tool's name.
+            arguments: the arguments.
+            text: the arguments as the model wrote them.
+        """
+        is_large = len(text) > LARGE_CHARS
+        written = f"{tool} {text}".encode("utf-8", "surrogatepass") if is_large else _written([tool, arguments])
+        identity = hashlib.blake2b(written, digest_size=16).digest()
+        times = self._calls.pop(identity, 0) + 1
+        self._calls[identity] = times
+        if len(self._calls) > _KEPT:
+            self._calls.popitem(last=False)
+        return times
+
+    def model_retry(self, tool: str) -> int:
+        """Counts that a tool asked to be called again; returns how often it has."""
+        self._retries[tool] += 1
+        return self._retries[tool]
+
+
+def _written(value: Any) -> bytes:
+    """Returns the same text for equal values. orjson takes a tenth of json's time, and refuses integers beyond 64
+    bits."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

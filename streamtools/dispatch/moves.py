@@ -25,10 +25,9 @@ from . import approval, endings
 from .approval import Approver, Decision
 from .attempts import Attempts
 from .call import Call, Ending, Host
-from .content import error_content
 from .options import DispatchOptions
 from .pool import CallPool
-from .results import encode_error
+from .results import encode_error, error_content
 from .scheduler import Job
 from .states import OPEN, Effect, Input, advance
 from .timers import Timer

@@ -20,8 +20,17 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import LocalProtocolError
-from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning, checked_bound, checked_fingerprint, not_claimed
-from .store_process import Holder, this_process
+from .store import (
+    Claim,
+    Claimed,
+    EndUnknown,
+    Holder,
+    Recorded,
+    StillRunning,
+    checked_bound,
+    checked_fingerprint,
+    not_claimed,
+)
 from .store_thread import StoreJob, ThreadedStore, checked_seconds
 
 try:
@@ -110,11 +119,6 @@ class RedisStore(ThreadedStore):
         self._scripts = {text: self._client.register_script(text) for text in (_CLAIM, _COMPLETE, _RELEASE, _RENEW)}
         self._checked = False
         super().__init__(timeout, lease)
-
-    def begin_anew(self) -> None:
-        """See `ThreadedStore`."""
-        super().begin_anew()
-        self._holder = this_process()
 
     # -- in the thread --
 

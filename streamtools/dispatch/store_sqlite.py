@@ -25,14 +25,16 @@ from .store import (
     Claim,
     Claimed,
     EndUnknown,
+    Holder,
     Recorded,
     StillRunning,
+    boot_id,
     checked_bound,
     checked_fingerprint,
+    machine_clock,
     no_room,
     not_claimed,
 )
-from .store_process import Holder, boot_id, machine_clock, this_process
 from .store_thread import StoreJob, ThreadedStore, checked_seconds
 
 __all__ = ["SqliteStore", "StoredCall"]
@@ -123,11 +125,6 @@ class SqliteStore(ThreadedStore):
             raise
         finally:
             self._disconnect()
-
-    def begin_anew(self) -> None:
-        """See `ThreadedStore`."""
-        super().begin_anew()
-        self._holder = this_process()
 
     async def calls(self, *, completed: bool = False) -> list[StoredCall]:
         """Returns the calls that run or whose end is not known, in the order of their claims.

@@ -21,7 +21,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -29,7 +28,7 @@ from anyio.lowlevel import current_token
 
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..event_loop import call_soon
-from .store import Claim, Claimed, checked_key
+from .store import Claim, Claimed, checked_key, this_process
 
 __all__ = ["StoreJob", "ThreadedStore", "checked_seconds"]
 
@@ -126,7 +125,7 @@ class ThreadedStore(ABC):
 
     def begin_anew(self) -> None:
         """Begins in this process with no thread and no claims. Call it while no connection is open."""
-        self._pid = os.getpid()
+        self._holder = this_process()
         self._lock = threading.Lock()
         self.gate = threading.RLock()
         """Held while a connection is in use. A fork waits for it."""
@@ -163,7 +162,7 @@ class ThreadedStore(ABC):
     def close(self) -> None:
         """Finishes the operations that were handed over, abandons the claims that are left, and ends the thread. Waits
         as long as an operation may; may be called twice."""
-        if self._pid != os.getpid():  # another process' store
+        if self._holder.pid != os.getpid():  # another process' store
             return
         with self._lock:
             self._closed, thread = True, self._thread
@@ -182,9 +181,7 @@ class ThreadedStore(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     async def _ask(self, work: Callable[[StoreJob], T], undo: Callable[[StoreJob], object] | None = None) -> T:
@@ -204,7 +201,7 @@ class ThreadedStore(ABC):
         return value
 
     def _submit(self, job: StoreJob) -> None:
-        if self._pid != os.getpid():
+        if self._holder.pid != os.getpid():
             text = "the process was forked by other means than Python's, behind the opening of the store"
             raise LocalProtocolError(f"{text}: open a {type(self).__name__} of its own in it")
         with self._lock:

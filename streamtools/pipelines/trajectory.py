@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Iterable
 
-from ..dispatch.counts import RunCounts
+from ..dispatch.call import RunCounts
 from ..dispatch.suspended import Suspended
 from ..events import (
     ApprovalRequested,

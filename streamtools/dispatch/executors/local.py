@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from anyio import CapacityLimiter
@@ -56,9 +55,7 @@ class LocalExecutor:
         self.threads = CapacityLimiter(self._max_threads)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Cancels the running calls, or gives them up."""
         await self._runs.close()
 

@@ -20,7 +20,6 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import anyio
@@ -34,11 +33,10 @@ from ...tools import AnyTool, Tool
 from ..executor import Begin, Emit, Invocation
 from ..results import decode_error, decode_result
 from ..store import checked_bound
-from .channel import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame
 from .family import kill_family, new_mark
-from .reference import reference_of
 from .runs import Runs, WorkerRun
-from .travel import encode_call
+from .travel import encode_call, reference_of
+from .worker import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame
 
 __all__ = ["ProcessExecutor"]
 
@@ -106,9 +104,7 @@ class ProcessExecutor:
         self._limiter = CapacityLimiter(self._max_workers)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Kills the workers that are busy, ends the others, and kills what any of them has started."""
         await self._runs.close()
         while self._idle:

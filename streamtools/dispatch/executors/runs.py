@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from inspect import isasyncgen
 from typing import Any
 
 import anyio
 from anyio import CancelScope
 
 from ...errors import InvalidArguments, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown
-from ...tools import Bound, Tool, ToolContext
-from ..context import last_word
+from ...tools import Bound, Tool
 from ..executor import Begin, Invocation
 
-__all__ = ["WorkerRun", "Runs", "awaitable", "bind"]
+__all__ = ["Runs", "WorkerRun", "bind"]
 
 
 class WorkerRun:
@@ -116,8 +114,3 @@ def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
         return tool.validate(call.arguments)
     except InvalidArguments as error:
         raise ToolNotStarted(f"not run: {error}") from error
-
-
-def awaitable(tool: str, value: Any, ctx: ToolContext) -> Awaitable[Any]:
-    """Returns the value of an async tool's function, a coroutine or an async generator, as one awaitable."""
-    return last_word(tool, value, ctx.progress) if isasyncgen(value) else value

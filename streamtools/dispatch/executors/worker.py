@@ -4,6 +4,19 @@ The worker gets a call ready, reports that, and runs the call's tool when it is 
 closes the pipe or is gone: at once if a tool runs then, together with the processes that the tool has started. A tool's
 output goes to standard error; the pipes are out of the tool's reach, and a forked child that comes back through the
 tool ends.
+
+A frame is its length (four bytes, big-endian), one byte for its kind, the call's number (eight bytes), the process that
+has written it (four bytes), and JSON. A frame of another call or another process (a forked child that came back through
+the tool) is not the worker's, and the worker is ended for it.
+
+    executor -> worker   C  the call
+    worker -> executor   Y  the tool is there, the arguments fit; ready to go
+                         N  the call was not started, and will not be
+    executor -> worker   G  go: the seconds that the call may take, and its span
+                         D  drop the call
+    worker -> executor   P  a report of the tool's
+                         R  the value
+                         E  the tool failed
 """
 
 from __future__ import annotations
@@ -14,9 +27,11 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from inspect import isasyncgen, isawaitable
+from struct import Struct
 from typing import Any, BinaryIO
 
 import anyio
@@ -26,15 +41,42 @@ from ...errors import InvalidArguments, StreamToolsError
 from ...telemetry.carrier import carried
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
-from .channel import CALL, DROP, FAILED, GO, READY, REFUSED, REPORT, RESULT, PipeFrame, read_frame
+from ..here import awaited
 from .family import kill_marked
-from .reference import resolved
-from .runs import awaitable
-from .travel import encode_failure, encode_report, encode_value
+from .travel import encode_failure, encode_report, encode_value, resolved
 
-__all__ = ["Server", "main"]
+__all__ = [
+    "CALL", "DROP", "FAILED", "GO", "HEADER", "READY", "REFUSED", "REPORT", "RESULT", "PipeFrame", "Server", "main",
+]  # fmt: skip
 
+HEADER = Struct(">IcQI")
+CALL, GO, DROP = b"C", b"G", b"D"
+READY, REFUSED, REPORT, RESULT, FAILED = b"Y", b"N", b"P", b"R", b"E"
 LATE_S = 0.5  # the executor kills at the deadline; this is for an executor that cannot
+
+
+@dataclass(frozen=True, slots=True)
+class PipeFrame:
+    """One frame."""
+
+    kind: bytes
+    number: int
+    """The number of the call that it belongs to, among the worker's calls."""
+    data: bytes = b""
+
+    def packed(self) -> bytes:
+        """Returns the frame as bytes, with this process as its writer."""
+        return HEADER.pack(len(self.data), self.kind, self.number, os.getpid()) + self.data
+
+
+def read_frame(source: BinaryIO) -> PipeFrame | None:
+    """Returns the next frame; None if the source has ended, also in the middle of a frame."""
+    header = source.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    length, kind, number, _ = HEADER.unpack(header)
+    data = source.read(length)
+    return PipeFrame(kind, number, data) if len(data) == length else None
 
 
 def main(mark: str) -> None:  # pragma: no cover - in a worker
@@ -189,11 +231,11 @@ class _Running:
         """Returns the function's value, awaited if it is a coroutine or an async generator."""
         if not (isawaitable(value) or isasyncgen(value)):
             return value
-        return anyio.run(self._awaited, awaitable(tool.name, value, ctx), backend=self._backend)
+        return anyio.run(self._awaited, tool.name, value, ctx.progress, backend=self._backend)
 
-    async def _awaited(self, value: Awaitable[Any]) -> Any:
+    async def _awaited(self, tool: str, value: Any, progress: Callable[[Any], None]) -> Any:
         try:
-            return await value
+            return await awaited(tool, value, progress)
         finally:
             self._server.end_if_forked()  # before a child ends the event loop, whose selector is the worker's, too
 

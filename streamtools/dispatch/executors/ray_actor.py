@@ -16,20 +16,18 @@ import asyncio
 import math
 import threading
 from functools import partial
-from inspect import isasyncgen, isawaitable
 from typing import Any, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 from pydantic_core import from_json
 
-from ....errors import InvalidArguments, StreamToolsError
-from ....telemetry.carrier import carried
-from ....tools import Bound, Tool
-from ...executor import Invocation, context_of
-from ..reference import resolved
-from ..runs import awaitable
-from ..travel import encode_failure, encode_report, encode_value
+from ...errors import InvalidArguments, StreamToolsError
+from ...telemetry.carrier import carried
+from ...tools import Bound, Tool
+from ..executor import Invocation, context_of
+from ..here import awaited
+from .travel import encode_failure, encode_report, encode_value, resolved
 
 __all__ = ["FAILED", "FORGOTTEN", "RESULT", "RUNNING", "TIMED_OUT", "Answer", "ToolActor"]
 
@@ -163,7 +161,7 @@ class _Call:
         args, kwargs = self._tool.complete(self._bound, ctx)
         function = partial(self._tool.fn, *args, **kwargs)
         value = function() if self._tool.is_async else await threads.run(function)
-        return await awaitable(self._tool.name, value, ctx) if isawaitable(value) or isasyncgen(value) else value
+        return await awaited(self._tool.name, value, ctx.progress)
 
     def _report(self, value: Any) -> None:
         data = encode_report(value, self._max_message_bytes)

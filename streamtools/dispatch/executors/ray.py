@@ -15,7 +15,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
@@ -24,16 +23,15 @@ import ray
 from pydantic_core import from_json
 from ray.exceptions import RayError
 
-from ....errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from ....tools import AnyTool, Tool
-from ...executor import Begin, Emit, Invocation
-from ...results import decode_error, decode_result
-from ...store import checked_bound
-from ..reference import reference_of
-from ..runs import Runs, WorkerRun
-from ..travel import encode_call
-from .actor import FAILED, RESULT, RUNNING, TIMED_OUT, ToolActor
-from .pool import Actor, ActorPool
+from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ...tools import AnyTool, Tool
+from ..executor import Begin, Emit, Invocation
+from ..results import decode_error, decode_result
+from ..store import checked_bound
+from .ray_actor import FAILED, RESULT, RUNNING, TIMED_OUT, ToolActor
+from .ray_pool import Actor, ActorPool
+from .runs import Runs, WorkerRun
+from .travel import encode_call, reference_of
 
 __all__ = ["RayExecutor"]
 
@@ -118,9 +116,7 @@ class RayExecutor:
         self._runs.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Cancels the running calls, then kills the actors."""
         await self._runs.close()
         for pool in self._pools:

@@ -13,8 +13,8 @@ import ray
 from anyio.lowlevel import EventLoopToken, current_token
 from ray.exceptions import RayError
 
-from ....errors import ToolNotStarted
-from ....event_loop import call_soon
+from ...errors import ToolNotStarted
+from ...event_loop import call_soon
 
 __all__ = ["Actor", "ActorPool"]
 
