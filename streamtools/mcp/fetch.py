@@ -20,9 +20,8 @@ from ..tools import Effect, NeedsApproval, TakesLong, Tool
 from ..tools.enforce import QUICK_STEPS
 from .cache import Credentials, SchemaCache
 from .calls import caller
-from .definition import RefusedTool, ServerTool, refused
+from .definition import RefusedTool, ServerTool, checked_prefix, namespaced, refused
 from .listing import Listing, list_all
-from .names import checked_prefix, namespaced
 from .peer import Peer
 from .pins import Pins
 
