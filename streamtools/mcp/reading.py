@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..text import cut, one_line, well_formed
+from ..text import cut, well_formed
 
 __all__ = ["excerpt", "peek", "plain", "weighed"]
 
@@ -33,8 +33,12 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 def excerpt(text: str, max_chars: int) -> str:
-    """Returns a peer's text for a message: on one line, bounded, and without invisible characters."""
-    return cut(one_line(well_formed(text[: max_chars + 1])), max_chars)
+    """Returns a peer's text for a message: on one line, bounded, and with codes (``\\u202e``) for characters that are
+    invisible or move visible ones."""
+    shown = well_formed(text[: max_chars + 1])
+    if not shown.isprintable():
+        shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)
+    return cut(shown, max_chars)
 
 
 class Weighed(NamedTuple):
