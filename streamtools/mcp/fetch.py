@@ -34,32 +34,21 @@ ApprovalOf: TypeAlias = bool | Callable[[ServerTool], NeedsApproval]
 """The tools of a server that wait for an approval: all, none, or a function that decides for each."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class FetchedTools(Sequence[Tool[..., Any]]):
     """The tools of a server, to pass as ``tools=`` or among others (``[*tools, mine]``). Made by `fetch_tools`."""
 
-    __slots__ = ("_tools", "complete", "definitions", "refused", "server", "unenforced")
-
-    def __init__(
-        self,
-        tools: Iterable[Tool[..., Any]],
-        *,
-        server: str,
-        definitions: Mapping[str, ServerTool],
-        refused: tuple[RefusedTool, ...],
-        unenforced: Mapping[str, tuple[str, ...]],
-        complete: bool,
-    ) -> None:
-        self._tools = tuple(tools)
-        self.server = server
-        """The name that `fetch_tools` was given."""
-        self.definitions = definitions
-        """The definition of each tool by its server, by the name under which the model calls the tool."""
-        self.refused = refused
-        """The tools that were not taken, with the reasons."""
-        self.unenforced = unenforced
-        """Parts of a tool's schemas that are not checked, by the tool's name: patterns that no linear engine takes."""
-        self.complete = complete
-        """True if the server's list was read to its end."""
+    _tools: tuple[Tool[..., Any], ...]
+    server: str
+    """The name that `fetch_tools` was given."""
+    definitions: Mapping[str, ServerTool]
+    """The definition of each tool by its server, by the name under which the model calls the tool."""
+    refused: tuple[RefusedTool, ...]
+    """The tools that were not taken, with the reasons."""
+    unenforced: Mapping[str, tuple[str, ...]]
+    """Parts of a tool's schemas that are not checked, by the tool's name: patterns that no linear engine takes."""
+    complete: bool
+    """True if the server's list was read to its end."""
 
     @overload
     def __getitem__(self, index: int) -> Tool[..., Any]: ...
@@ -151,7 +140,7 @@ async def fetch_tools(
     for each in made:
         await maker.take(each, pins)
     return FetchedTools(
-        maker.tools.values(),
+        tuple(maker.tools.values()),
         server=server,
         definitions=maker.definitions,
         refused=(*listing.refused, *maker.refused),

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
 from types import TracebackType
@@ -154,16 +155,16 @@ def too_many(limit: int) -> LimitExceeded:
     return LimitExceeded("max_abandoned_threads", limit=limit, value=_given_up, where=where)
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
     """Something to do in the thread, and what came of it."""
 
-    def __init__(self, function: Callable[[], Any], *, is_last: bool) -> None:
-        self.function = function
-        self.is_last = is_last
-        self.done = anyio.Event()
-        self.is_awaited = True
-        self.value: Any = None
-        self.error: BaseException | None = None
+    function: Callable[[], Any]
+    is_last: bool
+    done: anyio.Event = field(default_factory=anyio.Event)
+    is_awaited: bool = True
+    value: Any = None
+    error: BaseException | None = None
 
     def run(self) -> None:
         try:
@@ -193,7 +194,7 @@ class _Thread:
 
     async def run(self, function: Callable[[], Any], *, is_last: bool = False) -> Any:
         """Calls `function` in the thread. If this is cancelled, what comes of it goes nowhere."""
-        job = _Job(function, is_last=is_last)
+        job = _Job(function, is_last)
         self._jobs.put(job)
         try:
             await job.done.wait()

@@ -30,11 +30,11 @@ from pydantic_core import from_json, to_json
 
 from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from ...tools import AnyTool, Tool
-from ..executor import Begin, Emit, Invocation
+from ..executor import Emit, Invocation
 from ..results import decode_error, decode_result
 from ..store import checked_bound
 from .family import kill_family, new_mark
-from .runs import Runs, WorkerRun
+from .runs import BlockExecutor, WorkerRun
 from .travel import encode_call, reference_of
 from .worker import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame
 
@@ -50,7 +50,7 @@ BOOT = (
 )
 
 
-class ProcessExecutor:
+class ProcessExecutor(BlockExecutor):
     """Runs tools, sync or async, in worker processes.
 
     A worker imports the tool by its module's name, and is handed the arguments as JSON; nothing is pickled. The value
@@ -78,6 +78,7 @@ class ProcessExecutor:
         start_timeout_s: float = 60.0,
         backend: Literal["asyncio", "trio"] = "asyncio",
     ) -> None:
+        super().__init__()
         self._tools: dict[str, tuple[str, Tool[..., Any]]] = {}
         for given in tools:
             reference, tool = reference_of(given)
@@ -88,34 +89,25 @@ class ProcessExecutor:
         self._max_message_bytes = checked_bound("max_message_bytes", max_message_bytes)
         self._start_timeout_s = start_timeout_s
         self._backend = backend
-        self._runs = Runs()
         self._idle: list[_Worker] = []
-
-    @property
-    def tool_names(self) -> frozenset[str]:
-        """The names of the tools that it may be asked to run."""
-        return frozenset(self._tools)
 
     async def __aenter__(self) -> Self:
         """Takes calls from now on."""
         if not sys.executable:
             raise LocalProtocolError("ProcessExecutor: sys.executable is not set, so no worker can be started")
-        self._runs.open()
+        await super().__aenter__()
         self._limiter = CapacityLimiter(self._max_workers)
         return self
 
     async def __aexit__(self, *raised: object) -> None:
         """Kills the workers that are busy, ends the others, and kills what any of them has started."""
-        await self._runs.close()
+        await super().__aexit__()
         while self._idle:
             await self._idle.pop().end()
 
-    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
-        """See `Executor`."""
-        return await self._runs.run(begin, partial(self._body, call, emit))
-
-    async def _body(self, call: Invocation, emit: Emit, run: WorkerRun) -> Any:
-        request = self._request(call)
+    async def _body(self, call: Invocation, known: tuple[str, Tool[..., Any]], emit: Emit, run: WorkerRun) -> Any:
+        limit = self._max_message_bytes
+        request = encode_call(call, *known, limit, max_message_bytes=limit, backend=self._backend)
         borrower = object()  # one task may run several calls, in an order of its own
         await self._limiter.acquire_on_behalf_of(borrower)
         try:
@@ -186,14 +178,6 @@ class ProcessExecutor:
         if late:
             raise ToolTimeout(round(seconds, 3))
         raise ToolOutcomeUnknown(f"the worker that ran {call.tool} was lost ({how}); the call may have had its effect")
-
-    def _request(self, call: Invocation) -> bytes:
-        if (known := self._tools.get(call.tool)) is None:
-            raise ToolNotStarted(
-                f"not run: the executor was not given a tool {call.tool!r}; it has {sorted(self._tools)}"
-            )
-        limit = self._max_message_bytes
-        return encode_call(call, *known, limit, max_message_bytes=limit, backend=self._backend)
 
 
 class _Lost(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -21,17 +22,17 @@ __all__ = ["Actor", "ActorPool"]
 STARTS = 3  # Ray may choose a dying node until it knows of its death
 
 
+@dataclass(slots=True, eq=False)
 class Actor:
     """One actor, as the executor sees it."""
 
-    def __init__(self, handle: Any) -> None:
-        self.handle = handle
-        self.open = 0
-        """How many calls have a place on it."""
-        self.is_ready = False
-        """True once the actor has answered, so that it came up."""
-        self.is_retired = False
-        """True once the actor gets no more calls."""
+    handle: Any
+    open: int = 0
+    """How many calls have a place on it."""
+    is_ready: bool = False
+    """True once the actor has answered, so that it came up."""
+    is_retired: bool = False
+    """True once the actor gets no more calls."""
 
     async def ask(self, method: str, *arguments: Any) -> Any:
         """Calls a method of the actor's and waits for its answer, on any event loop.
@@ -55,11 +56,11 @@ class Actor:
             self.tell("cancel", number)
 
 
+@dataclass(slots=True, eq=False)
 class _Waiter:
-    def __init__(self) -> None:
-        self.came = anyio.Event()
-        self.actor: Actor | None = None
-        self.error: ToolNotStarted | None = None
+    came: anyio.Event = field(default_factory=anyio.Event)
+    actor: Actor | None = None
+    error: ToolNotStarted | None = None
 
 
 class ActorPool:

@@ -28,7 +28,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isasyncgen, isawaitable
 from struct import Struct
@@ -160,7 +160,8 @@ class Server:
             return True
         said = from_json(told.data)
         call.carrier = said["carrier"]
-        kind, answer = _Running(self, frame.number, call, request).run(tool, bound, said["seconds"])
+        running = _Running(self, frame.number, call, request["max_message_bytes"], request["backend"])
+        kind, answer = running.run(tool, bound, said["seconds"])
         self._busy = False
         return self._sent(PipeFrame(kind, frame.number, answer))
 
@@ -200,44 +201,45 @@ class Server:
         return alarm
 
 
+@dataclass(slots=True, eq=False)
 class _Running:
     """One call that the worker was told to run."""
 
-    def __init__(self, server: Server, number: int, call: Invocation, request: dict[str, Any]) -> None:
-        self._server = server
-        self._number = number
-        self._call = call
-        self._limit: int = request["max_message_bytes"]
-        self._backend: str = request["backend"]
-        self._over = threading.Event()
+    server: Server
+    number: int
+    call: Invocation
+    limit: int
+    """Bytes of a value or a report."""
+    backend: str
+    over: threading.Event = field(default_factory=threading.Event)
 
     def run(self, tool: Tool[..., Any], bound: Bound, seconds: float | None) -> tuple[bytes, bytes]:
         """Runs the tool, and returns the kind and the data of the frame for its end."""
-        ctx = context_of(self._call, self._report, self._over.is_set)
-        alarm = self._server.alarm(seconds)
+        ctx = context_of(self.call, self._report, self.over.is_set)
+        alarm = self.server.alarm(seconds)
         try:
             args, kwargs = tool.complete(bound, ctx)
-            with carried(self._call.carrier):
+            with carried(self.call.carrier):
                 value = self._value(tool, tool.fn(*args, **kwargs), ctx)
-            return RESULT, encode_value(tool.name, value, self._limit)
+            return RESULT, encode_value(tool.name, value, self.limit)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are the tool's, not the worker's
-            return FAILED, encode_failure(tool.name, error, self._limit)
+            return FAILED, encode_failure(tool.name, error, self.limit)
         finally:
-            self._server.end_if_forked()
-            self._over.set()
+            self.server.end_if_forked()
+            self.over.set()
             alarm.cancel()
 
     def _value(self, tool: Tool[..., Any], value: Any, ctx: ToolContext) -> Any:
         """Returns the function's value, awaited if it is a coroutine or an async generator."""
         if not (isawaitable(value) or isasyncgen(value)):
             return value
-        return anyio.run(self._awaited, tool.name, value, ctx.progress, backend=self._backend)
+        return anyio.run(self._awaited, tool.name, value, ctx.progress, backend=self.backend)
 
     async def _awaited(self, tool: str, value: Any, progress: Callable[[Any], None]) -> Any:
         try:
             return await awaited(tool, value, progress)
         finally:
-            self._server.end_if_forked()  # before a child ends the event loop, whose selector is the worker's, too
+            self.server.end_if_forked()  # before a child ends the event loop, whose selector is the worker's, too
 
     def _report(self, value: Any) -> None:
-        self._server.report(PipeFrame(REPORT, self._number, encode_report(value, self._limit)), self._over)
+        self.server.report(PipeFrame(REPORT, self.number, encode_report(value, self.limit)), self.over)
