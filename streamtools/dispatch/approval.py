@@ -116,11 +116,7 @@ def failed(error: BaseException) -> Decision:
 
 
 def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
-    """Refuses an act unless it comes from the event loop in which calls are started and stopped.
-
-    Args:
-        runs_in: the event loop of the calls.
-        act: the pipeline's method, for the message.
+    """Refuses an act, a method of the pipeline, unless it comes from the event loop that the calls run in.
 
     Raises:
         LocalProtocolError: this thread runs another event loop, or none.

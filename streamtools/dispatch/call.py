@@ -178,14 +178,8 @@ class Call:
 
 
 def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable[[Any], None]:
-    """Returns a function that takes the next attempt's reports, in the event loop, and never waits.
-
-    Args:
-        call: the call.
-        tool: its tool's name.
-        host: emits the reports.
-        most_waiting: while that many events wait for the consumer, reports are dropped and counted.
-    """
+    """Returns a function that takes the next attempt's reports, in the event loop, and never waits. While
+    `most_waiting` events wait for the consumer, reports are dropped and counted."""
     attempt = call.attempts + 1
 
     def report(value: Any) -> None:
@@ -217,15 +211,11 @@ class RunCounts:
         self._retries: Counter[str] = Counter()
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
-        """Counts a call; returns how often it has been made, this time included.
+        """Counts a call, of which `text` has the arguments as the model wrote them; returns how often it has been made,
+        this time included.
 
         The order of the arguments and the way they were written do not matter, unless the arguments are large: writing
         large ones once more would hold up the event loop. Only a hash of each call is kept.
-
-        Args:
-            tool: the tool's name.
-            arguments: the arguments.
-            text: the arguments as the model wrote them.
         """
         is_large = len(text) > LARGE_CHARS
         written = f"{tool} {text}".encode("utf-8", "surrogatepass") if is_large else _written([tool, arguments])

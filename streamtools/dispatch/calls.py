@@ -40,7 +40,8 @@ class Calls:
         options: when calls start, who approves them, where they run.
         host: the step.
         start: runs a call in a task of its own.
-        at: calls back at the calls' deadlines, and to look for calls that do not stop.
+        at: calls back at the calls' deadlines; None leaves these to the calls' scopes, and nothing looks for calls that
+            do not stop.
     """
 
     listens_to = (StreamStart, ToolCallStart, ToolCallEnd, ToolCallValidated, StreamEnd)

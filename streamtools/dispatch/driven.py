@@ -33,11 +33,9 @@ BLOCKED_S = 0.2  # a step that takes so long is reported
 async def driven(
     code: Coroutine[Any, Any, Any], scope: CancelScope, grace_s: float, blocked: Callable[[float], object]
 ) -> Any:
-    """Runs code to its end, and returns its value.
+    """Runs a coroutine that has not begun, and returns its value. `scope` is any around the caller.
 
     Args:
-        code: a coroutine that has not begun.
-        scope: a cancel scope around the caller.
         grace_s: for how many seconds the code's own cleanup may await after it was cancelled.
         blocked: is called with the seconds that a step took, if it took long.
     """

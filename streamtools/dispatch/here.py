@@ -47,18 +47,8 @@ async def run_here(
     max_abandoned: int,
     late: Callable[[], None] | None = None,
 ) -> Any:
-    """Runs one call in this process, as `Executor.run` does.
-
-    Args:
-        tool: the tool.
-        bound: its arguments.
-        call: the call.
-        begin: see `Begin`.
-        emit: see `Emit`.
-        places: has the places for sync tools.
-        max_abandoned: how many given-up threads may still be busy.
-        late: is called in the thread when a sync tool that was given up ends.
-    """
+    """Runs one call in this process, as `Executor.run` does. A sync tool is refused while `max_abandoned` given-up
+    threads are busy; `late` is called in the thread when one that was given up ends."""
     if tool.is_async:
         seconds = await begin()
         return await _within(seconds, _Body(tool, bound, call, emit).value())
@@ -119,12 +109,8 @@ class _Body:
 
 
 async def awaited(tool: str, value: Any, progress: Callable[[Any], None]) -> Any:
-    """Returns the value of a tool's function, awaited if it is a coroutine or an async generator.
-
-    Args:
-        tool: the tool's name.
-        value: what the function returned.
-        progress: takes each value of a generator but its result, at once.
+    """Returns the value of a tool's function, awaited if it is a coroutine or an async generator. `progress` takes each
+    value of a generator but its result, at once.
 
     Raises:
         ToolFailed: a generator has no result. Its last value is not taken for one, since nothing marks it as such.

@@ -44,18 +44,7 @@ LEFT = "the stream was left"
 
 
 class Moves:
-    """Moves the calls of one turn along the table of states.
-
-    Args:
-        pool: decides when a call's turn has come; None makes a pool that is not shared.
-        tools: the tools that may be called.
-        limits: times and sizes.
-        options: who approves calls, where they run.
-        host: the step.
-        start: runs a call in a task of its own.
-        at: calls back at the calls' deadlines; None leaves these to the calls' scopes, and nothing looks for calls that
-            do not stop.
-    """
+    """Moves the calls of one turn along the table of states; made as `Calls` are."""
 
     def __init__(
         self,
@@ -89,13 +78,8 @@ class Moves:
 
     def move(self, call: Call, happened: Input, told: Ending | Decision | str | None = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
-        rest of the row is void.
-
-        Args:
-            call: the call.
-            happened: the input.
-            told: the call's ending, the decision about it, or why it is cancelled, if the input brings one.
-        """
+        rest of the row is void. `told` is the call's ending, the decision about it, or why it is cancelled, if the
+        input brings one."""
         effects = advance(call, happened)
         state, before = call.state, self._told
         self._told = told

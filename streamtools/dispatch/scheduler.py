@@ -143,11 +143,7 @@ class _Key:
 
 
 class Scheduler:
-    """Decides which calls may run now; starts none.
-
-    Args:
-        max_running: how many jobs may run at once.
-    """
+    """Decides which calls may run now, at most `max_running` at once; starts none."""
 
     def __init__(self, max_running: int) -> None:
         self.max_running = max_running

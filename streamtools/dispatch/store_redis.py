@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import astuple
 from typing import Any
 
 from ..errors import LocalProtocolError
@@ -136,9 +137,8 @@ class RedisStore(ThreadedStore):
         if time.monotonic() >= job.until:  # it waited for others that the server has not answered
             raise TimeoutError(self._busy())
         self._check_server()
-        who = (self._holder.host, self._holder.pid, self._holder.boot, self._holder.start)
         try:
-            known = self._run(_CLAIM, key, fingerprint, claim_id, _ms(self._lease), *who)
+            known = self._run(_CLAIM, key, fingerprint, claim_id, _ms(self._lease), *astuple(self._holder))
         except (RedisError, TimeoutError):
             # The claim may have been made. If this is lost, too, the claim is never renewed, and its end is unknown.
             with suppress(RedisError, TimeoutError):

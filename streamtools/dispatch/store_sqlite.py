@@ -15,7 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -253,10 +253,9 @@ class SqliteStore(ThreadedStore):
             claimed_at, _, _, host, pid, *_ = claim
             return StillRunning(claimed_at, host, pid) if state == "running" else EndUnknown(claimed_at)
         self._make_room(connection)
-        holder, until = self._holder, machine_clock() + self._lease
+        until = machine_clock() + self._lease
         insert = f"INSERT INTO calls (key, fingerprint, claim_id, {_CLAIM}) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?)"
-        who = (holder.host, holder.pid, holder.boot, holder.start)
-        connection.execute(insert, (key, fingerprint, claim_id, time.time(), until, *who))
+        connection.execute(insert, (key, fingerprint, claim_id, time.time(), until, *astuple(self._holder)))
         return Claimed()
 
     def _make_room(self, connection: sqlite3.Connection) -> None:

@@ -103,12 +103,8 @@ class StoreJob:
 
 
 class ThreadedStore(ABC):
-    """An `IdempotencyStore` with a thread of its own, for any number of event loops and threads.
-
-    Args:
-        patience: for how many seconds an operation may wait.
-        lease: for how many seconds a claim is alive if it is not renewed.
-    """
+    """An `IdempotencyStore` with a thread of its own, for any number of event loops and threads. An operation waits for
+    `patience` seconds at most; a claim that is not renewed is alive for `lease` seconds."""
 
     def __init__(self, patience: float, lease: float) -> None:
         self._patience = patience

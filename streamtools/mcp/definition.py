@@ -225,11 +225,7 @@ def name_problem(name: object, max_chars: int) -> str | None:
 
 
 def namespaced(prefix: str, name: str) -> str:
-    """Returns the name under which the model calls the tool.
-
-    Args:
-        prefix: the result of `checked_prefix`.
-        name: the server's own name, without a `name_problem`.
+    """Returns the name under which the model calls the tool: a `checked_prefix`, and the server's own name.
 
     A name that fits is kept as it is. Any other (``files/read``, or one of 100 characters) keeps its valid part and
     ends in a hash of the whole, so that two names do not become one.

@@ -265,12 +265,7 @@ _ANY_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
 async def _unjudged_page(session: Any, types: Any, cursor: str | None) -> dict[str, Any]:
-    """Asks an SDK's session for a page; checks only that the answer is an object.
-
-    Args:
-        session: a ``ClientSession``.
-        types: the ``mcp.types`` of its generation.
-        cursor: the cursor of the page; None for the first.
+    """Asks an SDK's session, of the generation of these types, for a page; checks only that the answer is an object.
 
     Raises:
         ValidationError: the SDK refuses the page even so.

@@ -20,8 +20,6 @@ from collections.abc import Iterable
 from ..dispatch.call import RunCounts
 from ..dispatch.suspended import Suspended
 from ..events import (
-    ApprovalRequested,
-    ApprovalResolved,
     CausedEvent,
     Observation,
     ReasoningEnd,
@@ -32,27 +30,12 @@ from ..events import (
     StreamStart,
     TextEnd,
     TextStart,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolCallValidated,
-    ToolProgress,
-    ToolStarted,
 )
 from ..observers import Observer
 from ..telemetry import default_observers
 
 __all__ = ["Causality", "Trajectory"]
 
-_CallEvent = (
-    ToolCallStart,
-    ToolCallEnd,
-    ToolCallValidated,
-    ApprovalRequested,
-    ApprovalResolved,
-    ToolStarted,
-    ToolProgress,
-    Observation,
-)
 _START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
 _set = object.__setattr__  # events are immutable to everybody else
 
@@ -121,11 +104,7 @@ class Trajectory:
 
 
 class Causality:
-    """Stamps those events of one step that are not deltas.
-
-    Args:
-        before: `seq` of each event that caused the step.
-    """
+    """Stamps those events of one step, caused by the events `before`, that are not deltas."""
 
     def __init__(self, before: tuple[int, ...] = ()) -> None:
         self.observations: list[int] = []
@@ -149,8 +128,8 @@ class Causality:
 
     def _causes(self, event: CausedEvent) -> tuple[int, ...]:
         root = () if self._root is None else (self._root,)
-        if isinstance(event, _CallEvent):
-            latest = self._calls.get(event.call_id)
+        if (call_id := getattr(event, "call_id", None)) is not None:
+            latest = self._calls.get(call_id)
             return root if latest is None else (latest,)
         if isinstance(event, StepStart):
             return self._before
@@ -169,7 +148,7 @@ class Causality:
             self._parts[type(event)] = seq
         elif isinstance(event, StreamEnd):
             self._stream_end = seq
-        elif isinstance(event, _CallEvent):
-            self._calls[event.call_id] = seq
+        elif (call_id := getattr(event, "call_id", None)) is not None:
+            self._calls[call_id] = seq
             if isinstance(event, Observation):
                 self.observations.append(seq)

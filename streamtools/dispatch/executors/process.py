@@ -4,7 +4,7 @@ Theory of operation. Workers are started when first needed, run one call at a ti
 call ready (finds the tool, validates the arguments) and reports that; the host awaits ``begin()``, and tells the worker
 to go. A worker that is lost before ``begin()`` has started nothing, and another one is tried if it had died while it
 was idle; a worker that is lost after it may have done anything. All that cuts a call short (deadline, cancellation,
-closing) kills its worker with all that it has started, which is the only way to stop unwilling code; see `family` for
+closing) kills its worker with all that it has started, which is the only way to stop unwilling code; see `worker` for
 what is beyond reach. A deadline and the worker's end are not final: an answer that is in the pipe by then is the call's
 end. No task waits in the background: the task that runs a call reads its worker's answers, and awaits the worker's end
 beside them, since a child may hold the pipe open.
@@ -33,10 +33,9 @@ from ...tools import AnyTool, Tool
 from ..executor import Emit, Invocation
 from ..results import decode_error, decode_result
 from ..store import checked_bound
-from .family import kill_family, new_mark
 from .runs import BlockExecutor, WorkerRun
 from .travel import encode_call, reference_of
-from .worker import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame
+from .worker import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame, kill_family, new_mark
 
 __all__ = ["ProcessExecutor"]
 
@@ -300,11 +299,8 @@ class _Worker:
             raise _Lost
 
     async def kill(self, afterwards: Callable[[], Awaitable[None]] | None = None) -> str:
-        """Ends the process and all that it has started, whatever they do, and returns how it ended.
-
-        Args:
-            afterwards: is awaited before the worker's pipes are closed.
-        """
+        """Ends the process and all that it has started, whatever they do, and returns how it ended. `afterwards` is
+        awaited before the worker's pipes are closed."""
         with CancelScope(shield=True):
             kill_family(self._process, self._mark)
             code = await self._process.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import anyio
@@ -18,22 +19,14 @@ __all__ = ["BlockExecutor", "WorkerRun", "bind"]
 GRACE_S = 5.0  # for cancelled calls to end
 
 
+@dataclass(slots=True, eq=False)
 class WorkerRun:
-    """One call while it runs.
+    """One call while it runs."""
 
-    Args:
-        begin: the call's.
-    """
-
-    __slots__ = ("_begin", "begun", "over", "scope")
-
-    def __init__(self, begin: Begin) -> None:
-        self._begin = begin
-        self.scope = CancelScope()
-        self.begun = False
-        """True once `begin` has returned: from then on the call has an end, or its end is unknown."""
-        self.over = False
-        """True once nobody waits for the call any more."""
+    _begin: Begin
+    scope: CancelScope = field(default_factory=CancelScope)
+    begun: bool = False
+    """True once `begin` has returned: from then on the call has an end, or its end is unknown."""
 
     async def begin(self) -> float:
         """Begins the call; returns the seconds that it may take. Await it once."""
@@ -52,7 +45,7 @@ class BlockExecutor(ABC):
     """An `Executor` that takes calls inside its block, and ends them when it is left. Used in one event loop."""
 
     _tools: Mapping[str, Any]
-    """Whatever it knows of its tools, by their names."""
+    """All that is known of its tools, by their names."""
 
     def __init__(self) -> None:
         self._state = "new"
@@ -99,7 +92,6 @@ class BlockExecutor(ABC):
                     raise run.cut() from group
             raise run.cut()
         finally:
-            run.over = True
             self._open.discard(run)
             if self._empty is not None and not self._open:
                 self._empty.set()
@@ -112,14 +104,7 @@ class BlockExecutor(ABC):
 
     @abstractmethod
     async def _body(self, call: Invocation, known: Any, emit: Emit, run: WorkerRun) -> Any:
-        """Runs a call, which it begins by `WorkerRun.begin`.
-
-        Args:
-            call: the call.
-            known: whatever it knows of the tool.
-            emit: takes the tool's reports.
-            run: cancelled when the executor is left.
-        """
+        """Runs a call, with what is known of its tool, and begins it by `run.begin`."""
 
 
 def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
