@@ -92,8 +92,7 @@ class Attempts:
             await self._settle(call, call.claim, call.ending or cancelled(call))  # cancelled between two attempts
 
     async def _attempts(self, call: Call) -> None:
-        tool = call.tool
-        assert tool is not None, "only a ready call runs"
+        tool, _ = call.ready
         begun: Ending | None = None  # the ending of the latest attempt that has begun
         tries = 0
         while call.state in ("starting", "retrying"):  # else it was cancelled before its task ran
@@ -263,13 +262,12 @@ class _Attempt:
     # -- where it runs --
 
     def _body(self, report: Emit) -> Coroutine[Any, Any, Any]:
-        executor, attempts, bound = self.executor, self.attempts, self.call.bound
+        executor, attempts = self.executor, self.attempts
         if executor is not None:
             return _run_on(executor, self.invocation, self.begin, report)
-        assert bound is not None, "only a ready call runs"
         late = None if self.tool.is_async else late_warning(self.call, attempts.host)
         most = attempts.limits.max_abandoned_threads
-        return run_here(self.tool, bound, self.invocation, self.begin, report, attempts.pool, most, late)
+        return run_here(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late)
 
     def _invoked(self) -> Invocation:
         """Returns the call as plain values: the model's arguments, as the tool takes them."""

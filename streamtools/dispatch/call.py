@@ -124,25 +124,30 @@ class Call:
         return f"{self.tool.name if self.tool else one_line(self.call.name)}, call {one_line(self.call.call_id)}"
 
     @property
+    def ready(self) -> tuple[Tool, Bound]:
+        """The tool and the arguments of a call that was validated."""
+        assert self.tool is not None, "only a ready call is judged, asked about or run"
+        assert self.bound is not None, "only a ready call is judged, asked about or run"
+        return self.tool, self.bound
+
+    @property
     def fingerprint(self) -> str:
         """A hash of the tool's name and the arguments as the model gave them."""
-        assert self.tool is not None, "only a ready call is asked"
-        return call_fingerprint(self.tool.name, self.call.arguments or {})
+        return call_fingerprint(self.ready[0].name, self.call.arguments or {})
 
     def conflict_key(self) -> Hashable | None:
         """Returns the key of the thing that the call works on. Raises the error of the tool's own function, or of a
         missing argument."""
-        assert self.tool is not None, "only a ready call is asked"
-        assert self.bound is not None, "only a ready call is asked"
-        named, key = self.bound.by_name, self.tool.conflict_key
+        tool, bound = self.ready
+        named, key = bound.by_name, tool.conflict_key
         if key is None:
             return None
         if not isinstance(key, str):
             return key(named)
-        if self.tool.schema_source == "typed_model":
+        if tool.schema_source == "typed_model":
             (whole,) = named.values()
             return whole.get(key) if isinstance(whole, dict) else getattr(whole, key)
-        if self.tool.schema_source == "typed_signature":
+        if tool.schema_source == "typed_signature":
             return named[key]  # type: ignore[no-any-return]
         return named.get(key)
 

@@ -202,7 +202,6 @@ class Calls:
     def _accept(self, call: Call) -> bool:
         """Counts a valid call, and notes its approval and conflict key; refuses it and returns False if it was repeated
         too often, or the tool's own functions fail."""
-        assert call.tool is not None, "only a ready call is judged"
         resumed = bool(self._options.resumed)  # such a call was counted before
         refused = None if resumed else endings.repeated(call.call, self._host.counts, self._limits)
         if refused is None:
@@ -217,14 +216,14 @@ class Calls:
 
     def _find_key(self, call: Call) -> Ending | None:
         """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
-        assert call.tool is not None, "only a ready call has one"
-        if call.tool.conflict_key is None:
+        tool, _ = call.ready
+        if tool.conflict_key is None:
             return None
         try:
             call.conflict = call.conflict_key()
             hash(call.conflict)
         except Exception as error:
-            return endings.no_key(call.tool.name, error)
+            return endings.no_key(tool.name, error)
         return None
 
     def _refuse(self, call: Call, ending: Ending) -> None:
@@ -232,8 +231,7 @@ class Calls:
 
     def _go(self, call: Call) -> None:
         """Asks for approval if needed, else queues the call."""
-        assert call.tool is not None, "only a ready call may run"
-        if not call.gated and self._held_by_effect(call.tool) and self._moves.end is not None:
+        if not call.gated and self._held_by_effect(call.ready[0]) and self._moves.end is not None:
             call.causes = (self._moves.end.seq,)
         self._moves.move(call, "ask" if call.gated else "queue")
 

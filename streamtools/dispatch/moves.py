@@ -131,10 +131,9 @@ class Moves:
     # -- effects: the order --
 
     def _place(self, call: Call) -> None:
-        tool = call.tool
-        assert tool is not None, "only a ready call has a place"
         if call.job is not None:
             return
+        tool, _ = call.ready
         call.job = Job(
             tool=tool.name,
             owner=self,
@@ -177,10 +176,9 @@ class Moves:
         try:
             await self._attempts.run(call)
         except Exception as error:  # neither a tool's nor an executor's: those were judged
-            assert call.tool is not None, "only a ready call runs"
-            call.ending = Ending("failed", ToolFailed(encode_error(call.tool.name, error)["text"]))
-            assert call.ending.error is not None, "just made"
-            call.ending.error.__cause__ = error
+            failed = ToolFailed(encode_error(call.ready[0].name, error)["text"])
+            failed.__cause__ = error
+            call.ending = Ending("failed", failed)
         finally:  # also if cancelled; a call that has its observation keeps it
             try:
                 self.move(call, "done", call.ending or endings.cancelled(call))
@@ -225,8 +223,8 @@ class Moves:
                 self._host.emit(StreamWarning("tool_unresponsive", text))
 
     def _begin(self, call: Call) -> None:
-        assert call.tool is not None, "only a ready call runs"
-        self._host.emit(ToolStarted(call.call.call_id, call.tool.name, attempt=call.attempts, causes=call.causes))
+        tool, _ = call.ready
+        self._host.emit(ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, causes=call.causes))
 
     # -- effects: approval --
 
@@ -261,8 +259,7 @@ class Moves:
     def _resolved(self, call: Call) -> None:
         decision = self._told
         assert isinstance(decision, Decision), "the input brings one"
-        assert call.tool is not None, "only a ready call is asked about"
-        self._host.emit(ApprovalResolved(call.call.call_id, call.tool.name, decision.approved, decision.reason))
+        self._host.emit(ApprovalResolved(call.call.call_id, call.ready[0].name, decision.approved, decision.reason))
 
     # -- effects: the observation --
 

@@ -170,17 +170,8 @@ class Pipeline:
         return self._decide(call, Decision(True), fingerprint)
 
     def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
-        """Denies a call that waits for an approval, so that it is ``denied``. Returns False if that changes nothing;
-        see `approve`.
-
-        Args:
-            call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
-            reason: why, for the model to read.
-            fingerprint: of the arguments that were denied, if they were looked at elsewhere.
-
-        Raises:
-            LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
-        """
+        """Denies a call that waits for an approval, so that it is ``denied``; `reason` is for the model to read. All
+        else is as in `approve`."""
         return self._decide(call, Decision(False, reason), fingerprint)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
