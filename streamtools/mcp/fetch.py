@@ -149,13 +149,8 @@ async def fetch_tools(
     )
 
 
-class _Plan(NamedTuple):
-    """A tool that is to be made, with the caller's decisions about it."""
-
-    name: str
-    definition: ServerTool
-    effect: Effect
-    needs_approval: NeedsApproval
+_Plan: TypeAlias = tuple[str, ServerTool, Effect, NeedsApproval]
+"""The name of a tool that is to be made, its definition, and the caller's decisions about it."""
 
 
 class _Made(NamedTuple):
@@ -202,7 +197,7 @@ class _Maker:
                 self._refuse(definition, f"its name becomes {name}, which another of the server's tools has")
                 continue
             names.add(name)
-            plans.append(_Plan(name, definition, self._effect(definition), self._needs_approval(definition)))
+            plans.append((name, definition, self._effect(definition), self._needs_approval(definition)))
         aside = Aside()
         return await aside.run(self._make, plans, pins, aside)
 
@@ -214,10 +209,10 @@ class _Maker:
             try:
                 made.append(self._tool(plan))
             except SchemaError as problem:
-                self._refuse(plan.definition, str(problem))
+                self._refuse(plan[1], str(problem))
                 continue
             if pins is not None:
-                pins.prepare(self.server, plan.definition)
+                pins.prepare(self.server, plan[1])
         return made
 
     async def take(self, made: _Made, pins: Pins | None) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from ..dispatch.call import RunCounts
 from ..dispatch.suspended import Suspended
@@ -103,17 +104,18 @@ class Trajectory:
         return step, self._latest
 
 
+@dataclass(slots=True, eq=False)
 class Causality:
-    """Stamps those events of one step, caused by the events `before`, that are not deltas."""
+    """Stamps those events of one step that are not deltas."""
 
-    def __init__(self, before: tuple[int, ...] = ()) -> None:
-        self.observations: list[int] = []
-        """`seq` of the step's observations so far."""
-        self._before = before
-        self._root: int | None = None  # StreamStart, or StepStart before there is one
-        self._stream_end: int | None = None
-        self._calls: dict[str, int] = {}  # the latest event of each call
-        self._parts: dict[type, int] = {}  # the start of the text or reasoning that now streams
+    before: tuple[int, ...] = ()
+    """`seq` of each event that caused the step."""
+    observations: list[int] = field(default_factory=list)
+    """`seq` of the step's observations so far."""
+    _root: int | None = None  # StreamStart, or StepStart before there is one
+    _stream_end: int | None = None
+    _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
+    _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
         """Gives an event its number, its step, its time and its causes; those that it has already stand first."""
@@ -132,7 +134,7 @@ class Causality:
             latest = self._calls.get(call_id)
             return root if latest is None else (latest,)
         if isinstance(event, StepStart):
-            return self._before
+            return self.before
         if isinstance(event, (TextEnd, ReasoningEnd)):
             start = self._parts.get(_START_OF[type(event)])
             return root if start is None else (start,)
