@@ -19,7 +19,7 @@ import anyio.lowlevel
 
 from streamtools import ToolContext, tool
 from streamtools.content import FinalResult, Media, ToolResult
-from streamtools.dispatch.executors.channel import RESULT, PipeFrame
+from streamtools.dispatch.executors.worker import RESULT, PipeFrame
 from streamtools.errors import ToolError, ToolNotStarted, ToolOutcomeUnknown
 
 

@@ -23,7 +23,7 @@ from streamtools.events import (
     ToolStarted,
     UnknownPayload,
 )
-from streamtools.pipelines.causality import Causality
+from streamtools.pipelines.trajectory import Causality
 
 
 def call(call_id: str) -> ToolCall:

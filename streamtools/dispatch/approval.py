@@ -55,32 +55,25 @@ def is_gated(call: Call) -> bool:
     Raises:
         ToolFailed: the tool's own predicate raised, or did not return a bool.
     """
-    assert call.tool is not None, "only a ready call is asked"
-    assert call.bound is not None, "only a ready call is asked"
-    gate = call.tool.needs_approval
+    tool, bound = call.ready
+    gate = tool.needs_approval
     if isinstance(gate, bool):
         return gate
     try:
-        said = gate(dict(call.bound.by_name))
+        said = gate(dict(bound.by_name))
     except Exception as error:
-        raise ToolFailed(f"not run: the needs_approval of {call.tool.name} raised {type(error).__name__}") from error
+        raise ToolFailed(f"not run: the needs_approval of {tool.name} raised {type(error).__name__}") from error
     if not isinstance(said, bool):
         kind = type(said).__name__
-        raise ToolFailed(f"not run: the needs_approval of {call.tool.name} returned {kind}, not True or False")
+        raise ToolFailed(f"not run: the needs_approval of {tool.name} returned {kind}, not True or False")
     return said
 
 
 def request(call: Call) -> ApprovalRequested:
     """Returns the event that requests approval of a call."""
-    assert call.tool is not None, "only a ready call is asked about"
-    assert call.bound is not None, "only a ready call is asked about"
-    return ApprovalRequested(
-        call.call.call_id,
-        call.tool.name,
-        dict(call.bound.by_name),
-        fingerprint=call.fingerprint,
-        index=call.call.index,
-    )
+    tool, bound = call.ready
+    asked = dict(bound.by_name)
+    return ApprovalRequested(call.call.call_id, tool.name, asked, fingerprint=call.fingerprint, index=call.call.index)
 
 
 def decision(verdict: Any) -> Decision | None:
@@ -116,11 +109,7 @@ def failed(error: BaseException) -> Decision:
 
 
 def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
-    """Refuses an act unless it comes from the event loop in which calls are started and stopped.
-
-    Args:
-        runs_in: the event loop of the calls.
-        act: the pipeline's method, for the message.
+    """Refuses an act, a method of the pipeline, unless it comes from the event loop that the calls run in.
 
     Raises:
         LocalProtocolError: this thread runs another event loop, or none.

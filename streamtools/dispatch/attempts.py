@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -36,17 +37,15 @@ from ..limits import Limits
 from ..parts import OUTCOMES
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, Toolset
-from .call import Call, Ending, Host
+from .call import Call, Ending, Host, late_warning, reports_of
 from .claims import CallClaim, recorded_value
-from .content import bounded, is_small, value_content
-from .context import late_warning, reports_of
 from .driven import driven
 from .endings import as_read, cancelled, failure
 from .executor import Emit, Executor, Invocation
 from .here import judged, run_here
 from .options import DispatchOptions
 from .pool import CallPool
-from .results import AsRead
+from .results import AsRead, bounded, is_small, value_content
 from .states import Input
 from .store import call_fingerprint
 from .threads import ThreadCall, take_thread
@@ -65,40 +64,21 @@ _NOT_KEPT = {
 }
 
 Happened: TypeAlias = Callable[[Call, Input], None]
-"""Moves a call along the table of states."""
+"""Moves a call along the table of states: it begins, or another attempt follows."""
 
 
+@dataclass(slots=True, eq=False)
 class Attempts:
-    """Runs the calls of one turn, each in a task that the caller has started.
+    """Runs the calls of one turn, each in a task that the caller has started."""
 
-    Args:
-        host: the step.
-        tools: the tools that may be called.
-        limits: times and sizes.
-        pool: has the places of sync tools.
-        options: where calls run, and where their ends are kept.
-        happened: is called when a call begins, and when another attempt follows.
-        due: cancels an attempt's scope so many seconds after `Call.due`; returns False if it does not keep the time.
-    """
-
-    def __init__(
-        self,
-        host: Host,
-        tools: Toolset,
-        limits: Limits,
-        pool: CallPool,
-        options: DispatchOptions,
-        happened: Happened,
-        due: Callable[[Call, CancelScope, float], bool],
-    ) -> None:
-        self.host = host
-        self.tools = tools
-        self.limits = limits
-        self.pool = pool
-        self.executors = options.executors
-        self.store = options.store
-        self.happened = happened
-        self.due = due
+    host: Host
+    tools: Toolset
+    limits: Limits
+    pool: CallPool
+    options: DispatchOptions
+    happened: Happened
+    due: Callable[[Call, CancelScope, float], bool]
+    """Cancels an attempt's scope so many seconds after `Call.due`; returns False if it does not keep the time."""
 
     async def run(self, call: Call) -> None:
         """Runs a call that has its place, again after a failure if its tool may be retried, and notes its ending."""
@@ -112,8 +92,7 @@ class Attempts:
             await self._settle(call, call.claim, call.ending or cancelled(call))  # cancelled between two attempts
 
     async def _attempts(self, call: Call) -> None:
-        tool = call.tool
-        assert tool is not None, "only a ready call runs"
+        tool, _ = call.ready
         begun: Ending | None = None  # the ending of the latest attempt that has begun
         tries = 0
         while call.state in ("starting", "retrying"):  # else it was cancelled before its task ran
@@ -153,75 +132,68 @@ class Attempts:
         self.host.emit(StreamWarning(code, f"{call.label}: {text}"))
 
 
+@dataclass(slots=True, eq=False)
 class _Attempt:
     """One attempt at a call."""
 
-    __slots__ = (
-        "_at",
-        "_call",
-        "_executor",
-        "_invocation",
-        "_managers",
-        "_refused",
-        "_scope",
-        "_tool",
-        "_with",
-        "begun",
-    )
+    attempts: Attempts
+    call: Call
+    tool: Tool[..., Any]
+    executor: Executor | None = field(init=False)
+    invocation: Invocation = field(init=False)
+    begun: bool = False
+    """True once the tool's code may have run."""
+    refused: Ending | None = None
+    """Why the attempt could not begin."""
+    managers: ExitStack | None = None
+    """The observers' context managers, around the tool's body."""
+    scope: CancelScope | None = None
+    task: int | None = None
+    """The id of the task that an attempt elsewhere is run by."""
 
-    def __init__(self, attempts: Attempts, call: Call, tool: Tool[..., Any]) -> None:
-        self.begun = False
-        """True once the tool's code may have run."""
-        self._with = attempts
-        self._call = call
-        self._tool = tool
-        self._executor = attempts.executors.get(tool.name)
-        self._refused: Ending | None = None  # why the attempt could not begin
-        self._managers: ExitStack | None = None  # the observers' context managers, around the tool's body
-        self._scope: CancelScope | None = None
-        self._at: int | None = None
-        self._invocation = self._invoked()
+    def __post_init__(self) -> None:
+        self.executor = self.attempts.options.executors.get(self.tool.name)
+        self.invocation = self._invoked()
 
     async def run(self, scope: CancelScope) -> Ending:
         """Runs the attempt within this scope, and returns its ending."""
-        self._scope, self._at = scope, anyio.get_current_task().id if self._executor is not None else None
-        limits, call = self._with.limits, self._call
-        report = reports_of(call, self._tool.name, self._with.host, limits.max_waiting_progress)
+        self.scope, self.task = scope, anyio.get_current_task().id if self.executor is not None else None
+        limits, call = self.attempts.limits, self.call
+        report = reports_of(call, self.tool.name, self.attempts.host, limits.max_waiting_progress)
         try:
             value = await driven(self._body(report), scope, limits.cancel_grace, self._blocked)
         except BaseException as error:
-            found = judged(self._tool.name, error)
+            found = judged(self.tool.name, error)
             if not isinstance(found, ToolError):  # a cancellation, or an interrupt
                 raise found from None
-            return self._refused or self._raised(error, found)
+            return self.refused or self._raised(error, found)
         finally:
-            if self._managers is not None:
-                self._managers.close()
-            call.left_running |= self._invocation.left_running
-        if self._refused is not None:
-            return self._refused
+            if self.managers is not None:
+                self.managers.close()
+            call.left_running |= self.invocation.left_running
+        if self.refused is not None:
+            return self.refused
         if not self.begun:
-            text = f"the executor of {self._tool.name} returned without having begun the call"
+            text = f"the executor of {self.tool.name} returned without having begun the call"
             return Ending("unknown", ToolOutcomeUnknown(text))
         return await self._ended(value)  # still within the scope: writing the value is part of the call's time
 
     def cut(self) -> Ending:
         """Returns the ending of an attempt whose scope was cancelled, by its deadline or on request."""
-        call = self._call
+        call = self.call
         if not self.begun or call.state in ("stopping", "observed"):
             return cancelled(call)
         return Ending("timed_out", ToolTimeout(self._seconds()), again=True)
 
     async def begin(self) -> float:
         """Turns "not started" into "begun"; see `Begin`."""
-        call, attempts = self._call, self._with
-        if self.begun or self._refused is not None:
+        call, attempts = self.call, self.attempts
+        if self.begun or self.refused is not None:
             raise LocalProtocolError("begin() is awaited once for each attempt at a call")
         self._check()
-        if attempts.store is not None and call.claim is None and (self._tool.effect == "once" or call.gated):
-            await self._claim(
-                CallClaim(attempts.store, call.key, self._tool.name, partial(attempts.store_failed, call))
-            )
+        store = attempts.options.store
+        if store is not None and call.claim is None and (self.tool.effect == "once" or call.gated):
+            await self._claim(CallClaim(store, call.key, self.tool.name, partial(attempts.store_failed, call)))
         self.begun = True
         call.attempts += 1
         call.started_at = call.started_at or time.monotonic()
@@ -232,20 +204,20 @@ class _Attempt:
     # -- how it begins --
 
     def _check(self) -> None:
-        if self._call.state not in ("starting", "retrying"):
-            self._refused = cancelled(self._call)
+        if self.call.state not in ("starting", "retrying"):
+            self.refused = cancelled(self.call)
             raise BeginRefused("not run: the call is over")
 
     async def _claim(self, claim: CallClaim) -> None:
         """Claims the call in the store; refuses to begin if the store has its end, or refuses the claim."""
-        call, invocation = self._call, self._invocation
+        call, invocation = self.call, self.invocation
         try:
             found = await claim.make(call_fingerprint(invocation.tool, invocation.arguments))
             if found is not None:
-                self._refused = self._on_record(found)
+                self.refused = self._on_record(found)
                 raise BeginRefused("not run: the call has run before")
         except ToolError as error:
-            self._refused = self._refused or failure(error)
+            self.refused = self.refused or failure(error)
             raise
         try:
             self._check()
@@ -255,18 +227,18 @@ class _Attempt:
         call.claim = claim
 
     def _enter_managers(self) -> None:
-        managers = self._with.host.around_tool(self._call.call.call_id)
+        managers = self.attempts.host.around_tool(self.call.call.call_id)
         if not managers:
             return
         stack = ExitStack()
         for manager in managers:
             stack.enter_context(manager)
-        if self._executor is None:
-            self._managers = stack
+        if self.executor is None:
+            self.managers = stack
             return
-        self._invocation.carrier.update(current_carrier())
-        if anyio.get_current_task().id == self._at:
-            self._managers = stack
+        self.invocation.carrier.update(current_carrier())
+        if anyio.get_current_task().id == self.task:
+            self.managers = stack
         else:  # a context must be left in the task that entered it
             stack.close()
 
@@ -276,54 +248,53 @@ class _Attempt:
         seconds = self._seconds()
         if seconds == math.inf:
             return seconds
-        assert self._scope is not None, "it runs"
-        self._call.due = anyio.current_time() + seconds
-        lag = 0.0 if self._executor is None else LAG_S
-        if not self._with.due(self._call, self._scope, lag):
-            self._scope.deadline = self._call.due + lag
-        return math.inf if self._executor is None else seconds
+        assert self.scope is not None, "it runs"
+        self.call.due = anyio.current_time() + seconds
+        lag = 0.0 if self.executor is None else LAG_S
+        if not self.attempts.due(self.call, self.scope, lag):
+            self.scope.deadline = self.call.due + lag
+        return math.inf if self.executor is None else seconds
 
     def _seconds(self) -> float:
-        seconds = self._tool.timeout if self._tool.timeout is not None else self._with.limits.tool_timeout
+        seconds = self.tool.timeout if self.tool.timeout is not None else self.attempts.limits.tool_timeout
         return math.inf if seconds is None else seconds
 
     # -- where it runs --
 
     def _body(self, report: Emit) -> Coroutine[Any, Any, Any]:
-        executor, attempts, bound = self._executor, self._with, self._call.bound
+        executor, attempts = self.executor, self.attempts
         if executor is not None:
-            return _run_on(executor, self._invocation, self.begin, report)
-        assert bound is not None, "only a ready call runs"
-        late = None if self._tool.is_async else late_warning(self._call, attempts.host)
+            return _run_on(executor, self.invocation, self.begin, report)
+        late = None if self.tool.is_async else late_warning(self.call, attempts.host)
         most = attempts.limits.max_abandoned_threads
-        return run_here(self._tool, bound, self._invocation, self.begin, report, attempts.pool, most, late)
+        return run_here(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late)
 
     def _invoked(self) -> Invocation:
         """Returns the call as plain values: the model's arguments, as the tool takes them."""
-        call, host, attempts = self._call.call, self._with.host, self._with
+        call, host, attempts = self.call.call, self.attempts.host, self.attempts
         assert call.arguments is not None, "only a ready call is run"
-        travels = self._executor is not None or attempts.store is not None
+        travels = self.executor is not None or attempts.options.store is not None
         return Invocation(
-            tool=self._tool.name,
+            tool=self.tool.name,
             arguments=dict(attempts.tools.decode(call.name, call.arguments)) if travels else {},
-            key=self._call.key,
-            effect=self._tool.effect,
-            attempt=self._call.attempts + 1,
+            key=self.call.key,
+            effect=self.tool.effect,
+            attempt=self.call.attempts + 1,
             call_id=call.call_id,
             run_id=host.run_id,
             step=host.number,
         )
 
     def _blocked(self, seconds: float) -> None:
-        if self._executor is not None or not self._tool.is_async:  # none of the tool's code runs in this loop
+        if self.executor is not None or not self.tool.is_async:  # none of the tool's code runs in this loop
             return
         text = f"kept the event loop from running for {seconds:.1f} s; await there, or make it a `def`, for a thread"
-        self._with.host.emit(StreamWarning("loop_blocked", f"{self._call.label}: {text}"))
+        self.attempts.host.emit(StreamWarning("loop_blocked", f"{self.call.label}: {text}"))
 
     # -- how it ends --
 
     def _raised(self, error: BaseException, found: ToolError) -> Ending:
-        tool = self._tool.name
+        tool = self.tool.name
         if not self.begun:
             if isinstance(error, ToolNotStarted):
                 return failure(error)
@@ -343,19 +314,19 @@ class _Attempt:
         """Returns the ending of a call that returned this value. A small value is written in the event loop, any other
         in a thread."""
         if isinstance(value, ToolResult):
-            return self._given(value, self._with.limits)
+            return self._given(value, self.attempts.limits)
         if is_small(value):
             return self._valued(value)
         thread = ThreadCall()
         try:
             ending: Ending = await thread.run(take_thread(), partial(self._valued, value))
         finally:
-            self._call.left_running |= thread.give_up()
+            self.call.left_running |= thread.give_up()
         return ending
 
     def _valued(self, value: Any) -> Ending:
         try:
-            content, cut = value_content(value, self._with.limits.max_result_bytes)
+            content, cut = value_content(value, self.attempts.limits.max_result_bytes)
         except ToolFailed as error:
             return Ending("failed", error)
         return Ending("ok", value=value, content=content, cut=cut)
@@ -364,7 +335,7 @@ class _Attempt:
         """Returns the ending of a call whose tool words the result for the model itself."""
         result, content, cut = bounded(given, limits)
         if given.is_error:
-            error = ToolFailed(f"the tool {self._tool.name} reported an error")
+            error = ToolFailed(f"the tool {self.tool.name} reported an error")
             return Ending("failed", error, content=content, result=result)
         value = given if given.value is None else given.value
         return Ending("ok", value=value, content=content, result=result, cut=cut)
@@ -372,7 +343,7 @@ class _Attempt:
     def _on_record(self, found: Any) -> Ending:
         """Returns the ending that the store has on record."""
         try:
-            value = recorded_value(self._tool.name, found)
+            value = recorded_value(self.tool.name, found)
         except ToolError as error:
             ending = failure(error)
             ending.recorded = not isinstance(error, (ToolNotStarted, ToolOutcomeUnknown))

@@ -1,31 +1,39 @@
-"""One call as the dispatcher sees it, the step that it belongs to, and the Observation that is made of it."""
+"""One call as the dispatcher sees it, the step and the run that it belongs to, and the Observation made of it."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
-from collections.abc import Hashable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
+import orjson
 from anyio import CancelScope
+from anyio.lowlevel import current_token
 
 from ..content import ToolResult
 from ..errors import ToolError
-from ..events import Event, Observation
+from ..event_loop import call_soon
+from ..events import Event, Observation, StreamWarning, ToolProgress
 from ..parts import Outcome, ToolCall
 from ..text import one_line
-from ..tools import Bound, Tool
+from ..tools import LARGE_CHARS, Bound, Tool
 from .claims import CallClaim
-from .counts import RunCounts
 from .scheduler import Job
 from .states import State
 from .store import call_fingerprint
 from .timers import Timer
 
-__all__ = ["Call", "Ending", "Host", "Mention"]
+__all__ = ["Call", "Ending", "Host", "Mention", "RunCounts", "late_warning", "reports_of"]
+
+_KEPT = 10_000  # the latest different calls are remembered; 16 bytes each
 
 
 class Mention(Protocol):
@@ -81,61 +89,34 @@ class Ending:
     """True if `content` is not the whole value."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Call:
     """One call, from its announcement to its observation. Only `states.advance` writes `state`."""
 
-    __slots__ = (
-        "asked",
-        "attempts",
-        "bound",
-        "call",
-        "cancelled_at",
-        "causes",
-        "claim",
-        "conflict",
-        "done",
-        "due",
-        "ending",
-        "gated",
-        "job",
-        "key",
-        "left_running",
-        "progress_dropped",
-        "scope",
-        "seen",
-        "started_at",
-        "state",
-        "tasks",
-        "timer",
-        "tool",
-        "unresponsive",
-    )
-
-    def __init__(self, call: ToolCall, key: str) -> None:
-        self.state: State = "announced"
-        self.call = call
-        self.key = key  # its idempotency key
-        self.tool: Tool | None = None
-        self.bound: Bound | None = None
-        self.gated = False  # it needs an approval
-        self.asked = False  # somebody was asked for that approval
-        self.conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
-        self.job: Job | None = None  # its place in the order, once it has one
-        self.causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
-        self.claim: CallClaim | None = None  # in the store, once it has begun
-        self.tasks = 0  # how many are alive: its own, or its approver's
-        self.scope: CancelScope | None = None  # around the work that such a task does now
-        self.attempts = 0  # how many have begun
-        self.started_at: float | None = None  # on time.monotonic
-        self.due = math.inf  # the loop's time at which its attempt times out
-        self.timer: Timer | None = None  # cancels the attempt then
-        self.cancelled_at = math.inf  # the loop's time at which it was cancelled
-        self.unresponsive = False  # it went on past its grace, and the warning was emitted
-        self.left_running = False  # its tool goes on in a thread
-        self.progress_dropped = 0  # reports dropped because the consumer was too far behind
-        self.ending: Ending | None = None
-        self.seen: Observation | None = None
-        self.done: anyio.Event | None = None  # made when somebody waits for the observation
+    call: ToolCall
+    key: str  # its idempotency key
+    state: State = "announced"
+    tool: Tool | None = None
+    bound: Bound | None = None
+    gated: bool = False  # it needs an approval
+    asked: bool = False  # somebody was asked for that approval
+    conflict: Hashable | None = None  # its tool's conflict_key, applied to its arguments
+    job: Job | None = None  # its place in the order, once it has one
+    causes: tuple[int, ...] = ()  # the event that let it start, if that was none of its own
+    claim: CallClaim | None = None  # in the store, once it has begun
+    tasks: int = 0  # how many are alive: its own, or its approver's
+    scope: CancelScope | None = None  # around the work that such a task does now
+    attempts: int = 0  # how many have begun
+    started_at: float | None = None  # on time.monotonic
+    due: float = math.inf  # the loop's time at which its attempt times out
+    timer: Timer | None = None  # cancels the attempt then
+    cancelled_at: float = math.inf  # the loop's time at which it was cancelled
+    unresponsive: bool = False  # it went on past its grace, and the warning was emitted
+    left_running: bool = False  # its tool goes on in a thread
+    progress_dropped: int = 0  # reports dropped because the consumer was too far behind
+    ending: Ending | None = None
+    seen: Observation | None = None
+    done: anyio.Event | None = None  # made when somebody waits for the observation
 
     @property
     def label(self) -> str:
@@ -143,25 +124,30 @@ class Call:
         return f"{self.tool.name if self.tool else one_line(self.call.name)}, call {one_line(self.call.call_id)}"
 
     @property
+    def ready(self) -> tuple[Tool, Bound]:
+        """The tool and the arguments of a call that was validated."""
+        assert self.tool is not None, "only a ready call is judged, asked about or run"
+        assert self.bound is not None, "only a ready call is judged, asked about or run"
+        return self.tool, self.bound
+
+    @property
     def fingerprint(self) -> str:
         """A hash of the tool's name and the arguments as the model gave them."""
-        assert self.tool is not None, "only a ready call is asked"
-        return call_fingerprint(self.tool.name, self.call.arguments or {})
+        return call_fingerprint(self.ready[0].name, self.call.arguments or {})
 
     def conflict_key(self) -> Hashable | None:
         """Returns the key of the thing that the call works on. Raises the error of the tool's own function, or of a
         missing argument."""
-        assert self.tool is not None, "only a ready call is asked"
-        assert self.bound is not None, "only a ready call is asked"
-        named, key = self.bound.by_name, self.tool.conflict_key
+        tool, bound = self.ready
+        named, key = bound.by_name, tool.conflict_key
         if key is None:
             return None
         if not isinstance(key, str):
             return key(named)
-        if self.tool.schema_source == "typed_model":
+        if tool.schema_source == "typed_model":
             (whole,) = named.values()
             return whole.get(key) if isinstance(whole, dict) else getattr(whole, key)
-        if self.tool.schema_source == "typed_signature":
+        if tool.schema_source == "typed_signature":
             return named[key]  # type: ignore[no-any-return]
         return named.get(key)
 
@@ -194,3 +180,67 @@ class Call:
             still_running=self.left_running,
             causes=causes,
         )
+
+
+def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable[[Any], None]:
+    """Returns a function that takes the next attempt's reports, in the event loop, and never waits. While
+    `most_waiting` events wait for the consumer, reports are dropped and counted."""
+    attempt = call.attempts + 1
+
+    def report(value: Any) -> None:
+        if call.state == "observed" or call.attempts != attempt:
+            return
+        if host.behind >= most_waiting:
+            call.progress_dropped += 1
+        else:
+            host.emit(ToolProgress(call.call.call_id, tool, value))
+
+    return report
+
+
+def late_warning(call: Call, host: Host) -> Callable[[], None]:
+    """Returns a function that a given-up thread calls at its end, to emit a warning."""
+
+    def tell() -> None:
+        if not host.ended:
+            host.emit(StreamWarning("late_result", f"{call.label}: ended after it was given up"))
+
+    return partial(call_soon, current_token(), tell)
+
+
+class RunCounts:
+    """The counts of one run, over all its steps."""
+
+    def __init__(self) -> None:
+        self._calls: OrderedDict[bytes, int] = OrderedDict()
+        self._retries: Counter[str] = Counter()
+
+    def call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
+        """Counts a call, of which `text` has the arguments as the model wrote them; returns how often it has been made,
+        this time included.
+
+        The order of the arguments and the way they were written do not matter, unless the arguments are large: writing
+        large ones once more would hold up the event loop. Only a hash of each call is kept.
+        """
+        is_large = len(text) > LARGE_CHARS
+        written = f"{tool} {text}".encode("utf-8", "surrogatepass") if is_large else _written([tool, arguments])
+        identity = hashlib.blake2b(written, digest_size=16).digest()
+        times = self._calls.pop(identity, 0) + 1
+        self._calls[identity] = times
+        if len(self._calls) > _KEPT:
+            self._calls.popitem(last=False)
+        return times
+
+    def model_retry(self, tool: str) -> int:
+        """Counts that a tool asked to be called again; returns how often it has."""
+        self._retries[tool] += 1
+        return self._retries[tool]
+
+
+def _written(value: Any) -> bytes:
+    """Returns the same text for equal values. orjson takes a tenth of json's time, and refuses integers beyond 64
+    bits."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

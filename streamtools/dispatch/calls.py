@@ -40,7 +40,8 @@ class Calls:
         options: when calls start, who approves them, where they run.
         host: the step.
         start: runs a call in a task of its own.
-        at: calls back at the calls' deadlines, and to look for calls that do not stop.
+        at: calls back at the calls' deadlines; None leaves these to the calls' scopes, and nothing looks for calls that
+            do not stop.
     """
 
     listens_to = (StreamStart, ToolCallStart, ToolCallEnd, ToolCallValidated, StreamEnd)
@@ -201,7 +202,6 @@ class Calls:
     def _accept(self, call: Call) -> bool:
         """Counts a valid call, and notes its approval and conflict key; refuses it and returns False if it was repeated
         too often, or the tool's own functions fail."""
-        assert call.tool is not None, "only a ready call is judged"
         resumed = bool(self._options.resumed)  # such a call was counted before
         refused = None if resumed else endings.repeated(call.call, self._host.counts, self._limits)
         if refused is None:
@@ -216,14 +216,14 @@ class Calls:
 
     def _find_key(self, call: Call) -> Ending | None:
         """Notes the call's conflict key; returns a refusal if the tool's function raises or returns no key."""
-        assert call.tool is not None, "only a ready call has one"
-        if call.tool.conflict_key is None:
+        tool, _ = call.ready
+        if tool.conflict_key is None:
             return None
         try:
             call.conflict = call.conflict_key()
             hash(call.conflict)
         except Exception as error:
-            return endings.no_key(call.tool.name, error)
+            return endings.no_key(tool.name, error)
         return None
 
     def _refuse(self, call: Call, ending: Ending) -> None:
@@ -231,8 +231,7 @@ class Calls:
 
     def _go(self, call: Call) -> None:
         """Asks for approval if needed, else queues the call."""
-        assert call.tool is not None, "only a ready call may run"
-        if not call.gated and self._held_by_effect(call.tool) and self._moves.end is not None:
+        if not call.gated and self._held_by_effect(call.ready[0]) and self._moves.end is not None:
             call.causes = (self._moves.end.seq,)
         self._moves.move(call, "ask" if call.gated else "queue")
 

@@ -55,21 +55,15 @@ class CallValue:
     cannot express the value, the words that the model read are on record."""
 
 
+@dataclass(slots=True, eq=False)
 class CallClaim:
-    """The claim of one call.
+    """The claim of one call."""
 
-    Args:
-        store: where claims and results are kept.
-        key: the call's idempotency key.
-        tool: its tool's name.
-        store_failed: is called with the store's failures after the claim.
-    """
-
-    def __init__(self, store: IdempotencyStore, key: str, tool: str, store_failed: StoreFailed) -> None:
-        self._store = store
-        self._key = key
-        self._tool = tool
-        self._failed = store_failed
+    _store: IdempotencyStore
+    _key: str
+    _tool: str
+    _failed: StoreFailed
+    """Is called with the store's failures after the claim."""
 
     async def make(self, fingerprint: str) -> Recorded | None:
         """Claims the key for the call; returns the record of its end if it has run before.

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -32,17 +33,15 @@ BLOCKED_S = 0.2  # a step that takes so long is reported
 async def driven(
     code: Coroutine[Any, Any, Any], scope: CancelScope, grace_s: float, blocked: Callable[[float], object]
 ) -> Any:
-    """Runs code to its end, and returns its value.
+    """Runs a coroutine that has not begun, and returns its value. `scope` is any around the caller.
 
     Args:
-        code: a coroutine that has not begun.
-        scope: a cancel scope around the caller.
         grace_s: for how many seconds the code's own cleanup may await after it was cancelled.
         blocked: is called with the seconds that a step took, if it took long.
     """
     with type(scope)() as grace:  # the same event loop's type: asking which loop runs costs as much as the scope
         try:
-            return await _Driven(code, grace, grace_s, blocked)
+            return await _Driven(code, grace, grace_s, blocked, _open_nurseries())
         finally:
             if grace.shield:
                 cleaning_up.set(None)
@@ -50,21 +49,19 @@ async def driven(
     raise anyio.get_cancelled_exc_class()("cancelled by the event loop, without a scope")
 
 
+@dataclass(slots=True, eq=False)
 class _Driven:
-    __slots__ = ("_blocked", "_code", "_grace", "_grace_s", "_nurseries", "_told")
-
-    def __init__(
-        self, code: Coroutine[Any, Any, Any], grace: CancelScope, grace_s: float, blocked: Callable[[float], object]
-    ) -> None:
-        self._code = code
-        self._grace = grace
-        self._grace_s = grace_s
-        self._blocked = blocked
-        self._nurseries = _open_nurseries()  # how many are open around the code
-        self._told = False  # a cancellation has reached the code
+    code: Coroutine[Any, Any, Any]
+    grace: CancelScope
+    grace_s: float
+    blocked: Callable[[float], object]
+    nurseries: int
+    """How many are open around the code."""
+    told: bool = False
+    """True once a cancellation has reached the code."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        step: Callable[[Any], Any] = self._code.send
+        step: Callable[[Any], Any] = self.code.send
         given: Any = None
         error: BaseException | None
         while True:
@@ -76,37 +73,37 @@ class _Driven:
             finally:
                 took = perf_counter() - begun
                 if took >= BLOCKED_S:
-                    self._blocked(took)
-            if self._told and not self._grace.shield:
+                    self.blocked(took)
+            if self.told and not self.grace.shield:
                 self._shield()
             try:
                 given = yield wanted
-                step = self._code.send
+                step = self.code.send
                 error = None if given is None else getattr(given, "error", None)  # trio sends an outcome
             except GeneratorExit:
-                self._code.close()
+                self.code.close()
                 raise
             except BaseException as raised:
                 step, given, error = self._throw, raised, raised
             if error is not None and isinstance(error, anyio.get_cancelled_exc_class()):
-                self._told = True
+                self.told = True
 
     def _throw(self, error: Any) -> Any:
-        return self._code.throw(error)
+        return self.code.throw(error)
 
     def _shield(self) -> None:
         """Shields the code if its cancellation came from outside; it may have come from a scope of the code's own."""
-        if _open_nurseries() > self._nurseries:
+        if _open_nurseries() > self.nurseries:
             return
         if anyio.current_effective_deadline() > -math.inf:
-            self._told = is_cancelled()
-            if not self._told:
+            self.told = is_cancelled()
+            if not self.told:
                 return
-        self._grace.shield = True
+        self.grace.shield = True
         if anyio.current_effective_deadline() == -math.inf:  # cancelled from within
-            self._grace.shield = False
+            self.grace.shield = False
             return
-        self._grace.deadline = anyio.current_time() + self._grace_s
+        self.grace.deadline = anyio.current_time() + self.grace_s
         cleaning_up.set(anyio.get_current_task().id)
 
 

@@ -25,10 +25,8 @@ from ..errors import (
 from ..events import StreamEnd
 from ..limits import Limits
 from ..parts import ToolCall
-from .call import Call, Ending
-from .content import is_small
-from .counts import RunCounts
-from .results import AsRead
+from .call import Call, Ending, RunCounts
+from .results import AsRead, is_small
 
 __all__ = [
     "as_read",

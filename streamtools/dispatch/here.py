@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import aclosing, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from inspect import isasyncgen, isawaitable
 from typing import Any, Protocol
 
 import anyio
 from anyio import CapacityLimiter
+from anyio.lowlevel import checkpoint
 
-from ..errors import ToolTimeout
+from ..content import FinalResult, ToolResult
+from ..errors import ToolFailed, ToolTimeout
 from ..event_loop import from_any_thread, is_cancelled
 from ..telemetry.carrier import carried
 from ..tools import Bound, Tool
-from .context import last_word
 from .executor import Begin, Emit, Invocation, context_of
 from .results import tool_error
 from .threads import ThreadCall, WorkerThread, check_abandoned, take_thread
 
-__all__ = ["judged", "run_here"]
+__all__ = ["awaited", "judged", "run_here"]
 
 _NOTHING = nullcontext()
 
@@ -45,18 +47,8 @@ async def run_here(
     max_abandoned: int,
     late: Callable[[], None] | None = None,
 ) -> Any:
-    """Runs one call in this process, as `Executor.run` does.
-
-    Args:
-        tool: the tool.
-        bound: its arguments.
-        call: the call.
-        begin: see `Begin`.
-        emit: see `Emit`.
-        places: has the places for sync tools.
-        max_abandoned: how many given-up threads may still be busy.
-        late: is called in the thread when a sync tool that was given up ends.
-    """
+    """Runs one call in this process, as `Executor.run` does. A sync tool is refused while `max_abandoned` given-up
+    threads are busy; `late` is called in the thread when one that was given up ends."""
     if tool.is_async:
         seconds = await begin()
         return await _within(seconds, _Body(tool, bound, call, emit).value())
@@ -73,36 +65,23 @@ async def run_here(
             call.left_running = thread.give_up()
 
 
+@dataclass(slots=True, eq=False)
 class _Body:
     """A tool's code, between its begin and its end."""
 
-    __slots__ = ("bound", "call", "emit", "over", "thread", "tool", "worker")
-
-    def __init__(
-        self,
-        tool: Tool[..., Any],
-        bound: Bound,
-        call: Invocation,
-        emit: Emit,
-        thread: ThreadCall | None = None,
-        worker: WorkerThread | None = None,
-    ) -> None:
-        self.tool = tool
-        self.bound = bound
-        self.call = call
-        self.emit = emit
-        self.thread = thread
-        self.worker = worker
-        self.over = False
+    tool: Tool[..., Any]
+    bound: Bound
+    call: Invocation
+    emit: Emit
+    thread: ThreadCall | None = None
+    worker: WorkerThread | None = None
+    over: bool = False
 
     async def value(self) -> Any:
         """Runs the code and returns its value; raises its errors as an executor words them."""
         try:
             with carried(self.call.carrier) if self.call.carrier else _NOTHING:
-                value = await self._called()
-                if isasyncgen(value):
-                    return await last_word(self.tool.name, value, self._report)
-                return await value if isawaitable(value) else value
+                return await awaited(self.tool.name, await self._called(), self._report)
         except BaseException as error:
             found = judged(self.tool.name, error)
             if found is error:
@@ -127,6 +106,31 @@ class _Body:
     def _report(self, value: Any) -> None:
         if not self._is_over():
             self.emit(value)
+
+
+async def awaited(tool: str, value: Any, progress: Callable[[Any], None]) -> Any:
+    """Returns the value of a tool's function, awaited if it is a coroutine or an async generator. `progress` takes each
+    value of a generator but its result, at once.
+
+    Raises:
+        ToolFailed: a generator has no result. Its last value is not taken for one, since nothing marks it as such.
+    """
+    if isasyncgen(value):
+        return await _last_word(tool, value, progress)
+    return await value if isawaitable(value) else value
+
+
+async def _last_word(tool: str, values: AsyncGenerator[Any, Any], progress: Callable[[Any], None]) -> Any:
+    """Runs a generator in this task up to its result, and closes it on every path."""
+    async with aclosing(values):
+        async for value in values:
+            if isinstance(value, FinalResult):
+                return value.value
+            if isinstance(value, ToolResult):
+                return value
+            progress(value)
+            await checkpoint()  # a generator that never awaits must not keep all others from running
+    raise ToolFailed(f"the tool {tool} ended without a result")
 
 
 async def _within(seconds: float, body: Coroutine[Any, Any, Any]) -> Any:

@@ -25,10 +25,9 @@ from . import approval, endings
 from .approval import Approver, Decision
 from .attempts import Attempts
 from .call import Call, Ending, Host
-from .content import error_content
 from .options import DispatchOptions
 from .pool import CallPool
-from .results import encode_error
+from .results import encode_error, error_content
 from .scheduler import Job
 from .states import OPEN, Effect, Input, advance
 from .timers import Timer
@@ -45,18 +44,7 @@ LEFT = "the stream was left"
 
 
 class Moves:
-    """Moves the calls of one turn along the table of states.
-
-    Args:
-        pool: decides when a call's turn has come; None makes a pool that is not shared.
-        tools: the tools that may be called.
-        limits: times and sizes.
-        options: who approves calls, where they run.
-        host: the step.
-        start: runs a call in a task of its own.
-        at: calls back at the calls' deadlines; None leaves these to the calls' scopes, and nothing looks for calls that
-            do not stop.
-    """
+    """Moves the calls of one turn along the table of states; made as `Calls` are."""
 
     def __init__(
         self,
@@ -90,13 +78,8 @@ class Moves:
 
     def move(self, call: Call, happened: Input, told: Ending | Decision | str | None = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
-        rest of the row is void.
-
-        Args:
-            call: the call.
-            happened: the input.
-            told: the call's ending, the decision about it, or why it is cancelled, if the input brings one.
-        """
+        rest of the row is void. `told` is the call's ending, the decision about it, or why it is cancelled, if the
+        input brings one."""
         effects = advance(call, happened)
         state, before = call.state, self._told
         self._told = told
@@ -148,10 +131,9 @@ class Moves:
     # -- effects: the order --
 
     def _place(self, call: Call) -> None:
-        tool = call.tool
-        assert tool is not None, "only a ready call has a place"
         if call.job is not None:
             return
+        tool, _ = call.ready
         call.job = Job(
             tool=tool.name,
             owner=self,
@@ -194,10 +176,9 @@ class Moves:
         try:
             await self._attempts.run(call)
         except Exception as error:  # neither a tool's nor an executor's: those were judged
-            assert call.tool is not None, "only a ready call runs"
-            call.ending = Ending("failed", ToolFailed(encode_error(call.tool.name, error)["text"]))
-            assert call.ending.error is not None, "just made"
-            call.ending.error.__cause__ = error
+            failed = ToolFailed(encode_error(call.ready[0].name, error)["text"])
+            failed.__cause__ = error
+            call.ending = Ending("failed", failed)
         finally:  # also if cancelled; a call that has its observation keeps it
             try:
                 self.move(call, "done", call.ending or endings.cancelled(call))
@@ -242,8 +223,8 @@ class Moves:
                 self._host.emit(StreamWarning("tool_unresponsive", text))
 
     def _begin(self, call: Call) -> None:
-        assert call.tool is not None, "only a ready call runs"
-        self._host.emit(ToolStarted(call.call.call_id, call.tool.name, attempt=call.attempts, causes=call.causes))
+        tool, _ = call.ready
+        self._host.emit(ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, causes=call.causes))
 
     # -- effects: approval --
 
@@ -278,8 +259,7 @@ class Moves:
     def _resolved(self, call: Call) -> None:
         decision = self._told
         assert isinstance(decision, Decision), "the input brings one"
-        assert call.tool is not None, "only a ready call is asked about"
-        self._host.emit(ApprovalResolved(call.call.call_id, call.tool.name, decision.approved, decision.reason))
+        self._host.emit(ApprovalResolved(call.call.call_id, call.ready[0].name, decision.approved, decision.reason))
 
     # -- effects: the observation --
 

@@ -68,13 +68,8 @@ class CallPool:
             self._loop, self._threads = loop, None
 
     def add(self, job: Job, start: Callable[[], None]) -> None:
-        """Gives a call its place in the order.
-
-        Args:
-            job: the call.
-            start: called when the call may run, perhaps by an act of another pipeline; it must not wait, call
-                the pool, or raise.
-        """
+        """Gives a call its place in the order. `start` is called when the call may run, perhaps by an act of another
+        pipeline; it must not wait, call the pool, or raise."""
         self._scheduler.add(job)
         self._starts[job] = start
 

@@ -1,14 +1,20 @@
-"""A tool's result as JSON bytes, and back: for workers in other processes, and for stores.
+"""Writes a tool's value or failure: as text for the model, bounded while it is written, and as JSON bytes.
 
-In: a value that JSON can express, or a `ToolResult`. Out: bytes; and from them the value as plain JSON, or an equal
-`ToolResult`. A value of a type that JSON lacks comes back as JSON renders it: a model or dataclass as a dict, bytes as
-base64 text, a tuple as a list. A text comes back as a model would read it: half a surrogate pair is a question mark.
+**As text.** A value that is small by its size in Python is written at once. Any other is written in pieces, up to the
+limit and no further: a result that never ends costs no more than one of the limit's size. Writing in pieces takes time,
+so it is done in a thread (see `Attempts`).
+
+**As bytes**, and back: for workers in other processes, and for stores. A value of a type that JSON lacks comes back as
+JSON renders it: a model or dataclass as a dict, bytes as base64 text, a tuple as a list. A text comes back as a model
+would read it: half a surrogate pair is a question mark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import GeneratorType
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -16,11 +22,201 @@ from pydantic_core import from_json, to_json
 from .. import errors
 from ..content import Block, Media, Opaque, Text, ToolResult
 from ..errors import ToolError, ToolFailed, ToolNotStarted, ToolTimeout
+from ..limits import Limits
 
-__all__ = ["AsRead", "decode_error", "decode_result", "encode_error", "encode_result", "tool_error"]
+__all__ = [
+    "AsRead",
+    "bounded",
+    "decode_error",
+    "decode_result",
+    "encode_error",
+    "encode_result",
+    "error_content",
+    "is_small",
+    "tool_error",
+    "value_content",
+]
 
+_SMALL_CHARS = 64 << 10  # written in some 50 µs
+_SMALL_NODES = 2_000
+_PIECE_CHARS = 64 << 10
+_PIECE_BYTES = 48 << 10  # as base64 as many characters; a multiple of 3, so that none but the last is padded
+_MEASURED_CHARS = 4 << 20
+_MAX_DEPTH = 200  # as deep as pydantic writes
 _BLOCKS: Mapping[str, Any] = {"text": Text, "media": Media, "opaque": Opaque}
 _NAMES = {kind: name for name, kind in _BLOCKS.items()}
+
+
+def is_small(value: Any) -> bool:
+    """Returns whether a value can be written at once, in the event loop: small, and made of plain values."""
+    if isinstance(value, str):
+        return len(value) <= _SMALL_CHARS
+    chars = nodes = 0
+    left = [value]
+    while left:
+        one = left.pop()
+        nodes += 1
+        if isinstance(one, (str, bytes)):
+            chars += len(one)
+        elif isinstance(one, (dict, list, tuple)):
+            if nodes + len(one) > _SMALL_NODES:
+                return False
+            left.extend(one if not isinstance(one, dict) else (*one.keys(), *one.values()))
+        elif not (one is None or isinstance(one, (bool, float)) or (isinstance(one, int) and abs(one) < 1 << 64)):
+            known = getattr(one, "__dict__", None)  # the fields of a model or dataclass; of others it shows nothing
+            if not known or isinstance(one, (Iterator, type)) or not _has_fields(one):
+                return False
+            left.append(known)
+        if chars > _SMALL_CHARS or nodes > _SMALL_NODES:
+            return False
+    return True
+
+
+def _has_fields(value: Any) -> bool:
+    return is_dataclass(value) or hasattr(type(value), "model_fields")
+
+
+def value_content(value: Any, max_bytes: int) -> tuple[str, bool]:
+    """Returns a tool's value as text, and whether it was cut: strings as they are, all else as JSON. Text beyond
+    `max_bytes` of UTF-8 is cut, with a note; no more than that is ever written.
+
+    Raises:
+        ToolFailed: the value cannot be written as JSON.
+    """
+    if isinstance(value, str):
+        return _text_content(value, max_bytes)
+    try:
+        small = is_small(value)
+        written = _json(value) if small else _written(value, max_bytes)
+    except Exception as error:  # the value's own code runs here: serialisers, properties, generators
+        raise _unwritable(value) from error
+    if len(written) <= max_bytes:
+        return written.decode(), False
+    size = len(written) if small else None
+    return f"{written[:max_bytes].decode('utf-8', 'ignore')}\n{_cut(max_bytes, size)}", True
+
+
+def _cut(kept: int, size: int | None) -> str:
+    return f"[cut: the first {kept} bytes]" if size is None else f"[cut: the first {kept} of {size} bytes]"
+
+
+def _size(text: str) -> int | None:
+    """Returns how many bytes a text has as UTF-8; None if counting them would take long."""
+    if text.isascii():
+        return len(text)
+    return len(str.encode(text, "utf-8", "replace")) if len(text) <= _MEASURED_CHARS else None
+
+
+def _text_content(value: str, max_bytes: int) -> tuple[str, bool]:
+    if len(value) <= max_bytes:
+        encoded = str.encode(value, "utf-8", "replace")
+        if len(encoded) <= max_bytes:
+            return encoded.decode(), False
+    shown = str.encode(value[:max_bytes], "utf-8", "replace")[:max_bytes].decode("utf-8", "ignore")
+    return f"{shown}\n{_cut(max_bytes, _size(value))}", True
+
+
+def _written(value: Any, max_bytes: int) -> bytes:
+    written = bytearray()
+    for piece in _pieces(value, 0):
+        written += piece
+        if len(written) > max_bytes:
+            break
+    return bytes(written)
+
+
+def _pieces(value: Any, depth: int) -> Iterator[bytes]:
+    """Yields a value's JSON in pieces, as `to_json` writes it."""
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deeply, or in itself")
+    kind = type(value)
+    if kind is str and len(value) > _PIECE_CHARS:
+        yield b'"'
+        for at in range(0, len(value), _PIECE_CHARS):
+            yield _json(value[at : at + _PIECE_CHARS])[1:-1]
+        yield b'"'
+    elif kind is bytes and len(value) > _PIECE_CHARS:
+        yield b'"'
+        for at in range(0, len(value), _PIECE_BYTES):
+            yield urlsafe_b64encode(value[at : at + _PIECE_BYTES])
+        yield b'"'
+    elif kind is dict:
+        yield from _members(((_json({key: None})[1:-6], one) for key, one in value.items()), depth)
+    elif kind in (list, tuple, set, frozenset) or isinstance(value, GeneratorType):
+        before = b"["
+        for one in value:
+            yield before
+            yield from _pieces(one, depth + 1)
+            before = b","
+        yield b"[]" if before == b"[" else b"]"
+    elif is_dataclass(value) and not isinstance(value, type) and not hasattr(kind, "__pydantic_serializer__"):
+        yield from _members(((_json(one.name), getattr(value, one.name)) for one in fields(value)), depth)
+    else:
+        yield _json(value)
+
+
+def _members(members: Iterator[tuple[bytes, Any]], depth: int) -> Iterator[bytes]:
+    before = b"{"
+    for name, one in members:
+        yield before + name + b":"
+        yield from _pieces(one, depth + 1)
+        before = b","
+    yield b"{}" if before == b"{" else b"}"
+
+
+def _json(value: Any) -> bytes:
+    return to_json(value, bytes_mode="base64", inf_nan_mode="null")
+
+
+def bounded(result: ToolResult, limits: Limits) -> tuple[ToolResult, str, bool]:
+    """Returns a tool's own result within the limits, all of it as one text, and whether it was cut. In the text, a
+    placeholder stands for anything that is no text.
+
+    Text is cut at the limit, with one note. An image or file is kept whole or left out. An error begins with
+    ``Error:``, like every other failure, since not every wire has a flag for it.
+    """
+    if result.is_error:
+        result = replace(result, blocks=_as_error(result.blocks))
+    left, media_left, cut = limits.max_result_bytes, limits.max_result_media_bytes, False
+    blocks: list[Block] = []
+    texts: list[str] = []
+    for block in result.blocks:
+        if isinstance(block, Text):
+            if left < 0:
+                continue  # the note about the cut is there already
+            encoded = str.encode(block.text[: left + 1], "utf-8", "replace")
+            if len(encoded) > left:
+                sizes = [_size(one.text) for one in result.blocks if isinstance(one, Text)]
+                whole = None if None in sizes else sum(size or 0 for size in sizes)
+                note = _cut(limits.max_result_bytes, whole)
+                block, cut = Text(f"{encoded[:left].decode('utf-8', 'ignore')}\n{note}"), True
+            elif not block.text.isascii():  # half a character cannot be sent
+                block = replace(block, text=encoded.decode())
+            left -= len(encoded)
+            texts.append(block.text)
+        elif isinstance(block, Media):
+            texts.append(block.placeholder())
+            media_left -= len(block.data or "")
+            if media_left < 0:
+                block, cut = Text(f"{block.placeholder()} [left out: larger than max_result_media_bytes]"), True
+        blocks.append(block)
+    return replace(result, blocks=tuple(blocks)), "\n".join(texts), cut
+
+
+def _as_error(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    first = blocks[0] if blocks else None
+    if not isinstance(first, Text):
+        return (Text("Error: the tool failed."), *blocks)
+    return blocks if first.text.startswith("Error") else (Text(f"Error: {first.text}"), *blocks[1:])
+
+
+def error_content(error: ToolError, max_bytes: int) -> str:
+    """Returns a failure as text. A tool that wants to tell the model more raises a `ToolError` of its own wording."""
+    said = _words(error)
+    return value_content(f"Error: {f'the tool raised {type(error).__name__}' if said is None else said}", max_bytes)[0]
+
+
+# -- as bytes, and back --
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +234,18 @@ def encode_result(value: Any) -> bytes:
     Raises:
         ToolFailed: JSON cannot express the value.
     """
+    said: dict[str, Any]
     if isinstance(value, ToolResult):
-        said: dict[str, Any] = {
-            "blocks": [[_NAMES[type(block)], _fields(block)] for block in value.blocks],
-            "value": value.value,
-            "is_error": value.is_error,
-            "native": value.native,
-            "display": value.display,
-        }
-        return _json({"result": said}, value)
-    if isinstance(value, AsRead):
-        return _json({"value": value.value, "content": value.content}, value.value)
-    return _json({"value": _sayable(value) if isinstance(value, str) else value}, value)
+        parts = {one.name: getattr(value, one.name) for one in fields(ToolResult)}
+        said = {"result": {**parts, "blocks": [[_NAMES[type(block)], _fields(block)] for block in value.blocks]}}
+    elif isinstance(value, AsRead):
+        said = {"value": value.value, "content": value.content}
+    else:
+        said = {"value": _sayable(value) if isinstance(value, str) else value}
+    try:
+        return _json(said)
+    except Exception as error:  # the value's own code runs here: serialisers, properties, generators
+        raise _unwritable(value.value if isinstance(value, AsRead) else value) from error
 
 
 def _fields(block: Block) -> dict[str, Any]:
@@ -79,25 +275,29 @@ def tool_error(tool: str, error: BaseException) -> ToolError:
     """Returns the error to raise for an error of a tool's code: the tool's own `ToolError` if that has words, else a
     `ToolFailed`, which names only its type. It is not for a tool to say that its call has not begun, or was out of
     time."""
-    if isinstance(error, ToolError) and not isinstance(error, (ToolNotStarted, ToolTimeout)):
-        try:
-            str(error)
-        except (Exception, SystemExit):  # a subclass of the user's
-            pass
-        else:
-            return error
+    if (
+        isinstance(error, ToolError)
+        and not isinstance(error, (ToolNotStarted, ToolTimeout))
+        and _words(error) is not None
+    ):
+        return error
     return ToolFailed(encode_error(tool, error)["text"])
 
 
 def encode_error(tool: str, error: BaseException) -> dict[str, str]:
     """Returns a failure as the model may read it: the text of a `ToolError`, of anything else only the type."""
-    if not isinstance(error, ToolError):
-        return {"kind": "ToolFailed", "text": f"the tool {tool} raised {type(error).__name__}"}
+    ours = isinstance(error, ToolError)
+    words = _words(error) if ours else None
+    kind, text = type(error).__name__, f"the tool {tool} raised {type(error).__name__}"
+    return {"kind": kind if ours else "ToolFailed", "text": text if words is None else words}
+
+
+def _words(error: BaseException) -> str | None:
+    """Returns an error's text; None if a subclass of the user's fails to give one."""
     try:
-        text = str(error)
-    except (Exception, SystemExit):  # a subclass of the user's
-        text = f"the tool {tool} raised {type(error).__name__}"
-    return {"kind": type(error).__name__, "text": text}
+        return str(error)
+    except (Exception, SystemExit):
+        return None
 
 
 def decode_error(said: Mapping[str, str]) -> ToolError:
@@ -109,9 +309,5 @@ def decode_error(said: Mapping[str, str]) -> ToolError:
     return failure
 
 
-def _json(said: Mapping[str, Any], value: Any) -> bytes:
-    try:
-        return to_json(said, bytes_mode="base64", inf_nan_mode="null")
-    except Exception as error:  # the value's own code runs here: serialisers, properties, generators
-        message = f"the tool returned a {type(value).__name__}, which cannot be written as JSON"
-        raise ToolFailed(message) from error
+def _unwritable(value: Any) -> ToolFailed:
+    return ToolFailed(f"the tool returned a {type(value).__name__}, which cannot be written as JSON")

@@ -20,8 +20,8 @@ from ..stages import DEFAULT
 from ..tools import AnyTool, Toolset
 from ..tools.problems import refusal
 from ..tools.typed import as_json
+from .call import RunCounts
 from .calls import Calls
-from .counts import RunCounts
 from .options import DispatchOptions
 
 __all__ = ["run_tool"]

@@ -72,26 +72,22 @@ def _group_of(job: Job) -> _Group:
     return None if job.tool_limit is None else (job.tool, job.tool_limit)
 
 
+@dataclass(slots=True, eq=False)
 class _Owner:
     """An owner of jobs that are ready."""
 
-    __slots__ = ("lines", "name", "turn")
-
-    def __init__(self, name: Hashable, turn: int) -> None:
-        self.name = name
-        self.turn = turn
-        self.lines: dict[_Group, _Line] = {}
+    name: Hashable
+    turn: int
+    lines: dict[_Group, _Line] = field(default_factory=dict)
 
 
+@dataclass(slots=True, eq=False)
 class _Line:
     """The ready jobs of one owner in one group, by age; never empty."""
 
-    __slots__ = ("entry", "jobs", "owner")
-
-    def __init__(self, owner: _Owner) -> None:
-        self.owner = owner
-        self.jobs: list[Job] = []
-        self.entry = -1  # the number of its entry in the group's heap; its other entries are stale
+    owner: _Owner
+    jobs: list[Job] = field(default_factory=list)
+    entry: int = -1  # the number of its entry in the group's heap; its other entries are stale
 
 
 class _Heap:
@@ -126,15 +122,13 @@ class _Heap:
                 heapq.heappop(self._entries)
 
 
+@dataclass(slots=True, eq=False)
 class _Key:
     """The jobs that work on one thing, in their order."""
 
-    __slots__ = ("admitted", "waiting", "writing")
-
-    def __init__(self) -> None:
-        self.admitted = 0
-        self.writing = False  # the admitted job is no reader
-        self.waiting: deque[Job] = deque()
+    admitted: int = 0
+    writing: bool = False  # the admitted job is no reader
+    waiting: deque[Job] = field(default_factory=deque)
 
     def admit(self) -> list[Job]:
         """Admits the jobs whose turn at the key has come, and returns them."""
@@ -149,11 +143,7 @@ class _Key:
 
 
 class Scheduler:
-    """Decides which calls may run now; starts none.
-
-    Args:
-        max_running: how many jobs may run at once.
-    """
+    """Decides which calls may run now, at most `max_running` at once; starts none."""
 
     def __init__(self, max_running: int) -> None:
         self.max_running = max_running

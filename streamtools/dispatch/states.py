@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["OPEN", "TRANSITIONS", "Effect", "Input", "Row", "State", "advance", "table"]
+__all__ = ["OPEN", "TRANSITIONS", "Effect", "Input", "Row", "State", "advance"]
 
 State: TypeAlias = Literal[
     "announced",  # its text streams
@@ -141,12 +141,3 @@ def advance(call: HasState, happened: Input) -> tuple[Effect, ...]:
         return ()
     call.state = row.state
     return row.effects
-
-
-def table() -> str:
-    """Returns the transitions as a Markdown table, as `docs/internals.md` shows them."""
-    rows = [
-        f"| {state} | {happened} | {row.state} | {', '.join(row.effects) or '—'} |"
-        for (state, happened), row in TRANSITIONS.items()
-    ]
-    return "\n".join(["| state | happens | next | effects |", "|---|---|---|---|", *rows])

@@ -17,11 +17,21 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import astuple
 from typing import Any
 
 from ..errors import LocalProtocolError
-from .store import Claim, Claimed, EndUnknown, Recorded, StillRunning, checked_bound, checked_fingerprint, not_claimed
-from .store_process import Holder, this_process
+from .store import (
+    Claim,
+    Claimed,
+    EndUnknown,
+    Holder,
+    Recorded,
+    StillRunning,
+    checked_bound,
+    checked_fingerprint,
+    not_claimed,
+)
 from .store_thread import StoreJob, ThreadedStore, checked_seconds
 
 try:
@@ -111,11 +121,6 @@ class RedisStore(ThreadedStore):
         self._checked = False
         super().__init__(timeout, lease)
 
-    def begin_anew(self) -> None:
-        """See `ThreadedStore`."""
-        super().begin_anew()
-        self._holder = this_process()
-
     # -- in the thread --
 
     def _run(self, script: str, key: str, *values: str | bytes | int) -> Any:
@@ -132,9 +137,8 @@ class RedisStore(ThreadedStore):
         if time.monotonic() >= job.until:  # it waited for others that the server has not answered
             raise TimeoutError(self._busy())
         self._check_server()
-        who = (self._holder.host, self._holder.pid, self._holder.boot, self._holder.start)
         try:
-            known = self._run(_CLAIM, key, fingerprint, claim_id, _ms(self._lease), *who)
+            known = self._run(_CLAIM, key, fingerprint, claim_id, _ms(self._lease), *astuple(self._holder))
         except (RedisError, TimeoutError):
             # The claim may have been made. If this is lost, too, the claim is never renewed, and its end is unknown.
             with suppress(RedisError, TimeoutError):

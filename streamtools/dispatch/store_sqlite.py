@@ -15,7 +15,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -25,14 +25,16 @@ from .store import (
     Claim,
     Claimed,
     EndUnknown,
+    Holder,
     Recorded,
     StillRunning,
+    boot_id,
     checked_bound,
     checked_fingerprint,
+    machine_clock,
     no_room,
     not_claimed,
 )
-from .store_process import Holder, boot_id, machine_clock, this_process
 from .store_thread import StoreJob, ThreadedStore, checked_seconds
 
 __all__ = ["SqliteStore", "StoredCall"]
@@ -123,11 +125,6 @@ class SqliteStore(ThreadedStore):
             raise
         finally:
             self._disconnect()
-
-    def begin_anew(self) -> None:
-        """See `ThreadedStore`."""
-        super().begin_anew()
-        self._holder = this_process()
 
     async def calls(self, *, completed: bool = False) -> list[StoredCall]:
         """Returns the calls that run or whose end is not known, in the order of their claims.
@@ -256,10 +253,9 @@ class SqliteStore(ThreadedStore):
             claimed_at, _, _, host, pid, *_ = claim
             return StillRunning(claimed_at, host, pid) if state == "running" else EndUnknown(claimed_at)
         self._make_room(connection)
-        holder, until = self._holder, machine_clock() + self._lease
+        until = machine_clock() + self._lease
         insert = f"INSERT INTO calls (key, fingerprint, claim_id, {_CLAIM}) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?)"
-        who = (holder.host, holder.pid, holder.boot, holder.start)
-        connection.execute(insert, (key, fingerprint, claim_id, time.time(), until, *who))
+        connection.execute(insert, (key, fingerprint, claim_id, time.time(), until, *astuple(self._holder)))
         return Claimed()
 
     def _make_room(self, connection: sqlite3.Connection) -> None:

@@ -19,9 +19,9 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import anyio
@@ -29,7 +29,7 @@ from anyio.lowlevel import current_token
 
 from ..errors import LocalProtocolError, ToolNotStarted
 from ..event_loop import call_soon
-from .store import Claim, Claimed, checked_key
+from .store import Claim, Claimed, checked_key, this_process
 
 __all__ = ["StoreJob", "ThreadedStore", "checked_seconds"]
 
@@ -43,78 +43,68 @@ class Left(Exception):
     """Raised in the thread when nobody waits for the claim any more."""
 
 
+@dataclass(slots=True, eq=False)
 class StoreJob:
-    """One operation on its way through the thread.
+    """One operation on its way through the thread."""
 
-    Args:
-        work: does the operation, in the thread.
-        patience: for how many seconds the operation may wait, from now on.
-        undo: takes back the claim that `work` has made.
-        tell: is called in the thread when the operation has ended.
-    """
+    work: Callable[[StoreJob], object]
+    """Does the operation, in the thread."""
+    patience: float
+    """For how many seconds the operation may wait, from now on."""
+    undo: Callable[[StoreJob], object] | None = None
+    """Takes back the claim that `work` has made."""
+    tell: Callable[[], None] = lambda: None
+    """Is called in the thread when the operation has ended."""
+    until: float = field(init=False)
+    """When to give up, on ``time.monotonic``."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    left: bool = False
+    over: bool = False
+    value: Any = None
+    error: Exception | None = None
 
-    def __init__(
-        self,
-        work: Callable[[StoreJob], object],
-        patience: float,
-        undo: Callable[[StoreJob], object] | None = None,
-        tell: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.until = time.monotonic() + patience
-        """When to give up, on ``time.monotonic``."""
-        self._patience = patience
-        self._work = work
-        self._undo = undo
-        self._tell = tell
-        self._lock = threading.Lock()
-        self._left = False
-        self._over = False
-        self._value: Any = None
-        self._error: Exception | None = None
+    def __post_init__(self) -> None:
+        self.until = time.monotonic() + self.patience
 
     def run(self) -> None:
         """Does the operation, in the thread; raises nothing."""
         try:
-            self._value = self._work(self)
+            self.value = self.work(self)
         except Exception as error:
-            self._error = error
-        with self._lock:
-            self._over, late = True, self._left
+            self.error = error
+        with self.lock:
+            self.over, late = True, self.left
         if late:
             self.taken_back().run()
-        self._tell()
+        self.tell()
 
     def check(self) -> None:
         """Raises `Left` if nobody waits for this claim any more. Call it before a claim is made lasting."""
-        with self._lock:
-            if self._left and self._undo is not None:
+        with self.lock:
+            if self.left and self.undo is not None:
                 raise Left
 
     def leave(self) -> bool:
         """Stops waiting; returns True if the operation is over, so that the caller has to take it back."""
-        with self._lock:
-            self._left = True
-            return self._over
+        with self.lock:
+            self.left = True
+            return self.over
 
     def taken_back(self) -> StoreJob:
         """Returns the operation that undoes this one, or that does nothing if this one has claimed nothing."""
-        undo = self._undo if isinstance(self._value, Claimed) else None
-        return StoreJob(undo or (lambda job: None), self._patience)
+        undo = self.undo if isinstance(self.value, Claimed) else None
+        return StoreJob(undo or (lambda job: None), self.patience)
 
     def answer(self) -> Any:
         """Returns the value of `work`, or raises its error."""
-        if self._error is not None:
-            raise self._error
-        return self._value
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
 class ThreadedStore(ABC):
-    """An `IdempotencyStore` with a thread of its own, for any number of event loops and threads.
-
-    Args:
-        patience: for how many seconds an operation may wait.
-        lease: for how many seconds a claim is alive if it is not renewed.
-    """
+    """An `IdempotencyStore` with a thread of its own, for any number of event loops and threads. An operation waits for
+    `patience` seconds at most; a claim that is not renewed is alive for `lease` seconds."""
 
     def __init__(self, patience: float, lease: float) -> None:
         self._patience = patience
@@ -126,7 +116,7 @@ class ThreadedStore(ABC):
 
     def begin_anew(self) -> None:
         """Begins in this process with no thread and no claims. Call it while no connection is open."""
-        self._pid = os.getpid()
+        self._holder = this_process()
         self._lock = threading.Lock()
         self.gate = threading.RLock()
         """Held while a connection is in use. A fork waits for it."""
@@ -163,7 +153,7 @@ class ThreadedStore(ABC):
     def close(self) -> None:
         """Finishes the operations that were handed over, abandons the claims that are left, and ends the thread. Waits
         as long as an operation may; may be called twice."""
-        if self._pid != os.getpid():  # another process' store
+        if self._holder.pid != os.getpid():  # another process' store
             return
         with self._lock:
             self._closed, thread = True, self._thread
@@ -182,9 +172,7 @@ class ThreadedStore(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     async def _ask(self, work: Callable[[StoreJob], T], undo: Callable[[StoreJob], object] | None = None) -> T:
@@ -204,7 +192,7 @@ class ThreadedStore(ABC):
         return value
 
     def _submit(self, job: StoreJob) -> None:
-        if self._pid != os.getpid():
+        if self._holder.pid != os.getpid():
             text = "the process was forked by other means than Python's, behind the opening of the store"
             raise LocalProtocolError(f"{text}: open a {type(self).__name__} of its own in it")
         with self._lock:

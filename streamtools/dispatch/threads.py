@@ -105,11 +105,7 @@ def take_thread() -> WorkerThread:
 
 
 class ThreadCall:
-    """One call of a sync function in a thread.
-
-    Args:
-        late: called in the thread when the function ends after it was given up.
-    """
+    """One call of a sync function in a thread, in which `late` is called if the function ends after it was given up."""
 
     def __init__(self, late: Callable[[], None] | None = None) -> None:
         self.abandoned = False

@@ -7,7 +7,6 @@ The integrations use the public API alone.
 
 from __future__ import annotations
 
-from .asgi import EventStreamResponse
-from .encoding import Encode, encode_event
+from .asgi import Encode, EventStreamResponse, encode_event
 
 __all__ = ["Encode", "EventStreamResponse", "encode_event"]

@@ -6,7 +6,8 @@ the task that serves the request; a generator in a framework's streaming respons
 them. Inside the block one task waits for ``http.disconnect`` while the other writes. The block is left when the writing
 ends for any reason; leaving it cancels and awaits the calls and closes the source.
 
-Specification: https://asgi.readthedocs.io/en/latest/specs/www.html
+Specifications: https://asgi.readthedocs.io/en/latest/specs/www.html
+https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """
 
 from __future__ import annotations
@@ -17,19 +18,55 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import anyio
+import orjson
 from anyio import CancelScope, create_task_group
 
+from ..dispatch import Suspended
 from ..errors import LocalProtocolError, StreamError
-from ..events import Event
+from ..events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    Event,
+    EventsDropped,
+    Observation,
+    RefusalDelta,
+    StepEnd,
+    StreamEnd,
+    TextDelta,
+    ToolCallStart,
+    ToolStarted,
+)
 from ..pipelines.entry import Pipeline
 from ..turn import Turn
-from .encoding import HEARTBEAT, Encode, encode_event, error_frame, frame, suspended_frame
 
-__all__ = ["EventStreamResponse"]
+__all__ = ["Encode", "EventStreamResponse", "encode_event", "frame"]
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+Encode: TypeAlias = Callable[[Event], "tuple[str, Any] | None"]
+"""Returns the data to send for an event: its name and data (text as it is, anything else as JSON), or None to send
+nothing."""
+
+_HEARTBEAT = b": \n\n"
+"""A comment: no event for the client, but a sign of life for proxies in between."""
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+_TOLD: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
+    TextDelta: ("text_delta", ("text",)),
+    RefusalDelta: ("refusal_delta", ("text",)),
+    ToolCallStart: ("tool_call_start", ("call_id", "name")),
+    ApprovalRequested: ("approval_requested", ("call_id", "tool_name")),
+    ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved")),
+    ToolStarted: ("tool_started", ("call_id", "tool_name")),
+    Observation: ("observation", ("call_id", "tool_name", "outcome")),
+    EventsDropped: ("gap", ("from_seq", "to_seq")),
+    StreamEnd: ("stream_end", ("finish", "complete")),
+    StepEnd: ("step_end", ("outcome",)),
+}
+"""Name and fields of the events that are sent by default: no arguments, results, reasoning or error texts."""
 
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -38,6 +75,23 @@ _HEADERS = {
 }
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # https://www.rfc-editor.org/rfc/rfc9110#name-tokens
 _AFTER_S = 30.0  # seconds allowed for `after`, which is shielded and so needs a bound
+
+
+def encode_event(event: Event) -> tuple[str, dict[str, Any]] | None:
+    """Returns the data sent by default: the answer's text, which tools are called, which calls wait for an approval or
+    were decided, and how each call ended.
+
+    It sends no arguments, results, reasoning, error texts or provider state. To add some, call it from a function of
+    yours.
+
+    >>> encode_event(TextDelta("Hello"))
+    ('text_delta', {'text': 'Hello'})
+    """
+    told = _TOLD.get(type(event))
+    if told is None:
+        return None
+    name, fields = told
+    return name, {field: getattr(event, field) for field in fields}
 
 
 class EventStreamResponse:
@@ -125,7 +179,7 @@ class EventStreamResponse:
                 raise
             except Exception as error:
                 failure = error
-                await self._send_body(send, error_frame(events.turn.error or error))
+                await self._send_body(send, _error_frame(events.turn.error or error))
             await self._send_body(send, b"", more=False)
         except _NotSentError as unsent:
             return failure or unsent.fault
@@ -139,13 +193,13 @@ class EventStreamResponse:
                 event = await anext(events, None)
             if event is None and not silence.cancelled_caught:
                 if events.suspended is not None:
-                    await self._send_body(send, suspended_frame(events.suspended))
+                    await self._send_body(send, _suspended_frame(events.suspended))
                 return
             piece = None if event is None else self._piece(event)
             if piece is None:
                 if anyio.current_time() < due:  # also between events that are not sent
                     continue
-                piece = HEARTBEAT
+                piece = _HEARTBEAT
             await self._send_body(send, piece)
             due = anyio.current_time() + self._heartbeat_s
 
@@ -203,3 +257,32 @@ def _seconds(name: str, value: float | None) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise ValueError(f"{name}={value!r}: must be a number of seconds greater than 0, or None")
     return float(value)
+
+
+def frame(told: tuple[str, Any], *, id: int | None = None) -> bytes:
+    """Returns one server-sent event with a name and its data.
+
+    Raises:
+        TypeError: `told` is no such pair, or the data cannot be written as JSON.
+        ValueError: the name is empty or has a line end, which would begin another field.
+    """
+    if not isinstance(told, tuple) or len(told) != 2:
+        raise TypeError(f"encode returns (name, data), or None to send nothing, not {type(told).__name__}")
+    name, data = told
+    if not isinstance(name, str) or not name or _LINE_END.search(name):
+        raise ValueError("encode returned a name that is no single line of text")
+    text = data if isinstance(data, str) else orjson.dumps(data).decode()
+    head = f"event: {name}\n" if id is None else f"event: {name}\nid: {id}\n"
+    lines = "".join(f"data: {line}\n" for line in _LINE_END.split(text))
+    return f"{head}{lines}\n".encode("utf-8", "replace")
+
+
+def _error_frame(error: Exception) -> bytes:
+    """Returns the last event of a stream that failed: the kind of failure, not its text, which may name hosts or
+    accounts."""
+    return frame(("error", {"kind": error.kind if isinstance(error, StreamError) else "internal_error"}))
+
+
+def _suspended_frame(suspended: Suspended) -> bytes:
+    """Returns the last event of a response that ends because calls wait for approvals, with the ids of these calls."""
+    return frame(("suspended", {"call_ids": [call.call_id for call in suspended.calls]}))

@@ -13,8 +13,7 @@ from .cache import SchemaCache
 from .definition import RefusedTool, ServerTool
 from .fetch import FetchedTools, fetch_tools
 from .pins import Pins, ToolChange
-from .results import tool_result
-from .served import result_for_mcp
+from .results import result_for_mcp, tool_result
 
 __all__ = [
     "FetchedTools",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import anyio
@@ -36,12 +36,6 @@ class _Key(NamedTuple):
     partition: bytes | None  # a hash of the credentials; None: for everybody
     version: str | None
     limits: Limits
-
-
-@dataclass(slots=True)
-class _Entry:
-    listing: Listing
-    expires_at: float
 
 
 class SchemaCache:
@@ -76,7 +70,7 @@ class SchemaCache:
         self._max_entries = max_entries
         self._clock = clock
         self._salt = secrets.token_bytes(32)  # so that the kept hashes cannot be compared with those of guessed tokens
-        self._entries: dict[_Key, _Entry] = {}
+        self._entries: dict[_Key, tuple[Listing, float]] = {}  # each with the time at which it expires
         self._flights: dict[_Key, anyio.Event] = {}
         self._changes = 0
 
@@ -139,13 +133,11 @@ class SchemaCache:
         return handle
 
     def _fresh(self, key: _Key) -> Listing | None:
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        if self._clock() >= entry.expires_at:
+        listing, expires_at = self._entries.get(key, (None, math.inf))
+        if self._clock() >= expires_at:
             del self._entries[key]
             return None
-        return entry.listing
+        return listing
 
     async def _fly(self, key: _Key, ask: Callable[[], Awaitable[Listing]]) -> Listing:
         flight = self._flights[key] = anyio.Event()
@@ -168,7 +160,7 @@ class SchemaCache:
         self._entries.pop(key, None)
         while len(self._entries) >= self._max_entries:
             del self._entries[next(iter(self._entries))]
-        self._entries[key] = _Entry(listing, asked_at + ttl_s)
+        self._entries[key] = listing, asked_at + ttl_s
 
     def _hash(self, credentials: Credentials) -> bytes:
         if credentials is None:

@@ -11,7 +11,7 @@ from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, to_thre
 from pydantic import ValidationError
 
 from ..content import ToolResult
-from ..dispatch.content import is_small
+from ..dispatch.results import is_small
 from ..errors import ToolError, ToolFailed, ToolOutcomeUnknown
 from ..limits import Limits
 from ..telemetry.carrier import current_carrier

@@ -20,9 +20,8 @@ from ..tools import Effect, NeedsApproval, TakesLong, Tool
 from ..tools.enforce import QUICK_STEPS
 from .cache import Credentials, SchemaCache
 from .calls import caller
-from .definition import RefusedTool, ServerTool, refused
+from .definition import RefusedTool, ServerTool, checked_prefix, namespaced, refused
 from .listing import Listing, list_all
-from .names import checked_prefix, namespaced
 from .peer import Peer
 from .pins import Pins
 
@@ -35,32 +34,21 @@ ApprovalOf: TypeAlias = bool | Callable[[ServerTool], NeedsApproval]
 """The tools of a server that wait for an approval: all, none, or a function that decides for each."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class FetchedTools(Sequence[Tool[..., Any]]):
     """The tools of a server, to pass as ``tools=`` or among others (``[*tools, mine]``). Made by `fetch_tools`."""
 
-    __slots__ = ("_tools", "complete", "definitions", "refused", "server", "unenforced")
-
-    def __init__(
-        self,
-        tools: Iterable[Tool[..., Any]],
-        *,
-        server: str,
-        definitions: Mapping[str, ServerTool],
-        refused: tuple[RefusedTool, ...],
-        unenforced: Mapping[str, tuple[str, ...]],
-        complete: bool,
-    ) -> None:
-        self._tools = tuple(tools)
-        self.server = server
-        """The name that `fetch_tools` was given."""
-        self.definitions = definitions
-        """The definition of each tool by its server, by the name under which the model calls the tool."""
-        self.refused = refused
-        """The tools that were not taken, with the reasons."""
-        self.unenforced = unenforced
-        """Parts of a tool's schemas that are not checked, by the tool's name: patterns that no linear engine takes."""
-        self.complete = complete
-        """True if the server's list was read to its end."""
+    _tools: tuple[Tool[..., Any], ...]
+    server: str
+    """The name that `fetch_tools` was given."""
+    definitions: Mapping[str, ServerTool]
+    """The definition of each tool by its server, by the name under which the model calls the tool."""
+    refused: tuple[RefusedTool, ...]
+    """The tools that were not taken, with the reasons."""
+    unenforced: Mapping[str, tuple[str, ...]]
+    """Parts of a tool's schemas that are not checked, by the tool's name: patterns that no linear engine takes."""
+    complete: bool
+    """True if the server's list was read to its end."""
 
     @overload
     def __getitem__(self, index: int) -> Tool[..., Any]: ...
@@ -152,7 +140,7 @@ async def fetch_tools(
     for each in made:
         await maker.take(each, pins)
     return FetchedTools(
-        maker.tools.values(),
+        tuple(maker.tools.values()),
         server=server,
         definitions=maker.definitions,
         refused=(*listing.refused, *maker.refused),
@@ -161,13 +149,8 @@ async def fetch_tools(
     )
 
 
-class _Plan(NamedTuple):
-    """A tool that is to be made, with the caller's decisions about it."""
-
-    name: str
-    definition: ServerTool
-    effect: Effect
-    needs_approval: NeedsApproval
+_Plan: TypeAlias = tuple[str, ServerTool, Effect, NeedsApproval]
+"""The name of a tool that is to be made, its definition, and the caller's decisions about it."""
 
 
 class _Made(NamedTuple):
@@ -214,7 +197,7 @@ class _Maker:
                 self._refuse(definition, f"its name becomes {name}, which another of the server's tools has")
                 continue
             names.add(name)
-            plans.append(_Plan(name, definition, self._effect(definition), self._needs_approval(definition)))
+            plans.append((name, definition, self._effect(definition), self._needs_approval(definition)))
         aside = Aside()
         return await aside.run(self._make, plans, pins, aside)
 
@@ -226,10 +209,10 @@ class _Maker:
             try:
                 made.append(self._tool(plan))
             except SchemaError as problem:
-                self._refuse(plan.definition, str(problem))
+                self._refuse(plan[1], str(problem))
                 continue
             if pins is not None:
-                pins.prepare(self.server, plan.definition)
+                pins.prepare(self.server, plan[1])
         return made
 
     async def take(self, made: _Made, pins: Pins | None) -> None:

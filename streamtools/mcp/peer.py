@@ -5,11 +5,17 @@ Two kinds are told apart. A ``ClientSession`` of the Python SDK is asked through
 for hours, and list the tools again to do so. Anything else (the SDK's ``Client``, FastMCP's, a fake) is asked through
 ``list_tools`` and ``call_tool``, with those of their arguments that it takes. The ``mcp`` package is never imported
 first: an object of the SDK has already imported it.
+
+A page of ``tools/list`` that the SDK refuses, perhaps for one bad tool, is read as the JSON that the server sent. The
+type of an answer is given to ``send_request``. SDK 1 checks an answer by that type alone. SDK 2 first checks it by its
+own tables, in which it looks up the request's method; it does not check answers to methods that are in no table, such
+as those of extensions.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
@@ -17,10 +23,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 import anyio
-from pydantic import TypeAdapter, ValidationError
+from anyio import CancelScope, to_thread
+from pydantic import RootModel, TypeAdapter, ValidationError
 
 from .reading import peek
-from .unjudged import answered, unjudged_page
 
 __all__ = ["OnProgress", "Peer", "Unasked"]
 
@@ -40,6 +46,9 @@ MAX_RELIST_PAGES = 100
 
 CANCEL_PATIENCE_S = 2.0
 """Seconds allowed for telling the server about a cancelled call."""
+
+MAX_LINE_CHARS = 8 << 20
+"""Characters of a message that is read once more: as many as a whole list may have."""
 
 
 class Unasked(TypeError):
@@ -91,11 +100,11 @@ class Peer:
         """
         try:
             ask = partial(self._listed, cursor)
-            return await (ask() if self._types is None else answered(self._session, ask))
+            return await (ask() if self._types is None else _answered(self._session, ask))
         except ValidationError:
             if self._types is None:
                 raise
-        return await unjudged_page(self._session, self._types, cursor)
+        return await _unjudged_page(self._session, self._types, cursor)
 
     async def _listed(self, cursor: str | None) -> Any:
         return await self._ask(partial(self._list, cursor))
@@ -231,3 +240,89 @@ def _arguments_of(method: Callable[..., Any]) -> frozenset[str]:
     except (TypeError, ValueError):  # written in C, or a proxy that hides its signature
         return frozenset()
     return frozenset(signature.parameters)
+
+
+# -- pages that the SDK refuses --
+
+
+class _Unlisted(str):
+    """A method that is in no table, whatever its letters are."""
+
+    __slots__ = ()
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _AnyObject(RootModel[dict[str, Any]]):
+    pass
+
+
+_LIST = _Unlisted("tools/list")
+_ANY_OBJECT: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+
+
+async def _unjudged_page(session: Any, types: Any, cursor: str | None) -> dict[str, Any]:
+    """Asks an SDK's session, of the generation of these types, for a page; checks only that the answer is an object.
+
+    Raises:
+        ValidationError: the SDK refuses the page even so.
+    """
+    params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
+    if not hasattr(types, "InputRequiredResult"):  # pragma: no cover - mcp 1: the tests of sessions run with it, too
+        asked = types.ClientRequest(types.ListToolsRequest(method="tools/list", params=params))
+        answer: _AnyObject = await session.send_request(asked, _AnyObject)
+        return answer.root
+
+    class ListAnything(types.ListToolsRequest):  # type: ignore[misc]
+        def model_dump(self, **options: Any) -> dict[str, Any]:
+            return {**super().model_dump(**options), "method": _LIST}
+
+    page: dict[str, Any] = await session.send_request(ListAnything(params=params), _ANY_OBJECT)
+    return page
+
+
+async def _answered(session: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
+    """Returns the result of `ask`; or the page itself, if the transport of `session` cannot read the message with it.
+
+    A transport passes such a message to the session's message handler as an exception, which contains the line, and the
+    request is never answered: half a surrogate pair in the description of one tool would take all the time of listing.
+    """
+    handler = getattr(session, "_message_handler", None)  # both generations have it, under no public name
+    if handler is None:
+        return await ask()
+    read: list[dict[str, Any]] = []
+
+    async def listen(message: Any) -> None:
+        if isinstance(message, ValidationError):
+            page = await to_thread.run_sync(_page_in, message)
+            if page is not None:
+                read.append(page)
+                scope.cancel()
+        await handler(message)
+
+    session._message_handler = listen
+    try:
+        with CancelScope() as scope:
+            return await ask()
+        return read[0]
+    finally:
+        if session._message_handler is listen:
+            session._message_handler = handler
+
+
+def _page_in(error: ValidationError) -> dict[str, Any] | None:
+    """Returns the page in a line that could not be read; an empty one if it cannot be read at all; None if the line is
+    no page."""
+    found = error.errors(include_url=False, include_context=False)
+    line = found[0]["input"] if found else None
+    if not isinstance(line, str) or '"result"' not in line or '"tools"' not in line:
+        return None
+    try:
+        message = json.loads(line) if len(line) <= MAX_LINE_CHARS else {"result": {"tools": None}}
+    except (ValueError, RecursionError):
+        return {}
+    result = message.get("result") if isinstance(message, dict) else None
+    return result if isinstance(result, dict) and "tools" in result else None

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..text import well_formed
+from ..text import cut, well_formed
 
-__all__ = ["excerpt", "peek", "plain", "visible", "weighed"]
+__all__ = ["excerpt", "peek", "plain", "weighed"]
 
 
 def peek(value: Any, *names: str) -> Any:
@@ -33,16 +33,12 @@ def plain(value: Any) -> dict[str, Any]:
 
 
 def excerpt(text: str, max_chars: int) -> str:
-    """Returns a peer's text for a message: on one line, bounded, and without invisible characters."""
-    shown = visible(well_formed(text[: max_chars + 1]))
-    return shown if len(shown) <= max_chars else shown[:max_chars] + "..."
-
-
-def visible(text: str) -> str:
-    """Returns `text` with all characters that are invisible, or that move visible ones, as codes (``\\u202e``)."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+    """Returns a peer's text for a message: on one line, bounded, and with codes (``\\u202e``) for characters that are
+    invisible or move visible ones."""
+    shown = well_formed(text[: max_chars + 1])
+    if not shown.isprintable():
+        shown = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in shown)
+    return cut(shown, max_chars)
 
 
 class Weighed(NamedTuple):

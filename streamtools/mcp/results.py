@@ -1,4 +1,6 @@
-"""Turns an MCP server's answer to a call into a tool's result. All of it is untrusted, and bounded.
+"""Turns an MCP server's answer to a call into a tool's result, and an observation of ours into such an answer.
+
+A server's answer is untrusted, and bounded.
 
 | content block | becomes |
 |---|---|
@@ -16,15 +18,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ..content import Block, Media, Text, ToolResult
 from ..errors import ToolError
+from ..events import Observation
 from ..limits import Limits
 from ..text import well_formed
 from .reading import excerpt, peek, plain, weighed
 
-__all__ = ["CheckOutput", "tool_result"]
+__all__ = ["CheckOutput", "result_for_mcp", "tool_result"]
 
 CheckOutput = Callable[[Any], "list[str]"]
 """Returns the problems of a structured result, one line each, without its values."""
@@ -34,6 +37,9 @@ MAX_ADDRESS_CHARS = 1024
 
 CHECKED_AT_ONCE = 1 << 20
 """Characters of base64 that are checked before other threads get their turn; a multiple of 4."""
+
+ANY_STRUCTURE = "2026-07-28"
+"""The first version of the protocol whose structured content may be any JSON value; before, it was an object."""
 
 _MIME = re.compile(r"[\w.+-]{1,64}/[\w.+-]{1,64}(;[ -~]{0,128})?", re.ASCII)
 _Kind = Literal["image", "audio", "video", "file"]
@@ -196,3 +202,58 @@ def _mime(value: Any) -> str | None:
 def _line(block: Mapping[str, Any], key: str) -> str:
     value = block.get(key)
     return excerpt(value, MAX_ADDRESS_CHARS) if isinstance(value, str) else ""
+
+
+# -- ours, for serving tools over MCP --
+
+
+def result_for_mcp(observation: Observation, *, protocol_version: str = ANY_STRUCTURE) -> dict[str, Any]:
+    """Returns an observation as ``CallToolResult``, as JSON.
+
+    The text for the model becomes the content; a value that is not just text also becomes the structured content. Any
+    outcome but success is an error that the model can read (``isError``), as the protocol requires.
+
+    Args:
+        observation: the observation of a call that an MCP client has made.
+        protocol_version: the one spoken with that client; before 2026-07-28 only an object is structured content.
+    """
+    result = observation.result
+    blocks: list[Block] = [Text(observation.model_content)] if result is None else list(result.blocks)
+    answer: dict[str, Any] = {
+        "content": [content for block in blocks for content in _content(block)],
+        "isError": observation.outcome != "ok",
+        "resultType": "complete",
+    }
+    structured = _structured(observation.value)
+    if structured is not None and (isinstance(structured, dict) or protocol_version >= ANY_STRUCTURE):
+        answer["structuredContent"] = structured
+    return answer
+
+
+def _structured(value: Any) -> Any:
+    """Returns the value in plain JSON; None for text, nothing, and values that JSON cannot express."""
+    if isinstance(value, (str, ToolResult)):
+        return None
+    try:
+        return to_jsonable_python(value, bytes_mode="base64", inf_nan_mode="null")
+    except (PydanticSerializationError, ValueError):
+        return None
+
+
+def _content(block: Block) -> Iterator[dict[str, Any]]:
+    if isinstance(block, Text):
+        yield {"type": "text", "text": block.text}
+    elif isinstance(block, Media):
+        yield _mcp_media(block)
+
+
+def _mcp_media(media: Media) -> dict[str, Any]:
+    name = media.filename or media.kind
+    if media.data is not None and media.kind in ("image", "audio") and media.mime_type:
+        return {"type": media.kind, "data": media.data, "mimeType": media.mime_type}
+    mime = {"mimeType": media.mime_type} if media.mime_type else {}
+    if media.data is not None:
+        return {"type": "resource", "resource": {"uri": f"attachment:{name}", "blob": media.data, **mime}}
+    if media.url is not None:
+        return {"type": "resource_link", "uri": media.url, "name": name, **mime}
+    return {"type": "text", "text": media.placeholder()}  # known only to another provider, by its id

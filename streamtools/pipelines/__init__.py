@@ -3,8 +3,8 @@
 entry        `pipeline` and `resume`, with all of their options
 block        `Pipeline`: the block that reads a stream, and the handle for its calls
 pump         reads the source, feeds the decoder; `queues` holds the events until they are taken
-step         stamps each event, tells the observers; `causality` knows which event led to which
-settling     how a step ends; `joining` waits for its tasks, `deadlines` for its time
+step         stamps each event, tells the observers
+settling     how a step ends, and when; `joining` waits for its tasks
 hosted       a pipeline that a task group of the caller's holds open; `resuming` goes on with calls that waited
-trajectory   a run of several steps, made by hand; `agent_loop` makes the requests, too
+trajectory   a run of several steps, made by hand, and what caused its events; `agent_loop` makes the requests, too
 """

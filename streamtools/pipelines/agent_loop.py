@@ -28,6 +28,7 @@ from anyio.abc import TaskGroup
 
 from ..dispatch import Suspended, Verdict
 from ..dispatch.call import Mention
+from ..dispatch.store import checked_bound
 from ..dispatch.suspended import Asked
 from ..errors import DeadlineExceeded, LocalProtocolError
 from ..events import Event, Observation, ToolCallValidated
@@ -91,8 +92,7 @@ def agent_loop(
         TypeError: an option is none of `pipeline`'s, or is the run's own, or has a value that `pipeline` does not take.
         ValueError: `max_steps` is less than 1, a decision is about no suspended call, or an option is not known.
     """
-    if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
-        raise ValueError(f"max_steps={max_steps!r}: must be an integer greater than 0")
+    checked_bound("max_steps", max_steps)
     if not callable(call_model):
         raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
     if stop is not None and not callable(stop):

@@ -35,12 +35,11 @@ from ..parts import ToolCall
 from ..sources import Source
 from ..tools import Toolset
 from ..turn import Turn
-from .deadlines import Deadlines
 from .hosted import Hosted, OpenPipeline, open_in
 from .joining import is_looked_at, join
 from .pump import ItemDecoder, Pump, Transform, unwrapped
 from .queues import Branch, Outbox, WhenFull
-from .settling import Settling
+from .settling import Deadlines, Settling
 from .step import Step
 from .trajectory import Trajectory
 
@@ -171,17 +170,8 @@ class Pipeline:
         return self._decide(call, Decision(True), fingerprint)
 
     def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
-        """Denies a call that waits for an approval, so that it is ``denied``. Returns False if that changes nothing;
-        see `approve`.
-
-        Args:
-            call: the `ApprovalRequested`, one of `suspended.calls`, or the `call_id`.
-            reason: why, for the model to read.
-            fingerprint: of the arguments that were denied, if they were looked at elsewhere.
-
-        Raises:
-            LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
-        """
+        """Denies a call that waits for an approval, so that it is ``denied``; `reason` is for the model to read. All
+        else is as in `approve`."""
         return self._decide(call, Decision(False, reason), fingerprint)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Coroutine, Generator
+from dataclasses import dataclass, field
 from typing import Any
 
 from anyio import CancelScope
@@ -47,69 +48,63 @@ async def join(group: TaskGroup, look: Callable[[float], object]) -> None:
     await _Joining(group.cancel_scope, leaving, tasks, look)
 
 
+@dataclass(slots=True, eq=False)
 class _Joining:
-    __slots__ = ("_ended", "_leaving", "_lost", "_scope", "_tasks", "_timer", "_told", "_waiter")
-
-    def __init__(
-        self,
-        scope: CancelScope,
-        leaving: Coroutine[Any, Any, object],
-        tasks: Collection[Any],
-        told: Callable[[float], object],
-    ) -> None:
-        self._scope = scope
-        self._told = told
-        self._leaving = leaving
-        self._tasks = tasks
-        self._waiter: Any = None
-        self._timer: Any = None
-        self._ended = 0  # how many looks have found only ended tasks
-        self._lost: dict[Any, Any] = {}  # tasks that seemed lost at the last look, and what they waited for
+    scope: CancelScope
+    leaving: Coroutine[Any, Any, object]
+    tasks: Collection[Any]
+    told: Callable[[float], object]
+    waiter: Any = None
+    timer: Any = None
+    ended: int = 0
+    """How many looks have found only ended tasks."""
+    lost: dict[Any, Any] = field(default_factory=dict)
+    """Tasks that seemed lost at the last look, and what they waited for."""
 
     def __await__(self) -> Generator[Any, Any, None]:
         import asyncio
 
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        step: Callable[[Any], Any] = self._leaving.send
+        step: Callable[[Any], Any] = self.leaving.send
         given: Any = None
         try:
-            self._timer = loop.call_later(LOOK_S, self._look, loop, task)
+            self.timer = loop.call_later(LOOK_S, self._look, loop, task)
             while True:
                 try:
-                    self._waiter = step(given)
+                    self.waiter = step(given)
                 except StopIteration:
                     return
-                if self._ended > 1:
+                if self.ended > 1:
                     return
                 try:
-                    given = yield self._waiter
-                    step = self._leaving.send
+                    given = yield self.waiter
+                    step = self.leaving.send
                 except GeneratorExit:
                     raise
                 except BaseException as error:
-                    step, given = self._leaving.throw, error
+                    step, given = self.leaving.throw, error
         finally:
             try:
-                self._leaving.close()  # leaves the group's scope, if that is still to be done
+                self.leaving.close()  # leaves the group's scope, if that is still to be done
             finally:
-                if self._timer is not None:
-                    self._timer.cancel()
+                if self.timer is not None:
+                    self.timer.cancel()
 
     def _look(self, loop: Any, own: Any) -> None:
         try:
-            self._told(loop.time())
-            _deliver(self._scope)
-            tasks = [task for task in (*self._tasks, own) if not task.done()]
+            self.told(loop.time())
+            _deliver(self.scope)
+            tasks = [task for task in (*self.tasks, own) if not task.done()]
             lost = {task: task._fut_waiter for task in tasks if _is_lost(task, loop)}
             for task, waiter in lost.items():
-                if task in self._lost and self._lost[task] is waiter:
+                if task in self.lost and self.lost[task] is waiter:
                     _end(task, loop)
-            self._lost = lost
-            self._ended = self._ended + 1 if tasks == [own] else 0
-            if self._ended > 1 and not self._waiter.done():
-                self._waiter.set_result(None)
+            self.lost = lost
+            self.ended = self.ended + 1 if tasks == [own] else 0
+            if self.ended > 1 and not self.waiter.done():
+                self.waiter.set_result(None)
         finally:
-            self._timer = loop.call_later(LOOK_S, self._look, loop, own)
+            self.timer = loop.call_later(LOOK_S, self._look, loop, own)
 
 
 def _deliver(scope: Any) -> None:

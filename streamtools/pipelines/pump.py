@@ -5,111 +5,62 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, aclosing
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import anyio
 from anyio import CancelScope
 from anyio.lowlevel import checkpoint
 
 from ..decode.body import SLICE_BYTES, slices
+from ..decode.decoder import StreamDecoder
 from ..errors import StreamError, TruncatedStream
 from ..event_loop import is_cancelled, refuse_deferred, settle_next
 from ..events import Event, StreamEnd, StreamWarning
 from ..limits import Limits
 from ..sources import Source
-from ..stages import Deferred
-from ..wires import Wire
 from .queues import Outbox
+from .resuming import SuspendedDecoder
 from .step import Step
 
 __all__ = ["ItemDecoder", "Pump", "Transform", "unwrapped"]
 
-
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 
-
-class ItemDecoder(Protocol):
-    """A decoder of a source's items into events; `streamtools.decode.StreamDecoder` is one."""
-
-    @property
-    def done(self) -> bool:
-        """True once nothing that follows can change the turn."""
-        ...
-
-    @property
-    def received(self) -> int:
-        """How much has come so far."""
-        ...
-
-    @property
-    def record(self) -> Wire | None:
-        """The wire itself; None as long as it is not known, or where only its name is."""
-        ...
-
-    @property
-    def wire(self) -> str | None:
-        """The name of the wire that the items come over; None as long as it is not known."""
-        ...
-
-    @property
-    def deferred(self) -> Deferred | None:
-        """Work that has to be done, and given to `resume`, before anything else is fed."""
-        ...
-
-    def feed(self, item: bytes | Mapping[str, Any], /) -> list[Event]:
-        """Takes the next item; returns events."""
-        ...
-
-    def resume(self, made: Iterable[Event], /) -> list[Event]:
-        """Goes on with the events that `deferred` has made; returns events."""
-        ...
-
-    def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
-        """Returns the last events, since the source is over."""
-        ...
+ItemDecoder: TypeAlias = StreamDecoder | SuspendedDecoder
+"""A decoder of a source's items into events."""
 
 
+@dataclass(slots=True, eq=False)
 class Pump:
-    """The way of one stream from its source to the step. Run it in a task; cancel that task to stop.
+    """The way of one stream from its source to the step. Run it in a task; cancel that task to stop."""
 
-    Args:
-        source: read to its end, or until the decoder is done, and closed.
-        decoder: makes events of the source's items.
-        step: takes the events.
-        outbox: when it is full, the consumer is behind, and reading pauses.
-        transforms: the events pass through these between decoder and step.
-        limits: how long the source may be silent, and its closing take.
-    """
+    _source: Source
+    """Is read to its end, or until the decoder is done, and closed."""
+    _decoder: ItemDecoder
+    _step: Step
+    _outbox: Outbox
+    """When it is full, the consumer is behind, and reading pauses."""
+    _transforms: tuple[Transform, ...]
+    """The events pass through these between decoder and step."""
+    _limits: Limits
+    raised: Exception | None = None
+    """The error that the source, a transform or a stage raised."""
+    must_pause: bool = False
+    """True if a call was started, which must begin before more is read."""
+    end: StreamEnd | None = None
+    """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
+    _reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
+    _came: int = -1  # how much had come when `look` looked last
+    _since: float = 0.0  # since when it has been no more than that
+    _pausing: bool = False  # for the consumer, or for a call to start: the source is not asked
+    _passing_on: bool = False  # the transforms have events, and have not asked for more
 
-    def __init__(
-        self,
-        source: Source,
-        decoder: ItemDecoder,
-        step: Step,
-        outbox: Outbox,
-        transforms: tuple[Transform, ...],
-        limits: Limits,
-    ) -> None:
-        self.raised: Exception | None = None
-        """The error that the source, a transform or a stage raised."""
-        self.must_pause = False
-        """True if a call was started, which must begin before more is read."""
-        self.end: StreamEnd | None = None
-        """The decoder's own `StreamEnd`, once there is one; a transform may have kept it from being emitted."""
-        self._source = source
-        self._decoder = decoder
-        self._step = step
-        self._outbox = outbox
-        self._transforms = transforms
-        self.idle_timeout_s = math.inf if limits.idle_timeout is None else limits.idle_timeout
+    @property
+    def idle_timeout_s(self) -> float:
         """How long the source may be silent; `look` finds out whether it is."""
-        self._cancel_grace_s = limits.cancel_grace
-        self._reading: CancelScope | None = None  # made in the event loop: a pipeline may be made where none runs
-        self._came = -1  # how much had come when `look` looked last
-        self._since = 0.0  # since when it has been no more than that
-        self._pausing = False  # for the consumer, or for a call to start: the source is not asked
-        self._passing_on = False  # the transforms have events, and have not asked for more
+        return math.inf if self._limits.idle_timeout is None else self._limits.idle_timeout
 
     async def run(self) -> None:
         """Emits all events of the source, no faster than they are consumed; then closes the source."""
@@ -156,7 +107,7 @@ class Pump:
                 error = raised
             self._pausing = True  # nothing more is expected of the source
             closing.shield = True  # also when cancelled, within the grace
-            closing.deadline = anyio.current_time() + self._cancel_grace_s
+            closing.deadline = anyio.current_time() + self._limits.cancel_grace
             await self._close_source(error, closing)
         await checkpoint()  # the grace may have swallowed a cancellation from outside
         if isinstance(error, Exception):  # a transform or a stage raised
@@ -280,7 +231,9 @@ class Pump:
                 self._step.emit(StreamWarning("source_close_failed", type(raised).__name__))
         except anyio.get_cancelled_exc_class() as raised:
             if closing.cancel_called:
-                self._step.emit(StreamWarning("source_unresponsive", f"closing took over {self._cancel_grace_s:g} s"))
+                self._step.emit(
+                    StreamWarning("source_unresponsive", f"closing took over {self._limits.cancel_grace:g} s")
+                )
             stray(raised)
             self._step.emit(StreamWarning("source_close_failed", type(raised).__name__))
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Literal, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint, current_token
 
+from ..dispatch.store import checked_bound
 from ..errors import ConsumerTooSlow
 from ..event_loop import call_soon, ring
 from ..events import (
@@ -47,29 +47,25 @@ from ..events import (
     UnknownPayload,
 )
 
-__all__ = ["Branch", "BranchQueue", "Outbox", "WhenFull"]
+__all__ = ["DELTAS", "Branch", "BranchQueue", "Outbox", "WhenFull"]
 
 WhenFull: TypeAlias = Literal["wait", "drop_oldest", "disconnect"]
 """The rule for a full branch: reading the source pauses; the oldest events are dropped, and an `EventsDropped` stands
 for them; or the branch ends, with `ConsumerTooSlow`."""
 
-_MAY_GO = frozenset(
-    {
-        ProviderItem,
-        ReasoningDelta,
-        ReasoningEnd,
-        ReasoningStart,
-        RefusalDelta,
-        TextDelta,
-        TextEnd,
-        TextStart,
-        ToolCallDelta,
-        ToolCallFragment,
-        ToolProgress,
-        UnknownPayload,
-        StreamWarning,
-    }
-)
+DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta, ToolCallFragment})
+"""The events of which there are most; they have no causes."""
+
+_MAY_GO = DELTAS | {
+    ProviderItem,
+    ReasoningEnd,
+    ReasoningStart,
+    StreamWarning,
+    TextEnd,
+    TextStart,
+    ToolProgress,
+    UnknownPayload,
+}
 """The events that ``"drop_oldest"`` drops. Of the rest there is a bounded number in a step (`Limits.max_tool_calls`),
 and the turn holds them anyway."""
 
@@ -223,9 +219,7 @@ class Branch:
     async def __aenter__(self) -> Branch:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.aclose()
 
     def __del__(self) -> None:
@@ -245,8 +239,7 @@ class BranchQueue:
     def __init__(
         self, size: int, when_full: WhenFull, hold: Callable[[], None], leave: Callable[[BranchQueue], None]
     ) -> None:
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"size={size!r}: must be an integer greater than 0")
+        checked_bound("size", size)
         if when_full not in _OVERFLOW:
             raise ValueError(f"unknown when_full {when_full!r}; known: {', '.join(_OVERFLOW)}")
         self.error: BaseException | None = None

@@ -14,41 +14,30 @@ from ..events import (
     CausedEvent,
     Event,
     Observation,
-    ReasoningDelta,
-    RefusalDelta,
     StepEnd,
     StepStart,
     StreamEnd,
     StreamWarning,
     TextDelta,
-    ToolCallDelta,
     ToolCallEnd,
-    ToolCallFragment,
     ToolCallStart,
     ToolCallValidated,
 )
 from ..observers import Observer
 from ..turn import Turn, TurnBuilder
 from ..wires import Wire
-from .causality import Causality
-from .queues import Branch, BranchQueue, Outbox, WhenFull
-from .trajectory import Trajectory
+from .queues import DELTAS, Branch, BranchQueue, Outbox, WhenFull
+from .trajectory import Causality, Trajectory
 
 __all__ = ["Step"]
 
 _LASTING = frozenset({ToolCallStart, ToolCallEnd, ToolCallValidated, Observation, StreamEnd, StepEnd})
-_DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta, ToolCallFragment})
 
 Callback = Callable[[Event], None]
 
 
 class Step:
-    """The place that every event of a step passes, whichever task made it; the only one that gives out `seq`.
-
-    Args:
-        trajectory: the run; its observers see every event.
-        outbox: takes the events for the consumer.
-    """
+    """The place that every event of a step passes, whichever task made it; the only one that gives out `seq`."""
 
     def __init__(self, trajectory: Trajectory, outbox: Outbox) -> None:
         self.run_id = trajectory.run_id
@@ -140,7 +129,7 @@ class Step:
         run.next_seq = seq + 1
         callback: Callback | None = None
         try:
-            if kind in _DELTAS:
+            if kind in DELTAS:
                 event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
                 event.step = self.number  # type: ignore[misc]
             elif isinstance(event, CausedEvent):

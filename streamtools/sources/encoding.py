@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -136,29 +138,40 @@ def _coding(name: str, window_bits: int) -> Coding:
     return make(window_bits)
 
 
-class _Gzip:
-    """Decodes gzip members one after the other, and drops zeros behind them, which some programs leave."""
+@dataclass(slots=True, eq=False)
+class _Frames:
+    """Decodes gzip members or zstd frames one after the other."""
 
-    errors: tuple[type[Exception], ...] = (zlib.error,)
-
-    def __init__(self, window_bits: int) -> None:
-        self._member: Any = None
-        self._count = 0
+    new: Callable[[], Any]
+    """Makes the decoder of a frame."""
+    decoded: Callable[[Any, bytes], Iterator[bytes]]
+    """Yields the decoded bytes of some input, up to the end of the frame."""
+    errors: tuple[type[Exception], ...]
+    padding: bytes = b""
+    """Bytes to drop between two frames."""
+    step: int = SLICE_BYTES
+    """How many bytes are decoded at once."""
+    frame: Any = None
+    count: int = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        for at in range(0, len(data), self.step):
+            yield from self._fed(data[at : at + self.step])
+
+    def _fed(self, data: bytes) -> Iterator[bytes]:
         while data:
-            if self._member is None:
-                if self._count and not (data := data.lstrip(b"\0")):
+            if self.frame is None:
+                if self.count and not (data := data.lstrip(self.padding)):
                     return
-                self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
-                self._count += 1
-            yield from _inflated(self._member, data)
-            if not self._member.eof:
+                self.frame = self.new()
+                self.count += 1
+            yield from self.decoded(self.frame, data)
+            if not self.frame.eof:
                 return
-            data, self._member = self._member.unused_data, None
+            data, self.frame = self.frame.unused_data, None
 
     def is_whole(self) -> bool:
-        return self._member is None and self._count > 0
+        return self.frame is None and self.count > 0
 
 
 class _Deflate:
@@ -236,60 +249,12 @@ def _brotli_window_bits(head: int) -> int:
     return 8 + (head >> 4 & 7) or 17
 
 
-class _Zstd:
-    """Decodes zstd frames one after the other with Python's own decoder, which bounds its output."""
-
-    def __init__(self, window_bits: int, library: Any) -> None:
-        self.errors: tuple[type[Exception], ...] = (library.ZstdError,)
-        bits = min(window_bits, _ZSTD_WINDOW_BITS)
-        options = {library.DecompressionParameter.window_log_max: bits}
-        self._new_frame: Callable[[], Any] = lambda: library.ZstdDecompressor(options=options)
-        self._frame: Any = None
-        self._count = 0
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        while data:
-            if self._frame is None:
-                self._frame = self._new_frame()
-                self._count += 1
-            yield self._frame.decompress(data, SLICE_BYTES)
-            while not self._frame.needs_input and not self._frame.eof:
-                yield self._frame.decompress(b"", SLICE_BYTES)
-            if not self._frame.eof:
-                return
-            data, self._frame = self._frame.unused_data, None
-
-    def is_whole(self) -> bool:
-        return self._frame is None and self._count > 0
-
-
-class _Zstandard:
-    """Decodes zstd frames with `zstandard`, which bounds nothing and so is fed a few bytes at a time."""
-
-    def __init__(self, window_bits: int, library: Any) -> None:
-        self.errors: tuple[type[Exception], ...] = (library.ZstdError,)
-        bits = min(window_bits, _ZSTD_WINDOW_BITS)
-        self._decompressor = library.ZstdDecompressor(max_window_size=1 << bits)
-        self._frame: Any = None
-        self._count = 0
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        for at in range(0, len(data), _ZSTANDARD_STEP):
-            step = data[at : at + _ZSTANDARD_STEP]
-            while step:
-                if self._frame is None:
-                    self._frame = self._decompressor.decompressobj(write_size=SLICE_BYTES)
-                    self._count += 1
-                yield self._frame.decompress(step)
-                if not self._frame.eof:
-                    break
-                step, self._frame = self._frame.unused_data, None
-
-    def is_whole(self) -> bool:
-        return self._frame is None and self._count > 0
-
-
 # -- the decoders that are installed -----------------------------------------------------------------------------------
+
+
+def _gzip(window_bits: int) -> Coding:
+    # Some programs leave zeros behind the last member.
+    return _Frames(lambda: zlib.decompressobj(zlib.MAX_WBITS | 16), _inflated, (zlib.error,), padding=b"\0")
 
 
 def _brotli(window_bits: int) -> Coding:
@@ -301,13 +266,28 @@ def _brotli(window_bits: int) -> Coding:
 
 
 def _zstd(window_bits: int) -> Coding:
+    bits = min(window_bits, _ZSTD_WINDOW_BITS)
     for name in ("compression.zstd", "backports.zstd"):
         if (library := _installed(name)) is not None:
-            return _Zstd(window_bits, library)
+            options = {library.DecompressionParameter.window_log_max: bits}
+            return _Frames(partial(library.ZstdDecompressor, options=options), _decompressed, (library.ZstdError,))
     library = _installed("zstandard")
     if library is not None and hasattr(library.ZstdDecompressor().decompressobj(), "unused_data"):
-        return _Zstandard(window_bits, library)
+        new = partial(library.ZstdDecompressor(max_window_size=1 << bits).decompressobj, write_size=SLICE_BYTES)
+        return _Frames(new, _decompressed_at_once, (library.ZstdError,), step=_ZSTANDARD_STEP)
     raise _refused("zstd", "zstandard>=0.22", is_too_old=library is not None)
+
+
+def _decompressed(frame: Any, data: bytes) -> Iterator[bytes]:
+    """Yields what Python's own decoder makes of `data`, which bounds its output."""
+    yield frame.decompress(data, SLICE_BYTES)
+    while not frame.needs_input and not frame.eof:
+        yield frame.decompress(b"", SLICE_BYTES)
+
+
+def _decompressed_at_once(frame: Any, data: bytes) -> Iterator[bytes]:
+    """Yields what `zstandard` makes of `data`: it bounds nothing, and so is fed a few bytes at a time."""
+    yield frame.decompress(data)
 
 
 def _installed(name: str) -> Any | None:
@@ -323,8 +303,8 @@ def _refused(name: str, wanted: str, *, is_too_old: bool) -> RemoteProtocolError
 
 
 _CODINGS: dict[str, Callable[[int], Coding]] = {
-    "gzip": _Gzip,
-    "x-gzip": _Gzip,
+    "gzip": _gzip,
+    "x-gzip": _gzip,
     "deflate": _Deflate,
     "br": _brotli,
     "zstd": _zstd,

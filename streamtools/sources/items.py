@@ -32,8 +32,9 @@ _ADDED_BY_GENAI = ("sdkHttpResponse", "automaticFunctionCallingHistory", "parsed
 _STANDARD_BASE64 = str.maketrans("-_", "+/")
 
 
-def as_item(item: Any) -> Item | None:
+def as_item(item: Any, chunks: LangChainChunks | None = None) -> Item | None:
     """Returns an item of a stream as bytes, text or a plain payload; None if an SDK derived it from other items.
+    LangChain's chunks are converted by `chunks`, which knows those before.
 
     Raises:
         TypeError: the item is none of these; the message says which items a stream may yield.
@@ -43,7 +44,7 @@ def as_item(item: Any) -> Item | None:
     if isinstance(item, (bytearray, memoryview)):
         return bytes(item)
     if is_chunk(item):
-        return LangChainChunks().payload(item)
+        return (chunks or LangChainChunks()).payload(item)
     kind = getattr(item, "type", None)
     data = getattr(item, "data", None)
     if kind == "chunk" and hasattr(item, "chunk"):

@@ -1,4 +1,4 @@
-"""One stream that somebody holds: opened, read, and closed on every way out."""
+"""Opens a stream that somebody holds, reads it, and closes it on every way out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..limits import Limits
 from .encoding import Decoding, codings_of
 from .items import Item, as_item, without_finish
 from .kinds import Kind, kind_of, raw_of, response_of
-from .langchain import LangChainChunks, is_chunk
+from .langchain import LangChainChunks
 from .threads import BlockingItems
 
 __all__ = ["Source", "open_source"]
@@ -38,7 +38,7 @@ class Source:
         self._begun = False
         self._body: AsyncIterator[bytes] | None = None  # of a response, to be read to its very end
         self._codings: tuple[str, ...] = ()  # of the body, where it comes as it is on the wire
-        self._langchain: LangChainChunks | None = None
+        self._langchain = LangChainChunks()
 
     async def items(self) -> AsyncIterator[Any]:
         """Begins to read; what comes is for `as_item`. Call it in the task that iterates."""
@@ -53,16 +53,12 @@ class Source:
         return self._read(stream, kind)
 
     def as_item(self, item: Any) -> Item | None:
-        """What this stream yielded as `as_item` has it, read in the light of the whole stream.
+        """Returns an item of this stream as `as_item` does, but in the light of the whole stream.
 
         Raises:
-            TypeError: it is nothing that a stream yields.
+            TypeError: no stream yields such an item.
         """
-        if is_chunk(item):
-            if self._langchain is None:
-                self._langchain = LangChainChunks()
-            return self._langchain.payload(item)
-        payload = as_item(item)
+        payload = as_item(item, self._langchain)
         # litellm ends a stream that was cut with a finish reason of its own, and tells here that none was received.
         if getattr(self._stream, "received_finish_reason", "") is None and isinstance(payload, Mapping):
             return without_finish(payload)
@@ -72,7 +68,7 @@ class Source:
         """Closes the stream, and leaves what was entered to open it. Idempotent.
 
         Args:
-            error: what ended the reading; a context manager that was entered is told.
+            error: the error that ended the reading; a context manager that was entered is told.
 
         Returns:
             Whether that manager took the error upon itself.
@@ -119,7 +115,7 @@ class Source:
         return items
 
     def _bytes(self, response: Any) -> Any:
-        """The bytes of a response: as they came, if they are encoded, since a library decodes without a bound."""
+        """Returns the bytes of a response; encoded ones as they came, since a library decodes without a bound."""
         codings = codings_of(response)
         raw = raw_of(response, "aiter_raw") if codings else None
         if raw is None:
@@ -129,10 +125,10 @@ class Source:
 
 
 def open_source(stream: Any, limits: Limits = Limits()) -> Source:
-    """A source for `stream`; nothing is read yet.
+    """Returns a source for `stream`; nothing is read yet.
 
     Raises:
-        TypeError: it is nothing that can be streamed; the message says what to pass instead.
+        TypeError: this cannot be streamed; the message says what to pass instead.
     """
     _check(stream)
     return Source(stream, limits)

@@ -1,4 +1,4 @@
-"""Streams that block: read, and closed, in a thread of their own.
+"""Reads streams that block, and closes them, in a thread of their own.
 
 Theory of operation. Each stream has one thread, a daemon, which does everything that is done to it: enters, begins,
 pulls, closes. So nothing of the stream is ever touched by two threads, it finds its thread-local state again, and a
@@ -6,9 +6,9 @@ reader that hangs does not keep the interpreter alive. The thread does one thing
 does not read ahead, since it would be stuck in a server's silence after the end of the response, and an item that it
 holds while it waits for the next would come too late. A hop costs some 60 µs an item (measured, both backends).
 
-Python cannot interrupt a thread. Who leaves while the stream is silent waits for its next item, or until the pump's
-grace is over; then the thread is given up: it closes the stream as soon as that lets it, unheard. How many of those
-the process may have at once is bounded.
+Python cannot interrupt a thread. A reader that leaves while the stream is silent waits for its next item, or until the
+pump's grace is over; then the thread is given up: it closes the stream as soon as it can, and nobody hears of that. The
+number of such threads in a process is bounded.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from functools import partial
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any
 
 import anyio
@@ -59,11 +59,11 @@ class BlockingItems:
         self._opened = ExitStack()
 
     def __aiter__(self) -> BlockingItems:
-        """Itself: it can be read once."""
+        """Returns itself: it can be read once."""
         return self
 
     async def __anext__(self) -> Any:
-        """The next item, from the thread; the event loop is never blocked."""
+        """Returns the next item, from the thread; the event loop is never blocked."""
         if self._thread is None:
             if _given_up >= self._limits.max_abandoned_threads:
                 raise too_many(self._limits.max_abandoned_threads)
@@ -73,14 +73,12 @@ class BlockingItems:
             raise StopAsyncIteration
         return item
 
-    async def leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        """Closes what was opened, as the exit of a context manager; once."""
+    async def leave(self, *raised: Any) -> bool:
+        """Closes all that was opened, as the exit of a context manager; once."""
         if self._thread is None:  # not begun, so that nothing is known to be open but the stream itself
             self._thread = _Thread()
             close_later(self._opened, self._stream)
-        return bool(await self._thread.stop(partial(self._opened.__exit__, kind, error, trace)))
+        return bool(await self._thread.stop(partial(self._opened.__exit__, *raised)))
 
     # -- in the thread --
 
@@ -119,7 +117,7 @@ class BlockingItems:
 
 
 def _encoded(response: Any) -> Iterator[bytes] | None:
-    """The bytes of a response as they came over the wire, if they can be had."""
+    """Returns the bytes of a response as they came over the wire, if they can be had."""
     chunks: Iterator[bytes] | None = None
     if (raw := raw_of(response, "iter_raw")) is not None:
         chunks = raw.iter_raw()
@@ -136,34 +134,34 @@ def _decoded(chunks: Iterator[bytes], codings: tuple[str, ...], limits: Limits) 
         piece = b""
         for piece in decoding.feed(chunk):
             yield piece
-        if not piece:  # whoever leaves is heard between two items, also while nothing can be decoded
+        if not piece:  # a reader that leaves is heard between two items, also while nothing can be decoded
             yield piece
     decoding.finish()
 
 
 def close_later(opened: ExitStack, stream: Any) -> None:
-    """Has `stream` closed with what was opened, if it can be."""
+    """Has `stream` closed with all that was opened, if it can be."""
     close = getattr(stream, "close", None) or getattr(wrapped_by(stream), "close", None)
     if callable(close):
         opened.callback(close)
 
 
 def too_many(limit: int) -> LimitExceeded:
-    """The error of a stream that is not begun, because too many others hang."""
+    """Returns the error of a stream that is not begun, because too many others hang."""
     where = "the number of threads that were left waiting for a silent stream"
     return LimitExceeded("max_abandoned_threads", limit=limit, value=_given_up, where=where)
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
-    """Something to do in the thread, and what came of it."""
+    """A function to call in the thread, and its value or error."""
 
-    def __init__(self, function: Callable[[], Any], *, is_last: bool) -> None:
-        self.function = function
-        self.is_last = is_last
-        self.done = anyio.Event()
-        self.is_awaited = True
-        self.value: Any = None
-        self.error: BaseException | None = None
+    function: Callable[[], Any]
+    is_last: bool
+    done: anyio.Event = field(default_factory=anyio.Event)
+    is_awaited: bool = True
+    value: Any = None
+    error: BaseException | None = None
 
     def run(self) -> None:
         try:
@@ -173,7 +171,7 @@ class _Job:
 
 
 def _context() -> Context:
-    """The caller's context variables, for a thread in which no async library runs, whatever anyio left in them."""
+    """Returns the caller's context variables for a thread: no async library runs there, whatever anyio left in them."""
     context = copy_context()
     if (sniffio := sys.modules.get("sniffio")) is not None:
         context.run(sniffio.current_async_library_cvar.set, None)
@@ -192,8 +190,8 @@ class _Thread:
         threading.Thread(target=target, args=(self._serve,), name="streamtools source", daemon=True).start()
 
     async def run(self, function: Callable[[], Any], *, is_last: bool = False) -> Any:
-        """Calls `function` in the thread. If this is cancelled, what comes of it goes nowhere."""
-        job = _Job(function, is_last=is_last)
+        """Calls `function` in the thread. If this is cancelled, its value or error goes nowhere."""
+        job = _Job(function, is_last)
         self._jobs.put(job)
         try:
             await job.done.wait()
@@ -204,7 +202,7 @@ class _Thread:
         return job.value
 
     async def stop(self, function: Callable[[], Any]) -> Any:
-        """Calls `function` in the thread as its last deed. If this is cancelled, that is done unheard."""
+        """Calls `function` in the thread as its last act. If this is cancelled, nobody hears of its end."""
         global _given_up
         try:
             return await self.run(function, is_last=True)
@@ -226,7 +224,7 @@ class _Thread:
             if job.is_awaited:
                 try:
                     from_thread.run_sync(job.done.set, token=self._token)
-                except RuntimeError:  # the event loop is gone, and with it whoever waited
+                except RuntimeError:  # the event loop is gone, and with it the task that waited
                     return
             if job.is_last:
                 return

@@ -12,7 +12,7 @@ from profiles import examples
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from streamtools.dispatch.content import _PIECE_BYTES, _PIECE_CHARS, _pieces
+from streamtools.dispatch.results import _PIECE_BYTES, _PIECE_CHARS, _pieces
 
 
 @dataclass

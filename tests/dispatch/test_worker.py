@@ -14,7 +14,7 @@ from executor_tools import worker_id
 from processes import wait_for
 
 from streamtools import Tool, tool
-from streamtools.dispatch.executors.channel import (
+from streamtools.dispatch.executors.worker import (
     CALL,
     DROP,
     FAILED,
@@ -25,8 +25,8 @@ from streamtools.dispatch.executors.channel import (
     REPORT,
     RESULT,
     PipeFrame,
+    Server,
 )
-from streamtools.dispatch.executors.worker import Server
 
 
 class Pipes:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mcp_session import fetched, listed
 from profiles import examples
 
-from streamtools.mcp.names import checked_prefix, name_problem, namespaced
+from streamtools.mcp.definition import checked_prefix, name_problem, namespaced
 
 pytestmark = pytest.mark.anyio
 

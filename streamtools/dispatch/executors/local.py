@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from anyio import CapacityLimiter
 
-from ...errors import ToolNotStarted
-from ...tools import AnyTool, Toolset
-from ..executor import Begin, Emit, Invocation
+from ...tools import AnyTool, Tool, Toolset
+from ..executor import Emit, Invocation
 from ..here import run_here
 from ..store import checked_bound
-from .runs import Runs, WorkerRun, bind
+from .runs import BlockExecutor, WorkerRun, bind
 
 __all__ = ["LocalExecutor"]
 
 
-class LocalExecutor:
+class LocalExecutor(BlockExecutor):
     """Runs async tools in the caller's task, and sync tools in threads. Leaving its block ends its calls in all
     pipelines.
 
@@ -37,38 +34,19 @@ class LocalExecutor:
     """
 
     def __init__(self, tools: Iterable[AnyTool], *, max_threads: int = 8, max_abandoned_threads: int = 8) -> None:
+        super().__init__()
         self._tools = Toolset(tools)
         self._max_threads = checked_bound("max_threads", max_threads)
         self._max_abandoned = checked_bound("max_abandoned_threads", max_abandoned_threads)
-        self._runs = Runs()
 
     threads: CapacityLimiter
     """The places for sync calls."""
 
-    @property
-    def tool_names(self) -> frozenset[str]:
-        """The names of its tools."""
-        return self._tools.names
-
     async def __aenter__(self) -> Self:
         """Takes calls from now on."""
-        self._runs.open()
+        await super().__aenter__()
         self.threads = CapacityLimiter(self._max_threads)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
-        """Cancels the running calls, or gives them up."""
-        await self._runs.close()
-
-    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
-        """See `Executor`."""
-        return await self._runs.run(begin, partial(self._body, call, emit))
-
-    async def _body(self, call: Invocation, emit: Emit, run: WorkerRun) -> Any:
-        tool = self._tools.get(call.tool)
-        if tool is None:
-            there = sorted(self._tools.names)
-            raise ToolNotStarted(f"not run: the executor was not given a tool {call.tool!r}; it has {there}")
-        return await run_here(tool, bind(tool, call), call, run.begin, emit, self, self._max_abandoned)
+    async def _body(self, call: Invocation, known: Tool[..., Any], emit: Emit, run: WorkerRun) -> Any:
+        return await run_here(known, bind(known, call), call, run.begin, emit, self, self._max_abandoned)

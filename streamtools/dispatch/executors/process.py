@@ -4,7 +4,7 @@ Theory of operation. Workers are started when first needed, run one call at a ti
 call ready (finds the tool, validates the arguments) and reports that; the host awaits ``begin()``, and tells the worker
 to go. A worker that is lost before ``begin()`` has started nothing, and another one is tried if it had died while it
 was idle; a worker that is lost after it may have done anything. All that cuts a call short (deadline, cancellation,
-closing) kills its worker with all that it has started, which is the only way to stop unwilling code; see `family` for
+closing) kills its worker with all that it has started, which is the only way to stop unwilling code; see `worker` for
 what is beyond reach. A deadline and the worker's end are not final: an answer that is in the pipe by then is the call's
 end. No task waits in the background: the task that runs a call reads its worker's answers, and awaits the worker's end
 beside them, since a child may hold the pipe open.
@@ -20,7 +20,6 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import anyio
@@ -31,14 +30,12 @@ from pydantic_core import from_json, to_json
 
 from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
 from ...tools import AnyTool, Tool
-from ..executor import Begin, Emit, Invocation
+from ..executor import Emit, Invocation
 from ..results import decode_error, decode_result
 from ..store import checked_bound
-from .channel import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame
-from .family import kill_family, new_mark
-from .reference import reference_of
-from .runs import Runs, WorkerRun
-from .travel import encode_call
+from .runs import BlockExecutor, WorkerRun
+from .travel import encode_call, reference_of
+from .worker import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame, kill_family, new_mark
 
 __all__ = ["ProcessExecutor"]
 
@@ -52,7 +49,7 @@ BOOT = (
 )
 
 
-class ProcessExecutor:
+class ProcessExecutor(BlockExecutor):
     """Runs tools, sync or async, in worker processes.
 
     A worker imports the tool by its module's name, and is handed the arguments as JSON; nothing is pickled. The value
@@ -80,6 +77,7 @@ class ProcessExecutor:
         start_timeout_s: float = 60.0,
         backend: Literal["asyncio", "trio"] = "asyncio",
     ) -> None:
+        super().__init__()
         self._tools: dict[str, tuple[str, Tool[..., Any]]] = {}
         for given in tools:
             reference, tool = reference_of(given)
@@ -90,36 +88,25 @@ class ProcessExecutor:
         self._max_message_bytes = checked_bound("max_message_bytes", max_message_bytes)
         self._start_timeout_s = start_timeout_s
         self._backend = backend
-        self._runs = Runs()
         self._idle: list[_Worker] = []
-
-    @property
-    def tool_names(self) -> frozenset[str]:
-        """The names of the tools that it may be asked to run."""
-        return frozenset(self._tools)
 
     async def __aenter__(self) -> Self:
         """Takes calls from now on."""
         if not sys.executable:
             raise LocalProtocolError("ProcessExecutor: sys.executable is not set, so no worker can be started")
-        self._runs.open()
+        await super().__aenter__()
         self._limiter = CapacityLimiter(self._max_workers)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Kills the workers that are busy, ends the others, and kills what any of them has started."""
-        await self._runs.close()
+        await super().__aexit__()
         while self._idle:
             await self._idle.pop().end()
 
-    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
-        """See `Executor`."""
-        return await self._runs.run(begin, partial(self._body, call, emit))
-
-    async def _body(self, call: Invocation, emit: Emit, run: WorkerRun) -> Any:
-        request = self._request(call)
+    async def _body(self, call: Invocation, known: tuple[str, Tool[..., Any]], emit: Emit, run: WorkerRun) -> Any:
+        limit = self._max_message_bytes
+        request = encode_call(call, *known, limit, max_message_bytes=limit, backend=self._backend)
         borrower = object()  # one task may run several calls, in an order of its own
         await self._limiter.acquire_on_behalf_of(borrower)
         try:
@@ -190,14 +177,6 @@ class ProcessExecutor:
         if late:
             raise ToolTimeout(round(seconds, 3))
         raise ToolOutcomeUnknown(f"the worker that ran {call.tool} was lost ({how}); the call may have had its effect")
-
-    def _request(self, call: Invocation) -> bytes:
-        if (known := self._tools.get(call.tool)) is None:
-            raise ToolNotStarted(
-                f"not run: the executor was not given a tool {call.tool!r}; it has {sorted(self._tools)}"
-            )
-        limit = self._max_message_bytes
-        return encode_call(call, *known, limit, max_message_bytes=limit, backend=self._backend)
 
 
 class _Lost(Exception):
@@ -320,11 +299,8 @@ class _Worker:
             raise _Lost
 
     async def kill(self, afterwards: Callable[[], Awaitable[None]] | None = None) -> str:
-        """Ends the process and all that it has started, whatever they do, and returns how it ended.
-
-        Args:
-            afterwards: is awaited before the worker's pipes are closed.
-        """
+        """Ends the process and all that it has started, whatever they do, and returns how it ended. `afterwards` is
+        awaited before the worker's pipes are closed."""
         with CancelScope(shield=True):
             kill_family(self._process, self._mark)
             code = await self._process.wait()

@@ -1,38 +1,31 @@
-"""The calls that one executor runs now: whether they have begun, and how they end when the executor closes."""
+"""Runs the calls of one executor inside its block: whether they have begun, and how they end when it is left."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from inspect import isasyncgen
-from typing import Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import anyio
 from anyio import CancelScope
 
 from ...errors import InvalidArguments, LocalProtocolError, ToolError, ToolNotStarted, ToolOutcomeUnknown
-from ...tools import Bound, Tool, ToolContext
-from ..context import last_word
-from ..executor import Begin, Invocation
+from ...tools import Bound, Tool
+from ..executor import Begin, Emit, Invocation
 
-__all__ = ["WorkerRun", "Runs", "awaitable", "bind"]
+__all__ = ["BlockExecutor", "WorkerRun", "bind"]
+
+GRACE_S = 5.0  # for cancelled calls to end
 
 
+@dataclass(slots=True, eq=False)
 class WorkerRun:
-    """One call while it runs.
+    """One call while it runs."""
 
-    Args:
-        begin: the call's.
-    """
-
-    __slots__ = ("_begin", "begun", "over", "scope")
-
-    def __init__(self, begin: Begin) -> None:
-        self._begin = begin
-        self.scope = CancelScope()
-        self.begun = False
-        """True once `begin` has returned: from then on the call has an end, or its end is unknown."""
-        self.over = False
-        """True once nobody waits for the call any more."""
+    _begin: Begin
+    scope: CancelScope = field(default_factory=CancelScope)
+    begun: bool = False
+    """True once `begin` has returned: from then on the call has an end, or its end is unknown."""
 
     async def begin(self) -> float:
         """Begins the call; returns the seconds that it may take. Await it once."""
@@ -47,42 +40,42 @@ class WorkerRun:
         return ToolNotStarted("not run: its executor closed while it waited for its turn")
 
 
-class Runs:
-    """The calls that an executor has open. Used in one event loop.
+class BlockExecutor(ABC):
+    """An `Executor` that takes calls inside its block, and ends them when it is left. Used in one event loop."""
 
-    Args:
-        grace_s: how long closing waits for calls that were cancelled.
-    """
+    _tools: Any
+    """A mapping of each tool's name to all that the executor knows of the tool."""
 
-    def __init__(self, grace_s: float = 5.0) -> None:
-        self._grace_s = grace_s
+    def __init__(self) -> None:
         self._state = "new"
         self._open: set[WorkerRun] = set()
         self._empty: anyio.Event | None = None
 
-    def open(self) -> None:
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """The names of its tools."""
+        return frozenset(self._tools)
+
+    async def __aenter__(self) -> Self:
         """Takes calls from now on."""
         if self._state != "new":
             raise LocalProtocolError("an executor is entered once; make another")
         self._state = "open"
+        return self
 
-    async def close(self) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Takes no more calls, cancels those that run, and waits for them."""
         self._state = "closed"
         for run in list(self._open):
             run.scope.cancel()
         if self._open:
             self._empty = anyio.Event()
-            with anyio.move_on_after(self._grace_s, shield=True):
+            with anyio.move_on_after(GRACE_S, shield=True):
                 await self._empty.wait()
 
-    async def run(self, begin: Begin, body: Callable[[WorkerRun], Awaitable[Any]]) -> Any:
-        """Runs `body`, which begins the call by `WorkerRun.begin`, until it ends or the executor closes.
-
-        Raises:
-            ToolNotStarted: the executor is not open, or closed before the call had begun.
-            ToolOutcomeUnknown: the executor closed after the call had begun.
-        """
+    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+        """See `Executor`. Besides, a call that has not begun when the executor is left raises `ToolNotStarted`, one
+        that has begun `ToolOutcomeUnknown`."""
         if self._state != "open":
             state = "was not entered" if self._state == "new" else "was left"
             raise ToolNotStarted(f"not run: the executor {state}; run calls inside `async with executor`")
@@ -91,17 +84,26 @@ class Runs:
         try:
             with run.scope:
                 try:
-                    return await body(run)
+                    return await self._body(call, self._known(call.tool), emit, run)
                 except BaseExceptionGroup as group:  # a tool's own task group made it of its cancellation
                     if not run.scope.cancel_called:
                         raise
                     raise run.cut() from group
             raise run.cut()
         finally:
-            run.over = True
             self._open.discard(run)
             if self._empty is not None and not self._open:
                 self._empty.set()
+
+    def _known(self, name: str) -> Any:
+        known = self._tools.get(name)
+        if known is None:
+            raise ToolNotStarted(f"not run: the executor was not given a tool {name!r}; it has {sorted(self._tools)}")
+        return known
+
+    @abstractmethod
+    async def _body(self, call: Invocation, known: Any, emit: Emit, run: WorkerRun) -> Any:
+        """Runs a call, with what is known of its tool, and begins it by `run.begin`."""
 
 
 def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
@@ -116,8 +118,3 @@ def bind(tool: Tool[..., Any], call: Invocation) -> Bound:
         return tool.validate(call.arguments)
     except InvalidArguments as error:
         raise ToolNotStarted(f"not run: {error}") from error
-
-
-def awaitable(tool: str, value: Any, ctx: ToolContext) -> Awaitable[Any]:
-    """Returns the value of an async tool's function, a coroutine or an async generator, as one awaitable."""
-    return last_word(tool, value, ctx.progress) if isasyncgen(value) else value

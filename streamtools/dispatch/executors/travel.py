@@ -1,27 +1,32 @@
 """Writes the messages between an executor and its workers, as JSON within a bound: a call, its reports, its end.
 
+A tool does not travel: it is named as ``module:qualname``, and the worker finds it by that name.
+
 No value is written in full only to be refused as too large: its least size is counted first. Both sides word a failure
 in the same way, so that a model reads the same text wherever a tool has run.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import reduce
 from operator import is_
 from typing import Any
 
 from pydantic_core import to_json
 
 from ...content import Text, ToolResult
-from ...errors import ToolFailed, ToolNotStarted
-from ...tools import Tool
+from ...errors import ToolDefinitionError, ToolFailed, ToolNotStarted
+from ...tools import AnyTool, Tool, tool
+from ...tools.toolset import Exported
 from ..executor import Invocation
 from ..results import encode_error, encode_result, tool_error
 from .runs import bind
 
-__all__ = ["encode_call", "encode_failure", "encode_report", "encode_value"]
+__all__ = ["encode_call", "encode_failure", "encode_report", "encode_value", "reference_of", "resolved"]
 
 FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step")
 """The fields of an `Invocation` that travel with the call. Its span follows, since there is none before it begins."""
@@ -93,6 +98,59 @@ def encode_failure(tool: str, error: BaseException, max_bytes: int) -> bytes:
     if data and len(data) <= max_bytes:
         return data
     return to_json({"kind": "ToolFailed", "text": f"the tool {tool} raised {type(error).__name__}"})
+
+
+# -- where a tool is found --
+
+
+def reference_of(given: AnyTool | str) -> tuple[str, Tool[..., Any]]:
+    """Returns where a worker finds the tool, and the tool.
+
+    Args:
+        given: a tool or function that its module knows by its name, or the ``module:qualname`` of one.
+
+    Raises:
+        ToolDefinitionError: the tool's module does not know it by that name; or the tool is in ``__main__``, which a
+            worker cannot import.
+    """
+    if isinstance(given, str):
+        found = resolved(given)
+        return given, found
+    if isinstance(given, Exported):
+        raise TypeError(f"give the executor the tool {given.name!r} itself; what the model sends is decoded before")
+    made = given if isinstance(given, Tool) else tool()(given)
+    reference = f"{getattr(made.fn, '__module__', '')}:{getattr(made.fn, '__qualname__', '')}"
+    if resolved(reference).fingerprint != made.fingerprint:
+        raise _refused(
+            reference, "its module has another tool there; give the place of this one as 'module:name'", made.name
+        )
+    return reference, made
+
+
+def resolved(reference: str) -> Tool[..., Any]:
+    """Returns the tool that ``module:qualname`` names.
+
+    Raises:
+        ToolDefinitionError: there is none.
+    """
+    module, _, path = reference.partition(":")
+    if module == "__main__":
+        raise _refused(reference, "a worker cannot import __main__; move the tool into a module of its own")
+    if "<" in path or not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
+        raise _refused(
+            reference, "a worker finds tools by name; define it at a module's top, or give its place as 'module:name'"
+        )
+    try:
+        found: Any = reduce(getattr, path.split("."), importlib.import_module(module))
+    except Exception as error:  # the module is the user's code
+        raise _refused(
+            reference, f"cannot be imported ({type(error).__name__}); give its place as 'module:name'"
+        ) from error
+    return found if isinstance(found, Tool) else tool()(found)
+
+
+def _refused(reference: str, why: str, name: str | None = None) -> ToolDefinitionError:
+    return ToolDefinitionError(f"tool {reference!r}: {why}", tool=name or reference)
 
 
 # -- bounded before it is written --

@@ -4,6 +4,29 @@ The worker gets a call ready, reports that, and runs the call's tool when it is 
 closes the pipe or is gone: at once if a tool runs then, together with the processes that the tool has started. A tool's
 output goes to standard error; the pipes are out of the tool's reach, and a forked child that comes back through the
 tool ends.
+
+A worker is killed together with the processes that it has started:
+
+| | killed with the worker |
+|---|---|
+| Linux | its process group, and all that have its mark in their environment, in sessions of their own too |
+| macOS, other Unix | its process group |
+| Windows | nothing but the worker |
+
+Beyond reach is a process that has left the worker's group and, on Linux, has cleared its environment as well.
+
+A frame is its length (four bytes, big-endian), one byte for its kind, the call's number (eight bytes), the process that
+has written it (four bytes), and JSON. A frame of another call or another process (a forked child that came back through
+the tool) is not the worker's, and the worker is ended for it.
+
+    executor -> worker   C  the call
+    worker -> executor   Y  the tool is there, the arguments fit; ready to go
+                         N  the call was not started, and will not be
+    executor -> worker   G  go: the seconds that the call may take, and its span
+                         D  drop the call
+    worker -> executor   P  a report of the tool's
+                         R  the value
+                         E  the tool failed
 """
 
 from __future__ import annotations
@@ -11,38 +34,75 @@ from __future__ import annotations
 import atexit
 import os
 import queue
+import secrets
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import isasyncgen, isawaitable
+from itertools import islice
+from pathlib import Path
+from struct import Struct
 from typing import Any, BinaryIO
 
 import anyio
+from anyio.abc import Process
 from pydantic_core import from_json, to_json
 
 from ...errors import InvalidArguments, StreamToolsError
 from ...telemetry.carrier import carried
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
-from .channel import CALL, DROP, FAILED, GO, READY, REFUSED, REPORT, RESULT, PipeFrame, read_frame
-from .family import kill_marked
-from .reference import resolved
-from .runs import awaitable
-from .travel import encode_failure, encode_report, encode_value
+from ..here import awaited
+from .travel import encode_failure, encode_report, encode_value, resolved
 
-__all__ = ["Server", "main"]
+__all__ = [
+    "CALL", "DROP", "FAILED", "GO", "HEADER", "READY", "REFUSED", "REPORT", "RESULT", "PipeFrame", "Server",
+    "kill_family", "main", "new_mark",
+]  # fmt: skip
+
+HEADER = Struct(">IcQI")
+CALL, GO, DROP = b"C", b"G", b"D"
+READY, REFUSED, REPORT, RESULT, FAILED = b"Y", b"N", b"P", b"R", b"E"
+MARK = "STREAMTOOLS_WORKER_"
+"""The beginning of the environment variable that marks a worker's processes. Each worker has a variable of its own, so
+that a process that is started by a worker's worker carries the marks of both."""
+
+ROUNDS = 20  # a process may fork while the others are looked at
 
 LATE_S = 0.5  # the executor kills at the deadline; this is for an executor that cannot
 
 
-def main(mark: str) -> None:  # pragma: no cover - in a worker
-    """Serves the pipes that are this process's standard input and output.
+@dataclass(frozen=True, slots=True)
+class PipeFrame:
+    """One frame."""
 
-    Args:
-        mark: is in the environment of this process, and of those that it starts.
-    """
+    kind: bytes
+    number: int
+    """The number of the call that it belongs to, among the worker's calls."""
+    data: bytes = b""
+
+    def packed(self) -> bytes:
+        """Returns the frame as bytes, with this process as its writer."""
+        return HEADER.pack(len(self.data), self.kind, self.number, os.getpid()) + self.data
+
+
+def read_frame(source: BinaryIO) -> PipeFrame | None:
+    """Returns the next frame; None if the source has ended, also in the middle of a frame."""
+    header = source.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    length, kind, number, _ = HEADER.unpack(header)
+    data = source.read(length)
+    return PipeFrame(kind, number, data) if len(data) == length else None
+
+
+def main(mark: str) -> None:  # pragma: no cover - in a worker
+    """Serves the pipes that are this process's standard input and output. `mark` is in its environment, and in that of
+    the processes that it starts."""
     end = partial(die, mark, os.getpid())
     atexit.register(end)  # registered first, so called last
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -65,13 +125,8 @@ def die(mark: str, worker: int) -> None:  # pragma: no cover - in a worker
 
 
 class Server:
-    """Runs the calls that come over a pipe.
-
-    Args:
-        source: where calls come from.
-        sink: where answers go.
-        die: ends the process, also if it is a child of the one that made this.
-    """
+    """Runs the calls that come from `source`, and answers into `sink`. `die` ends the process, also if it is a child of
+    the one that made this."""
 
     def __init__(self, source: BinaryIO, sink: BinaryIO, die: Callable[[], None]) -> None:
         self._source = source
@@ -118,7 +173,8 @@ class Server:
             return True
         said = from_json(told.data)
         call.carrier = said["carrier"]
-        kind, answer = _Running(self, frame.number, call, request).run(tool, bound, said["seconds"])
+        running = _Running(self, frame.number, call, request["max_message_bytes"], request["backend"])
+        kind, answer = running.run(tool, bound, said["seconds"])
         self._busy = False
         return self._sent(PipeFrame(kind, frame.number, answer))
 
@@ -158,44 +214,92 @@ class Server:
         return alarm
 
 
+@dataclass(slots=True, eq=False)
 class _Running:
     """One call that the worker was told to run."""
 
-    def __init__(self, server: Server, number: int, call: Invocation, request: dict[str, Any]) -> None:
-        self._server = server
-        self._number = number
-        self._call = call
-        self._limit: int = request["max_message_bytes"]
-        self._backend: str = request["backend"]
-        self._over = threading.Event()
+    server: Server
+    number: int
+    call: Invocation
+    limit: int
+    """Bytes of a value or a report."""
+    backend: str
+    over: threading.Event = field(default_factory=threading.Event)
 
     def run(self, tool: Tool[..., Any], bound: Bound, seconds: float | None) -> tuple[bytes, bytes]:
         """Runs the tool, and returns the kind and the data of the frame for its end."""
-        ctx = context_of(self._call, self._report, self._over.is_set)
-        alarm = self._server.alarm(seconds)
+        ctx = context_of(self.call, self._report, self.over.is_set)
+        alarm = self.server.alarm(seconds)
         try:
             args, kwargs = tool.complete(bound, ctx)
-            with carried(self._call.carrier):
+            with carried(self.call.carrier):
                 value = self._value(tool, tool.fn(*args, **kwargs), ctx)
-            return RESULT, encode_value(tool.name, value, self._limit)
+            return RESULT, encode_value(tool.name, value, self.limit)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: they are the tool's, not the worker's
-            return FAILED, encode_failure(tool.name, error, self._limit)
+            return FAILED, encode_failure(tool.name, error, self.limit)
         finally:
-            self._server.end_if_forked()
-            self._over.set()
+            self.server.end_if_forked()
+            self.over.set()
             alarm.cancel()
 
     def _value(self, tool: Tool[..., Any], value: Any, ctx: ToolContext) -> Any:
         """Returns the function's value, awaited if it is a coroutine or an async generator."""
         if not (isawaitable(value) or isasyncgen(value)):
             return value
-        return anyio.run(self._awaited, awaitable(tool.name, value, ctx), backend=self._backend)
+        return anyio.run(self._awaited, tool.name, value, ctx.progress, backend=self.backend)
 
-    async def _awaited(self, value: Awaitable[Any]) -> Any:
+    async def _awaited(self, tool: str, value: Any, progress: Callable[[Any], None]) -> Any:
         try:
-            return await value
+            return await awaited(tool, value, progress)
         finally:
-            self._server.end_if_forked()  # before a child ends the event loop, whose selector is the worker's, too
+            self.server.end_if_forked()  # before a child ends the event loop, whose selector is the worker's, too
 
     def _report(self, value: Any) -> None:
-        self._server.report(PipeFrame(REPORT, self._number, encode_report(value, self._limit)), self._over)
+        self.server.report(PipeFrame(REPORT, self.number, encode_report(value, self.limit)), self.over)
+
+
+# -- killing --
+
+
+def new_mark() -> str:
+    """Returns the name of an environment variable that no other worker has."""
+    return MARK + secrets.token_hex(8)
+
+
+def kill_family(worker: Process, mark: str) -> None:
+    """Kills a worker and what it has started. Takes a millisecond or two per hundred processes of the machine."""
+    if hasattr(os, "killpg"):
+        # not worker.kill(): that reaps, and asyncio then reports exit code 255
+        if worker.returncode is None or not _exists(worker.pid):  # ended and there: its number is another's by now
+            with suppress(ProcessLookupError, PermissionError):  # none left; macOS raises the second for zombies
+                os.killpg(worker.pid, signal.SIGKILL)
+    elif worker.returncode is None:  # pragma: no cover - Windows
+        worker.kill()
+    kill_marked(mark)
+
+
+def kill_marked(mark: str) -> None:
+    """Kills all other processes that have the mark, as far as the system shows their environment."""
+    for found in islice(iter(lambda: list(_marked(mark)), []), ROUNDS):
+        for pid in found:
+            with suppress(ProcessLookupError, PermissionError):  # it has just ended, or is another user's
+                os.kill(pid, signal.SIGKILL)
+
+
+def _marked(mark: str) -> Iterator[int]:
+    start = f"{mark}=".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):  # on Linux only
+        pid, environment = int(path.parent.name), b""
+        with suppress(OSError):  # it has just ended, or is another user's
+            environment = path.read_bytes()
+        if pid != os.getpid() and (environment.startswith(start) or b"\0" + start in environment):
+            yield pid
+
+
+def _exists(pid: int) -> bool:
+    try:
+        with suppress(PermissionError):  # another user's
+            os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

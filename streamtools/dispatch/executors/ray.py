@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
@@ -24,16 +24,15 @@ import ray
 from pydantic_core import from_json
 from ray.exceptions import RayError
 
-from ....errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from ....tools import AnyTool, Tool
-from ...executor import Begin, Emit, Invocation
-from ...results import decode_error, decode_result
-from ...store import checked_bound
-from ..reference import reference_of
-from ..runs import Runs, WorkerRun
-from ..travel import encode_call
-from .actor import FAILED, RESULT, RUNNING, TIMED_OUT, ToolActor
-from .pool import Actor, ActorPool
+from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from ...tools import AnyTool, Tool
+from ..executor import Emit, Invocation
+from ..results import decode_error, decode_result
+from ..store import checked_bound
+from .ray_actor import FAILED, RESULT, RUNNING, TIMED_OUT, ToolActor
+from .ray_pool import Actor, ActorPool
+from .runs import BlockExecutor, WorkerRun
+from .travel import encode_call, reference_of
 
 __all__ = ["RayExecutor"]
 
@@ -45,7 +44,7 @@ LEAST_CPUS = 0.001  # without any demand Ray picks nodes at random, which are of
 DEMANDS = frozenset({"num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "label_selector"})
 
 
-class RayExecutor:
+class RayExecutor(BlockExecutor):
     """Runs tools in actors on a Ray cluster, spread over its nodes.
 
     Call ``ray.init()`` before you enter it; leaving it kills its actors. An actor imports the tool by its module's
@@ -81,6 +80,7 @@ class RayExecutor:
         start_timeout_s: float = 60.0,
         runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__()
         self._max_message_bytes = checked_bound("max_message_bytes", max_message_bytes)
         self._max_concurrency = checked_bound("max_concurrency", max_concurrency)
         self._runtime_env = runtime_env
@@ -104,37 +104,23 @@ class RayExecutor:
         if strangers := set(resources or {}) - set(self._tools):
             raise ValueError(f"RayExecutor: resources for {sorted(strangers)}, which are not among its tools")
         self._pools = list(pools.values())
-        self._runs = Runs()
-
-    @property
-    def tool_names(self) -> frozenset[str]:
-        """The names of the tools that it runs."""
-        return frozenset(self._tools)
 
     async def __aenter__(self) -> Self:
         """Takes calls from now on."""
         if not ray.is_initialized():
             raise LocalProtocolError("RayExecutor: call ray.init() first; which cluster it is, is yours to say")
-        self._runs.open()
-        return self
+        return await super().__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Cancels the running calls, then kills the actors."""
-        await self._runs.close()
+        await super().__aexit__()
         for pool in self._pools:
             pool.kill()
 
-    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
-        """See `Executor`. An actor that is lost before the call begins is replaced by another one."""
-        return await self._runs.run(begin, partial(self._body, call, emit))
-
-    async def _body(self, call: Invocation, emit: Emit, run: WorkerRun) -> Any:
-        if (known := self._tools.get(call.tool)) is None:
-            raise ToolNotStarted(
-                f"not run: the executor was not given a tool {call.tool!r}; it has {sorted(self._tools)}"
-            )
+    async def _body(
+        self, call: Invocation, known: tuple[str, Tool[..., Any], ActorPool], emit: Emit, run: WorkerRun
+    ) -> Any:
+        """Runs a call. An actor that is lost before the call begins is replaced by another one."""
         if not ray.is_initialized():
             raise ToolNotStarted("not run: Ray was shut down while the executor was open")
         reference, tool, pool = known
@@ -193,19 +179,19 @@ async def _prepared(pool: ActorPool, number: str, request: bytes) -> Actor:
     raise ToolNotStarted(f"not run: {pool.size + TRIES} actors were lost before they could begin it ({lost})")
 
 
+@dataclass(slots=True, eq=False)
 class _Followed:
     """A call that has begun, until its end."""
 
-    def __init__(self, actor: Actor, number: str, emit: Emit) -> None:
-        self._actor = actor
-        self._number = number
-        self._emit = emit
+    actor: Actor
+    number: str
+    emit: Emit
 
     async def value(self, call: Invocation, seconds: float) -> Any:
         """Tells the actor to go, and returns the call's value."""
         kind, data = TIMED_OUT, b""
         if seconds <= 0:
-            self._actor.drop(self._number)
+            self.actor.drop(self.number)
             raise ToolTimeout(0.0)
         try:
             with anyio.move_on_after(None if seconds == math.inf else seconds + LATE_S) as patience:
@@ -216,7 +202,7 @@ class _Followed:
             await self._cancel()
             raise
         if patience.cancelled_caught:
-            self._actor.drop(self._number)
+            self.actor.drop(self.number)
         if kind == RESULT:
             return decode_result(data)
         if kind == FAILED:
@@ -226,19 +212,19 @@ class _Followed:
         raise ToolOutcomeUnknown(f"the actor that was to run {call.tool} does not know the call")
 
     async def _end(self, seconds: float, carrier: dict[str, str]) -> tuple[str, bytes]:
-        reports, kind, data = await self._actor.ask("go", self._number, seconds, carrier)
+        reports, kind, data = await self.actor.ask("go", self.number, seconds, carrier)
         while True:
             for report in reports:
-                self._emit(from_json(report))
+                self.emit(from_json(report))
             if kind != RUNNING:
                 return kind, data
-            reports, kind, data = await self._actor.ask("more", self._number)
+            reports, kind, data = await self.actor.ask("more", self.number)
 
     async def _cancel(self) -> None:
         """Stops the tool's code, and waits a little for the actor to answer that it has ended."""
         with anyio.move_on_after(ACKNOWLEDGED_S, shield=True):
             try:
-                await self._actor.ask("cancel", self._number)
+                await self.actor.ask("cancel", self.number)
             except RayError:  # then nothing runs there any more, or nobody can say
                 return
 

@@ -15,21 +15,20 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from dataclasses import dataclass, field
 from functools import partial
-from inspect import isasyncgen, isawaitable
 from typing import Any, TypeAlias
 
 import anyio
 from anyio import CapacityLimiter, to_thread
 from pydantic_core import from_json
 
-from ....errors import InvalidArguments, StreamToolsError
-from ....telemetry.carrier import carried
-from ....tools import Bound, Tool
-from ...executor import Invocation, context_of
-from ..reference import resolved
-from ..runs import awaitable
-from ..travel import encode_failure, encode_report, encode_value
+from ...errors import InvalidArguments, StreamToolsError
+from ...telemetry.carrier import carried
+from ...tools import Bound, Tool
+from ..executor import Invocation, context_of
+from ..here import awaited
+from .travel import encode_failure, encode_report, encode_value, resolved
 
 __all__ = ["FAILED", "FORGOTTEN", "RESULT", "RUNNING", "TIMED_OUT", "Answer", "ToolActor"]
 
@@ -112,74 +111,75 @@ class ToolActor:
             del self._calls[number]
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
     """One call: prepared, then running, then ended."""
 
-    def __init__(self, call: Invocation, tool: Tool[..., Any], bound: Bound, max_message_bytes: int) -> None:
-        self.task: asyncio.Task[None] | None = None
-        self.scope = anyio.CancelScope()
-        self.ended = asyncio.Event()
-        self._call = call
-        self._tool = tool
-        self._bound = bound
-        self._max_message_bytes = max_message_bytes
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        self._kind = RUNNING
-        self._data = b""
-        self._news = asyncio.Event()
-        self._reports: list[bytes] = []
-        self._reported_bytes = 0
+    call: Invocation
+    tool: Tool[..., Any]
+    bound: Bound
+    max_message_bytes: int
+    task: asyncio.Task[None] | None = None
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    thread: int = field(default_factory=threading.get_ident)
+    kind: str = RUNNING
+    data: bytes = b""
+    is_news: asyncio.Event = field(default_factory=asyncio.Event)
+    reports: list[bytes] = field(default_factory=list)
+    reported_bytes: int = 0
 
     async def news(self) -> Answer:
         """Waits for reports, or for the end, and returns them."""
-        await self._news.wait()
-        self._news.clear()
-        reports, self._reports, self._reported_bytes = self._reports, [], 0
-        return reports, self._kind, self._data
+        await self.is_news.wait()
+        self.is_news.clear()
+        reports, self.reports, self.reported_bytes = self.reports, [], 0
+        return reports, self.kind, self.data
 
     async def run(self, seconds: float, carrier: dict[str, str], threads: _Threads) -> None:
         """Runs the tool's code to its end, which may be its deadline."""
         try:
-            self._kind, self._data = await self._end(seconds, carrier, threads)
+            self.kind, self.data = await self._end(seconds, carrier, threads)
         finally:
             self.ended.set()
-            self._news.set()
+            self.is_news.set()
 
     async def _end(self, seconds: float, carrier: dict[str, str], threads: _Threads) -> tuple[str, bytes]:
-        name = self._tool.name
+        name = self.tool.name
         try:
             with self.scope:
                 self.scope.deadline = anyio.current_time() + seconds
                 with carried(carrier):
                     value = await self._value(threads)
-                return RESULT, encode_value(name, value, self._max_message_bytes)
+                return RESULT, encode_value(name, value, self.max_message_bytes)
         except BaseException as error:  # SystemExit too: it is the tool's, not the actor's
             if not self.scope.cancel_called:  # else a task group of the tool's made it of its cancellation
-                return FAILED, encode_failure(name, error, self._max_message_bytes)
+                return FAILED, encode_failure(name, error, self.max_message_bytes)
         return TIMED_OUT, b""  # or cancelled, and then nobody asks
 
     async def _value(self, threads: _Threads) -> Any:
-        ctx = context_of(self._call, self._report, lambda: self.scope.cancel_called or self.ended.is_set())
-        args, kwargs = self._tool.complete(self._bound, ctx)
-        function = partial(self._tool.fn, *args, **kwargs)
-        value = function() if self._tool.is_async else await threads.run(function)
-        return await awaitable(self._tool.name, value, ctx) if isawaitable(value) or isasyncgen(value) else value
+        ctx = context_of(self.call, self._report, lambda: self.scope.cancel_called or self.ended.is_set())
+        args, kwargs = self.tool.complete(self.bound, ctx)
+        function = partial(self.tool.fn, *args, **kwargs)
+        value = function() if self.tool.is_async else await threads.run(function)
+        return await awaited(self.tool.name, value, ctx.progress)
 
     def _report(self, value: Any) -> None:
-        data = encode_report(value, self._max_message_bytes)
-        if threading.get_ident() == self._thread:  # at once, since the tool may end at once
+        data = encode_report(value, self.max_message_bytes)
+        if threading.get_ident() == self.thread:  # at once, since the tool may end at once
             self._take(data)
         else:
-            self._loop.call_soon_threadsafe(self._take, data)
+            self.loop.call_soon_threadsafe(self._take, data)
 
     def _take(self, data: bytes) -> None:
         if self.ended.is_set() or self.scope.cancel_called:
             return
-        self._reports.append(data)
-        self._reported_bytes += len(data)
-        while self._reported_bytes > self._max_message_bytes:  # nobody asks, or not as fast: the newest matter most
-            self._reported_bytes -= len(self._reports.pop(0))
-        self._news.set()
+        self.reports.append(data)
+        self.reported_bytes += len(data)
+        while self.reported_bytes > self.max_message_bytes:  # nobody asks, or not as fast: the newest matter most
+            self.reported_bytes -= len(self.reports.pop(0))
+        self.is_news.set()
 
 
 class _Threads:
