@@ -15,53 +15,28 @@ import anyio
 from ..errors import ApprovalPending, CallTruncated, InvalidArguments, LocalProtocolError, ToolFailed
 from ..event_loop import ring
 from ..events import Event, Observation, StreamEnd, StreamStart, ToolCallEnd, ToolCallStart, ToolCallValidated
-from ..limits import Limits
 from ..parts import ToolCall
 from ..tools import Tool, Toolset
 from ..tools.context import call_key
 from . import approval, endings
 from .approval import Decision
-from .call import Call, Ending, Host
-from .moves import LEFT, At, Moves, Start
-from .options import DispatchOptions
-from .pool import CallPool
+from .call import Call, Ending
+from .moves import LEFT, Moves
 from .states import OPEN
 
 __all__ = ["Calls"]
 
 
 class Calls:
-    """Runs the calls of one turn.
-
-    Args:
-        pool: decides when a call's turn has come; None makes a pool that is not shared.
-        tools: the tools that may be called.
-        limits: times and sizes.
-        options: when calls start, who approves them, where they run.
-        host: the step.
-        start: runs a call in a task of its own.
-        at: calls back at the calls' deadlines; None leaves these to the calls' scopes, and nothing looks for calls that
-            do not stop.
-    """
+    """Runs the calls of one turn. The model may call these `tools`."""
 
     listens_to = (StreamStart, ToolCallStart, ToolCallEnd, ToolCallValidated, StreamEnd)
 
-    def __init__(
-        self,
-        pool: CallPool | None,
-        tools: Toolset,
-        limits: Limits,
-        options: DispatchOptions,
-        host: Host,
-        start: Start,
-        at: At | None = None,
-    ) -> None:
+    def __init__(self, moves: Moves, tools: Toolset) -> None:
+        self._moves = moves
         self._tools = tools
-        self._limits = limits
-        self._options = options
-        self._by_hand = options.policy == "manual"
-        self._host = host
-        self._moves = Moves(pool, tools, limits, options, host, start, at)
+        self._limits, self._options, self._host = moves.limits, moves.options, moves.host
+        self._by_hand = moves.options.policy == "manual"
         self._response_id: str | None = None
         self._told: anyio.Event | None = None
 

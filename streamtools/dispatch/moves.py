@@ -44,7 +44,18 @@ LEFT = "the stream was left"
 
 
 class Moves:
-    """Moves the calls of one turn along the table of states; made as `Calls` are."""
+    """Moves the calls of one turn along the table of states.
+
+    Args:
+        pool: decides when a call's turn has come; None makes a pool that is not shared.
+        tools: the tools that may be called.
+        limits: times and sizes.
+        options: when calls start, who approves them, where they run.
+        host: the step.
+        start: runs a call in a task of its own.
+        at: calls back at the calls' deadlines; None leaves these to the calls' scopes, and nothing looks for calls that
+            do not stop.
+    """
 
     def __init__(
         self,
@@ -54,7 +65,7 @@ class Moves:
         options: DispatchOptions,
         host: Host,
         start: Start,
-        at: At | None,
+        at: At | None = None,
     ) -> None:
         self.calls: dict[str, Call] = {}
         """The calls of the turn, by id."""
@@ -66,10 +77,10 @@ class Moves:
         """The event loop in which somebody was asked for an approval."""
         self._joined = pool is None  # an unshared pool need not look at the event loop, which costs 1 µs
         self._pool = pool = CallPool(limits) if pool is None else pool
-        self._limits = limits
-        self._options = options
+        self.limits = limits
+        self.options = options
         self._by_hand = options.policy == "manual"
-        self._host = host
+        self.host = host
         self._start_task = start
         self._at = at
         self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
@@ -126,7 +137,7 @@ class Moves:
             advance(call, "settled")
             self._observe(call, call.ending or endings.cancelled(call))
         elif call.seen.seq < 0:  # made, but not emitted
-            self._host.emit(call.seen)
+            self.host.emit(call.seen)
 
     # -- effects: the order --
 
@@ -208,30 +219,30 @@ class Moves:
 
     def _look_at(self, stopped_at: float) -> None:
         if self._at is not None:
-            self._at(stopped_at + self._limits.cancel_grace, self.look)
+            self._at(stopped_at + self.limits.cancel_grace, self.look)
 
     def look(self, now: float | None = None) -> None:
         """Warns, once, of each call that goes on although its grace is over; pass `now` where no task runs to ask for
         the time."""
-        if self._host.ended:
+        if self.host.ended:
             return
-        latest = (anyio.current_time() if now is None else now) - self._limits.cancel_grace
+        latest = (anyio.current_time() if now is None else now) - self.limits.cancel_grace
         for call in self.calls.values():
             if call.tasks and min(call.due, call.cancelled_at) <= latest and not call.unresponsive:
                 call.unresponsive = True
-                text = f"{call.label}: goes on {self._limits.cancel_grace:g} s after it was to stop"
-                self._host.emit(StreamWarning("tool_unresponsive", text))
+                text = f"{call.label}: goes on {self.limits.cancel_grace:g} s after it was to stop"
+                self.host.emit(StreamWarning("tool_unresponsive", text))
 
     def _begin(self, call: Call) -> None:
         tool, _ = call.ready
-        self._host.emit(ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, causes=call.causes))
+        self.host.emit(ToolStarted(call.call.call_id, tool.name, attempt=call.attempts, causes=call.causes))
 
     # -- effects: approval --
 
     def _ask(self, call: Call) -> None:
-        event, approver = approval.request(call), self._options.approver
+        event, approver = approval.request(call), self.options.approver
         call.asked, self.asked_in = True, self.asked_in or current_token()
-        self._host.emit(event)
+        self.host.emit(event)
         if approver is not None and call.state == "asked":  # else an observer has decided
             call.tasks += 1
             self._start_task(partial(self._task, call, partial(self._question, call, event, approver)))
@@ -259,7 +270,7 @@ class Moves:
     def _resolved(self, call: Call) -> None:
         decision = self._told
         assert isinstance(decision, Decision), "the input brings one"
-        self._host.emit(ApprovalResolved(call.call.call_id, call.ready[0].name, decision.approved, decision.reason))
+        self.host.emit(ApprovalResolved(call.call.call_id, call.ready[0].name, decision.approved, decision.reason))
 
     # -- effects: the observation --
 
@@ -272,7 +283,7 @@ class Moves:
         self._observe(call, approval.denied(self._told))
 
     def _end_skipped(self, call: Call) -> None:
-        if self._options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
+        if self.options.resumed and self.stopped == LEFT and endings.ended_well(self.end):
             self._observe(call, endings.undecided())  # left before anybody could be asked again
             return
         by_hand = self._by_hand and self.stopped in (None, LEFT)
@@ -297,11 +308,11 @@ class Moves:
         """Makes the call's one observation."""
         error, content = ending.error, ending.content or ""
         if error is not None and ending.content is None:
-            content = error_content(error, self._limits.max_result_bytes)
-            content += endings.try_again(error, call.call.name, self._host.counts, self._limits)
+            content = error_content(error, self.limits.max_result_bytes)
+            content += endings.try_again(error, call.call.name, self.host.counts, self.limits)
         if call.progress_dropped:
             text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
-            self._host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
+            self.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
         causes = (self.end.seq,) if ending.outcome == "skipped" and self.end is not None else ()
         seen: Observation = call.observation(ending, content, causes)
         call.seen = seen
@@ -311,8 +322,8 @@ class Moves:
         if not call.tasks:
             self._leave(call)
         self._ended_something()
-        self._host.emit(seen)
-        cancels = self._options.on_tool_error == "cancel" and OUTCOMES[ending.outcome].cancels_siblings
+        self.host.emit(seen)
+        cancels = self.options.on_tool_error == "cancel" and OUTCOMES[ending.outcome].cancels_siblings
         if cancels and self.stopped is None:
             self.stopped = "another call of its turn failed"
             self.move_all("stopped", self.calls.values(), self.stopped)

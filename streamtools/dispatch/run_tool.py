@@ -22,6 +22,7 @@ from ..tools.problems import refusal
 from ..tools.typed import as_json
 from .call import RunCounts
 from .calls import Calls
+from .moves import Moves
 from .options import DispatchOptions
 
 __all__ = ["run_tool"]
@@ -57,7 +58,7 @@ async def run_tool(
     (name,) = tools
     host = _Host()
     options = DispatchOptions(policy="early", approver=(lambda _: True) if approved else None)
-    calls = Calls(None, tools, limits, options, host, host.waiting.append)
+    calls = Calls(Moves(None, tools, limits, options, host, host.waiting.append), tools)
     for event in await _events(name, tools, arguments, call_id or f"call_{uuid.uuid4().hex}", limits):
         calls.on_event(event)
     for start in host.waiting:

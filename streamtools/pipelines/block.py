@@ -25,6 +25,7 @@ from anyio.lowlevel import EventLoopToken, current_token
 from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.approval import Decision, check_loop
 from ..dispatch.call import Mention
+from ..dispatch.moves import Moves
 from ..dispatch.suspended import Asked, Suspended, SuspendedCall
 from ..dispatch.timers import Timer, Timers
 from ..errors import LocalProtocolError
@@ -73,7 +74,8 @@ class Pipeline:
         self._step = Step(trajectory, self._outbox)
         self._trajectory = trajectory
         self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits)
-        self._calls = Calls(pool, tools, limits, options, self._step, self._start_call, self._at)
+        moves = Moves(pool, tools, limits, options, self._step, self._start_call, self._at)
+        self._calls = Calls(moves, tools)
         self._resumed = suspended
         self._ending = Settling(self._step, decoder, self._pump, self._calls)
         self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)

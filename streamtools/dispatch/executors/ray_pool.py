@@ -75,10 +75,10 @@ class ActorPool:
     """How many calls an actor runs at once; more wait, in order."""
     start_timeout_s: float
     """How long a call waits while no actor has come up."""
-    failed_starts: int = 0
-    token: EventLoopToken | None = None
-    actors: list[Actor] = field(default_factory=list)
-    waiting: deque[_Waiter] = field(default_factory=deque)
+    _failed_starts: int = 0
+    _token: EventLoopToken | None = None
+    _actors: list[Actor] = field(default_factory=list)
+    _waiting: deque[_Waiter] = field(default_factory=deque)
 
     async def take(self) -> Actor:
         """Waits for a place on the least busy actor. Give it back in any case.
@@ -86,24 +86,24 @@ class ActorPool:
         Raises:
             ToolNotStarted: no actor came up.
         """
-        self.token = self.token or current_token()  # callbacks run in no task, and cannot ask
+        self._token = self._token or current_token()  # callbacks run in no task, and cannot ask
         self._fill()
         waiter = _Waiter()
-        self.waiting.append(waiter)
+        self._waiting.append(waiter)
         self._serve()
         try:
             while waiter.actor is None and waiter.error is None:
                 with anyio.move_on_after(self.start_timeout_s) as patience:
                     await waiter.came.wait()
-                if patience.cancelled_caught and not any(actor.is_ready for actor in self.actors):
+                if patience.cancelled_caught and not any(actor.is_ready for actor in self._actors):
                     waiter.error = self._not_there(f"none came up within {self.start_timeout_s:g} s")
         except BaseException:
             if waiter.actor is not None:
                 self.give_back(waiter.actor)
             raise
         finally:
-            if waiter in self.waiting:
-                self.waiting.remove(waiter)
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
         if waiter.actor is not None:
             return waiter.actor
         assert waiter.error is not None, "one of them ended the loop"
@@ -118,56 +118,56 @@ class ActorPool:
 
     def retire(self, actor: Actor) -> None:
         """Gives no more calls to an actor that is dead or out of reach, and starts another one instead."""
-        if actor in self.actors:
-            self.actors.remove(actor)
+        if actor in self._actors:
+            self._actors.remove(actor)
             actor.is_retired = True
             self._fill()
 
     def kill(self) -> None:
         """Ends all actors."""
-        for actor in self.actors:
+        for actor in self._actors:
             _kill(actor)
-        self.actors.clear()
+        self._actors.clear()
 
     def _fill(self) -> None:
-        while len(self.actors) < self.size:
+        while len(self._actors) < self.size:
             actor = Actor(self.start())
-            self.actors.append(actor)
+            self._actors.append(actor)
             future = actor.tell("ready").future()
             future.add_done_callback(partial(self._came_up, actor))
 
     def _came_up(self, actor: Actor, future: Any) -> None:  # in a thread of Ray's
-        assert self.token is not None, "an actor is started for a call"
-        call_soon(self.token, partial(self._take_up, actor, future.exception()))
+        assert self._token is not None, "an actor is started for a call"
+        call_soon(self._token, partial(self._take_up, actor, future.exception()))
 
     def _take_up(self, actor: Actor, error: BaseException | None) -> None:
-        if actor not in self.actors:
+        if actor not in self._actors:
             return
         if error is None:
             actor.is_ready = True
-            self.failed_starts = 0
+            self._failed_starts = 0
             self._serve()
             return
-        self.actors.remove(actor)  # its node has just died, or its environment is not right
-        self.failed_starts += 1
-        if self.failed_starts < STARTS * self.size:
+        self._actors.remove(actor)  # its node has just died, or its environment is not right
+        self._failed_starts += 1
+        if self._failed_starts < STARTS * self.size:
             self._fill()
             return
-        self.failed_starts = 0
-        while self.waiting and not self.actors:  # the next call tries again
-            waiter = self.waiting.popleft()
+        self._failed_starts = 0
+        while self._waiting and not self._actors:  # the next call tries again
+            waiter = self._waiting.popleft()
             waiter.error = self._not_there(f"none can be started ({type(error).__name__})")
             waiter.came.set()
 
     def _serve(self) -> None:
-        while self.waiting and (actor := self._least_busy()) is not None:
+        while self._waiting and (actor := self._least_busy()) is not None:
             actor.open += 1
-            waiter = self.waiting.popleft()
+            waiter = self._waiting.popleft()
             waiter.actor = actor
             waiter.came.set()
 
     def _least_busy(self) -> Actor | None:
-        ready = (actor for actor in self.actors if actor.is_ready)
+        ready = (actor for actor in self._actors if actor.is_ready)
         found = min(ready, key=lambda actor: actor.open, default=None)
         return found if found is not None and found.open < self.max_concurrency else None
 
