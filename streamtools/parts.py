@@ -73,6 +73,8 @@ class OutcomeFacts:
     ``execution`` in any case."""
     cancels_siblings: bool = False
     """The tool ran and failed, so that ``on_tool_error="cancel"`` ends the other calls of the turn."""
+    follows_the_end: bool = False
+    """The turn's end is a cause of it, if that has come."""
     may_have_had_effect: bool = False
     """The tool may still run, or have run to any point, when the call ends so."""
 
@@ -86,7 +88,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
     "denied": OutcomeFacts(stage="approval"),
     "timed_out": OutcomeFacts(stage="dispatch", cancels_siblings=True, may_have_had_effect=True),
     "cancelled": OutcomeFacts(stage="dispatch", may_have_had_effect=True),
-    "skipped": OutcomeFacts(stage="dispatch"),
+    "skipped": OutcomeFacts(stage="dispatch", follows_the_end=True),
     "unknown": OutcomeFacts(stage="dispatch", cancels_siblings=True, may_have_had_effect=True),
 }
 """Every outcome, with its consequences."""

@@ -313,7 +313,7 @@ class Moves:
         if call.progress_dropped:
             text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
             self.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
-        causes = (self.end.seq,) if ending.outcome == "skipped" and self.end is not None else ()
+        causes = (self.end.seq,) if OUTCOMES[ending.outcome].follows_the_end and self.end is not None else ()
         seen: Observation = call.observation(ending, content, causes)
         call.seen = seen
         if call.done is not None:
