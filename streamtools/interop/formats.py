@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import ExportError
-from ..wires import Wire, known
+from ..wires import WIRES, Wire, known
 from ..wires.call_format import CallFormat
 
 __all__ = [
@@ -98,12 +98,9 @@ class _TargetFormats(Mapping[str, tuple[str, ...]]):
 TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
 """The formats that each wire takes by itself, the usual one first."""
 
-_OWNERS = (
-    "openai.chat_completions", "openai.responses", "anthropic.messages", "gemini.generate_content", "mcp",
-    "bedrock.converse_stream",
-)  # fmt: skip
-FORMATS = tuple(format for owner in _OWNERS for format in TARGET_FORMATS[owner])
-"""Every format of schemas and calls that is built in."""
+_FIRST = ("openai.chat_completions", "openai.responses", "anthropic.messages", "gemini.generate_content", "mcp")
+FORMATS = tuple(dict.fromkeys(format for owner in (*_FIRST, *WIRES) for format in TARGET_FORMATS[owner]))
+"""Every format of schemas and calls that is built in, the most usual first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ..history import repair
 from ..tools.formats import tool_formats
 from ..wires import find, names
 from .attachments import AttachmentLoader, expand_attachments
-from .formats import FORMATS, TARGET_FORMATS, ToolInteropTarget
+from .formats import TARGET_FORMATS, ToolInteropTarget
 from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
 from .results import without_metadata
 
@@ -98,7 +98,7 @@ def build_request_context(
         )
     for format in schema_target_formats:
         if not registry.knows_format(format):
-            known = ", ".join(FORMATS)
+            known = ", ".join(dict.fromkeys(name for formats in TARGET_FORMATS.values() for name in formats))
             raise ExportError(f"unknown format {format!r} of tools; contribute what writes it, or use one of: {known}")
     put_in_force(registry)
     return {**more, "tool_interop": {"registry": registry, "schema_target_formats": list(schema_target_formats)}}

@@ -180,6 +180,12 @@ def test_a_wire_that_nobody_knows_gets_its_tools_and_no_choice() -> None:
     assert after["request"]["payload"] == {"tools": [get_weather.to("mcp")]}
 
 
+def test_its_formats_are_among_those_that_a_request_may_hold(registered: Wire) -> None:
+    build_request_context(schema_target_formats=["example.talk.skill"])
+    with pytest.raises(ExportError, match=r"unknown format 'example\.talk\.skil' .*: example\.talk\.skill, openai\."):
+        build_request_context(schema_target_formats=["example.talk.skil"])
+
+
 def test_tools_that_an_extension_put_into_its_field_need_no_provider_with_a_wire(registered: Wire) -> None:
     state = {"_tools": [get_weather.to(CHAT)], "request": {"payload": {"skills": []}}}
     assert initialize_stack([], state, provider=object())[1] is state
