@@ -95,6 +95,7 @@ class Behind:
     lines: Mapping[_Line | None, str]
     """The lines, each with the id of its call."""
     rules: HistoryRules = field(repr=False)
+    """The wire's rules, which tell where a message has its role."""
 
     def content(self, messages: Sequence[Any]) -> list[Any] | None:
         """Returns that message's content, if `messages` begin with it and the messages in front of it; None if they do

@@ -8,6 +8,7 @@ A provider or an extension that writes its own `initialize_request` or `finalize
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
@@ -270,7 +271,8 @@ def _fields(wire: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
     if format is None:
         return {"tools": tools}
     fields = format.request(tools, False)
-    return {**fields, **{key: _joined(fields.get(key), value) for key, value in format.choice.items() if tools}}
+    choice = copy.deepcopy(dict(format.choice)) if tools else {}  # the payload is the caller's to change
+    return {**fields, **{key: _joined(fields.get(key), value) for key, value in choice.items()}}
 
 
 def _joined(field: Any, more: Any) -> Any:
