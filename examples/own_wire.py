@@ -1,6 +1,7 @@
 """Adds a provider that streamtools does not know: its wire is one record, used like any other.
 
-Acme streams JSON lines: pieces of text, whole calls, an end. Its messages have ``who`` and ``words``.
+Example streams JSON lines: pieces of text, whole calls, an end. Its words are its own: a message has ``who`` and
+``words``, a tool is a ``skill``, and all answers to the calls of one turn stand in one message.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from streamtools.wires.tool_format import EntryFormat, ToolFormat
 from streamtools.wires.transcript import CallResult, Entry, Prompt, Returned
 from streamtools.wires.usage import UsageMap
 
+ANSWERS = {"who": "skills"}  # the head of a message of answers
 FINISHES: dict[str, Finish] = {"done": "stop", "calls": "tool_calls", "full": "length"}
 
 
-class AcmeDecoder(WireDecoder):
-    """Decodes one response of Acme."""
+class ExampleDecoder(WireDecoder):
+    """Decodes one response of Example."""
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
         """Leaves every payload to `feed`; a fast path here is optional."""
@@ -40,13 +42,13 @@ class AcmeDecoder(WireDecoder):
         self.out = []
         if not self.started:
             self.emit_start(payload.get("model"), payload.get("response"))
-        match payload.get("acme"):
+        match payload.get("line"):
             case "say":
                 self.emit_text(str(payload.get("text", "")))
             case "call":
                 self.end_part()
                 arguments, problem = self.object_text(payload.get("args"), ("args",))
-                call_id, name = payload.get("id"), payload.get("tool")
+                call_id, name = payload.get("id"), payload.get("skill")
                 self.out.append(ToolCallFragment(None, call_id, name, arguments, start=True, end=True, problem=problem))
             case "end":
                 self.finish_word = str(payload.get("why"))
@@ -65,13 +67,14 @@ class AcmeDecoder(WireDecoder):
 
 
 def render(answer: Answer) -> list[dict[str, Any]]:
-    """Returns the model's message, and one tool message for each call."""
+    """Returns the model's message, and one with the answers to its calls."""
     calls = [
-        {"id": call.call_id, "name": call.name, "args": answer.arguments[call.call_id][1]} for call in answer.our_calls
+        {"id": call.call_id, "skill": call.name, "args": answer.arguments[call.call_id][1]} for call in answer.our_calls
     ]
     said = {"who": "model", "words": answer.text("text", "refusal"), **({"calls": calls} if calls else {})}
-    results = [{"who": "tool", "id": result.call_id, "words": result.content} for result in answer.results]
-    return [said, *results] if said["words"] or calls else []
+    results = [{"id": result.call_id, "words": result.content} for result in answer.results]
+    answers = [{**ANSWERS, "answers": results}] if results else []
+    return [said, *answers] if said["words"] or calls else []
 
 
 def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
@@ -80,7 +83,7 @@ def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
-    """Returns Acme's messages as entries: the inverse of `render` and `render_prompt`."""
+    """Returns Example's messages as entries: the inverse of `render` and `render_prompt`."""
     names, entries = CallNames(), list[Entry]()
     for index, message in enumerate(messages):
         who, words, origin = message.get("who"), str(message.get("words", "")), (index, index + 1)
@@ -89,46 +92,67 @@ def read(messages: Sequence[Mapping[str, Any]]) -> list[Entry]:
             if words:
                 answer.text(words)
             for call in message.get("calls", ()):
-                answer.call(call.get("id"), call.get("name"), call.get("args"))
+                answer.call(call.get("id"), call.get("skill"), call.get("args"))
             entries.append(answer.said(origin))
-        elif who == "tool":
-            result = CallResult(call_id=str(message.get("id")), content=words)
-            entries.append(Returned(results=(result,), origin=origin))
+        elif who == "skills":
+            answers = message.get("answers", ())
+            results = (CallResult(call_id=str(each.get("id")), content=str(each.get("words"))) for each in answers)
+            entries.append(Returned(results=tuple(results), origin=origin))
         elif who == "system" or who == "user":
             entries.append(Prompt(role=who, blocks=(Text(words),), origin=origin))
     return entries
 
 
-ACME = Wire(
-    name="acme.talk",
-    provider="acme",
-    short_name="acme",
-    decoder=AcmeDecoder,
-    recognises=lambda payload: payload.get("acme") in ("say", "call", "end"),
+def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
+    """Returns the field of a request that holds its tools."""
+    return {"skills": entries}
+
+
+EXAMPLE = Wire(
+    name="example.talk",
+    provider="example",
+    short_name="example",
+    decoder=ExampleDecoder,
+    recognises=lambda payload: payload.get("line") in ("say", "call", "end"),
     usage=UsageMap({"input_tokens": ("in",), "output_tokens": ("out",)}),
     # histories
     render=render,
     render_prompt=render_prompt,
     read=read,
     call_ids=CallIds(pattern=r"[a-z0-9_]{1,40}"),
-    rules=HistoryRules(first_user=True, call_path="calls[{}]"),
+    rules=HistoryRules(role_key="who", first_user=True, results_in_one_message=True, call_path="calls[{}]"),
     # the formats of calls, results and tools, for exports and conversions
-    calls=(CallFormat(name="acme.talk", id="id", arguments="args", only=frozenset({"id", "name", "args"})),),
-    results=ResultFormat(recognises=lambda message: message.get("who") == "tool", call_id_key="id", is_message=True),
+    calls=(
+        CallFormat(
+            name="example.talk.skill",
+            name_at="skill",
+            id="id",
+            arguments="args",
+            only=frozenset({"id", "skill", "args"}),
+        ),
+    ),
+    results=ResultFormat(
+        recognises=lambda result: result.keys() == {"id", "words"},
+        list_key="answers",
+        head=ANSWERS,
+    ),
     tools=(
         ToolFormat(
-            name="acme.talk",
+            name="example.talk",
             dialect=PLAIN,
             names=NameRule("a-z", "a-z0-9_", 40),
-            function=EntryFormat(name="acme.talk", inside="acme_tool", schema_at=("takes",)),
+            function=EntryFormat(
+                name="example.talk.skill", name_at="skill", description_at="about", schema_at=("takes",)
+            ),
+            request=request,
         ),
     ),
 )
 
 LINES = (
-    {"acme": "say", "text": "Let me look. "},
-    {"acme": "call", "id": "c1", "tool": "get_weather", "args": {"city": "Oslo"}},
-    {"acme": "end", "why": "calls", "used": {"in": 12, "out": 5}},
+    {"line": "say", "text": "Let me look. "},
+    {"line": "call", "id": "c1", "skill": "get_weather", "args": {"city": "Oslo"}},
+    {"line": "end", "why": "calls", "used": {"in": 12, "out": 5}},
 )
 
 
@@ -143,15 +167,15 @@ async def get_weather(city: str) -> str:
 
 
 async def answer() -> AsyncIterator[bytes]:
-    """Streams a response as Acme's server would."""
+    """Streams a response as Example's server would."""
     for line in LINES:
         yield json.dumps(line).encode() + b"\n"
 
 
 async def main() -> None:
-    """Asks Acme once."""
-    print(json.dumps(get_weather.to(ACME)))
-    async with pipeline(answer(), tools=[get_weather], wire=ACME) as events:
+    """Asks Example once."""
+    print(json.dumps(get_weather.to(EXAMPLE)))
+    async with pipeline(answer(), tools=[get_weather], wire=EXAMPLE) as events:
         async for event in events:
             match event:
                 case TextDelta(text=text):

@@ -207,7 +207,7 @@ class _Lint:
 
     def _alternation(self) -> Iterator[Violation]:
         if self._rules.alternate:
-            roles = [role_of(message) for message in self._read.plain]
+            roles = [role_of(message, self._rules) for message in self._read.plain]
             for place, (before, after) in enumerate(pairwise(roles), start=1):
                 if before is not None and before == after:
                     yield self._at(place, "role_order", f"two messages of the role {after!r} in a row")

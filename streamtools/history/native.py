@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from ..content import Text
 from ..errors import ExportError
 from ..text import excerpt
 from ..wires import Wire, find, known, names
+from ..wires.history_rules import HistoryRules
 from ..wires.transcript import Entry, Prompt, Returned, Said
 
 __all__ = ["Messages", "are_same", "is_empty", "mended", "plain_of", "refuse_another_wires", "role_of", "shown"]
@@ -18,7 +19,6 @@ __all__ += ["wire_named"]
 _MAX_DEPTH = 8
 """The depth to which an SDK's objects may be nested in a message: the source of an image in a result in a message is at
 depth 5."""
-_KINDS = ("role", "type")
 _MAX_SHOWN = 80  # characters
 
 
@@ -39,7 +39,7 @@ class Messages:
             raise TypeError(f"a history is a list of messages, not {type(given).__name__}{hint}")
         self.given = given
         self.wire = wire
-        self.plain: list[Any] = [plain_of(message) for message in given]
+        self.plain: list[Any] = [plain_of(message, wire.rules) for message in given]
         """The messages as dicts; a message that cannot be one stays as it is, and is read as nothing."""
         self.entries: list[Entry] = wire.read(self.plain)
         self.members: dict[tuple[int, int], list[Entry]] = {}
@@ -84,10 +84,12 @@ def _says_something(entry: Entry) -> bool:
     return isinstance(entry, Said) and any(part.kind == "call" or part.text for part in entry.answer.parts)
 
 
-def mended(messages: list[Any], mend: Callable[[list[Any]], list[Any]]) -> list[Any]:
+def mended(messages: list[Any], rules: HistoryRules) -> list[Any]:
     """Applies a wire's own `mend`; returns the given messages themselves wherever it changes none."""
-    plain = [plain_of(message) for message in messages]
-    after = mend(plain)
+    if rules.mend is None:
+        return messages
+    plain = [plain_of(message, rules) for message in messages]
+    after = rules.mend(plain)
     if after is plain:
         return messages
     originals = {id(dumped): given for dumped, given in zip(plain, messages, strict=True)}
@@ -128,49 +130,48 @@ def is_empty(entry: Entry) -> bool:
     return not entry.answer.parts if isinstance(entry, Said) else not entry.results
 
 
-def role_of(message: Any) -> str | None:
+def role_of(message: Any, rules: HistoryRules) -> str | None:
     """Returns a message's role, in the provider's word; None if it has none."""
-    role = message.get("role") if isinstance(message, Mapping) else getattr(message, "role", None)
+    key = rules.role_key
+    role = message.get(key) if isinstance(message, Mapping) else getattr(message, key, None)
     return role if isinstance(role, str) else None
 
 
-def plain_of(message: Any) -> Any:
+def plain_of(message: Any, rules: HistoryRules) -> Any:
     """Returns a message as a dict of plain values, also where only its content is made of an SDK's objects; the same
     object if it is one already. A message that cannot become a dict stays what it is, or becomes None."""
-    return _plain(message, 0)
+    return _plain(message, 0, (rules.role_key, "type"))
 
 
-def _plain(value: Any, depth: int) -> Any:
+def _plain(value: Any, depth: int, kinds: tuple[str, ...]) -> Any:
     if value is None or isinstance(value, (str, bytes, int, float)) or depth > _MAX_DEPTH:
         return value
     if isinstance(value, Mapping):
-        changed = {key: new for key, item in value.items() if (new := _plain(item, depth + 1)) is not item}
+        changed = {key: new for key, item in value.items() if (new := _plain(item, depth + 1, kinds)) is not item}
         return {**value, **changed} if changed or not isinstance(value, dict) else value
     if isinstance(value, (list, tuple)):
-        items = [_plain(item, depth + 1) for item in value]
+        items = [_plain(item, depth + 1, kinds) for item in value]
         return value if isinstance(value, list) and are_same(items, value) else items
-    return _dumped(value)
+    return _dumped(value, kinds)
 
 
-def _dumped(value: Any) -> Any:
+def _dumped(value: Any, kinds: tuple[str, ...]) -> Any:
     """Returns an SDK's object as a plain value; anything else stays what it is, or becomes None."""
     dump = getattr(value, "model_dump", None)
     if not callable(dump):
         return value
     try:
-        return _with_kinds(dump(mode="json", by_alias=True, exclude_unset=True), value)
+        return _with_kinds(dump(mode="json", by_alias=True, exclude_unset=True), value, kinds)
     except Exception:  # the caller's object: whatever its dump raises, it is then no message
         return None
 
 
-def _with_kinds(dumped: Any, value: Any) -> Any:
+def _with_kinds(dumped: Any, value: Any, kinds: tuple[str, ...]) -> Any:
     """Adds the fields that tell the kind of each object to a dump, also where nobody set them: some SDKs have them as
     defaults."""
     if isinstance(dumped, dict):
-        kinds = {
-            key: kind for key in _KINDS if key not in dumped and isinstance(kind := getattr(value, key, None), str)
-        }
-        return kinds | {key: _with_kinds(item, getattr(value, str(key), None)) for key, item in dumped.items()}
+        unset = {key: kind for key in kinds if key not in dumped and isinstance(kind := getattr(value, key, None), str)}
+        return unset | {key: _with_kinds(item, getattr(value, str(key), None), kinds) for key, item in dumped.items()}
     if isinstance(dumped, list) and isinstance(value, (list, tuple)) and len(value) == len(dumped):
-        return [_with_kinds(item, given) for item, given in zip(dumped, value, strict=True)]
+        return [_with_kinds(item, given, kinds) for item, given in zip(dumped, value, strict=True)]
     return dumped

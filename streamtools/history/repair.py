@@ -64,13 +64,14 @@ def joined(messages: list[Any], wire: Wire) -> list[Any]:
         return messages
     runs: list[list[Any]] = []
     for message in messages:
-        if runs and role_of(message) is not None and role_of(runs[-1][-1]) == role_of(message):
+        role = role_of(message, wire.rules)
+        if runs and role is not None and role_of(runs[-1][-1], wire.rules) == role:
             runs[-1].append(message)
         else:
             runs.append([message])
     if len(runs) == len(messages):
         return messages
-    return [run[0] if len(run) == 1 else join([plain_of(message) for message in run]) for run in runs]
+    return [run[0] if len(run) == 1 else join([plain_of(message, wire.rules) for message in run]) for run in runs]
 
 
 def _prompt(prompt: Prompt, wire: Wire) -> list[dict[str, Any]]:
@@ -181,6 +182,5 @@ def repair(
 def _once(messages: list[Any], read: Messages, settling: HistorySettling) -> list[Any]:
     wire = read.wire
     after = joined(assembled(settling.settle(pair(read.entries, wire.rules).steps), read), wire)
-    if wire.rules.mend is not None:
-        after = mended(after, wire.rules.mend)
+    after = mended(after, wire.rules)
     return messages if are_same(after, messages) else after

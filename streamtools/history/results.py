@@ -18,6 +18,7 @@ from ..events import Observation
 from ..parts import Part, ToolCall
 from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
+from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallResult
 from .calls import result_of
 from .native import Messages, are_same, refuse_another_wires, role_of, shown, wire_named
@@ -57,7 +58,7 @@ class ResultWriter:
         *front, message = shapes[0][1]
         # of one id: the first call's
         lines = {_line(_held(shape[-1])[0]): call_id for call_id, shape in reversed(shapes)}
-        return Behind(front=front, message=message, lines=lines)
+        return Behind(front=front, message=message, lines=lines, rules=self._wire.rules)
 
     def _messages(self, call: ToolCall, *results: CallResult) -> list[Message]:
         """Returns the messages of one call's results. They are rendered for an answer with this call alone, under the
@@ -93,6 +94,8 @@ class Behind:
     """That message, as it would be for one call with a picture."""
     lines: Mapping[_Line | None, str]
     """The lines, each with the id of its call."""
+    rules: HistoryRules = field(repr=False)
+    """The wire's rules, which tell where a message has its role."""
 
     def content(self, messages: Sequence[Any]) -> list[Any] | None:
         """Returns that message's content, if `messages` begin with it and the messages in front of it; None if they do
@@ -105,7 +108,7 @@ class Behind:
 
     def has_role(self, message: Any) -> bool:
         """Returns whether a message has the user's role, too."""
-        return role_of(message) == role_of(self.message)
+        return role_of(message, self.rules) == role_of(self.message, self.rules)
 
     def split(self, content: Sequence[Any]) -> tuple[dict[str, list[Any]], list[Any]]:
         """Splits the content by calls, each with its line, and the parts of no call, which somebody else put there."""
@@ -149,7 +152,8 @@ def _line(part: Any) -> _Line | None:
 
 
 def _kind(part: Any) -> object:
-    return part.get("type") if isinstance(part, dict) else None
+    """Returns the type of a part; where parts have none, its first field tells them apart."""
+    return part.get("type") or next(iter(part), None) if isinstance(part, dict) else None
 
 
 def with_results(messages: list[Any], observations: Iterable[Observation], wire: Wire | str) -> list[Any]:

@@ -22,7 +22,7 @@ from .contributions import (
     ToolSchemaAdapter,
 )
 from .fitting import Memory, fitted, with_fitted
-from .formats import BUILT_IN, NATIVE_RESULT, TOOL_RESULT, ToolInteropTarget, raw_formats
+from .formats import BUILT_IN, NATIVE_RESULT, TOOL_RESULT, ToolInteropTarget, entry_of, raw_formats
 from .schemas import SchemaWriter, losses, require_shallow
 
 __all__ = ["CallFlow", "ConvertedSchema", "ResultFlow", "SchemaFlow"]
@@ -65,7 +65,14 @@ class SchemaFlow:
 
     def knows(self, format: str) -> bool:
         """Returns whether there is an accessor or an adapter for it, or its provider runs such tools itself."""
-        return format in self._accessors or format in self._written_formats or format.endswith(BUILT_IN)
+        return self._knows(self._format(format)) or format.endswith(BUILT_IN)
+
+    def _knows(self, format: str) -> bool:
+        return format in self._accessors or format in self._written_formats
+
+    def _format(self, wanted: str) -> str:
+        """Returns the format in which to write a schema where this one is wanted, which may be one of calls alone."""
+        return wanted if self._knows(wanted) else entry_of(wanted)
 
     def convert(
         self, schema: dict[str, Any], target: ToolInteropTarget, target_formats: Sequence[str] | None
@@ -73,7 +80,7 @@ class SchemaFlow:
         """Writes a schema in a format that the target accepts."""
         found = self.inspect(schema)
         self._memory.note_schema(found)
-        wanted = target_formats or target.formats()
+        wanted = list(dict.fromkeys(map(self._format, target_formats or target.formats())))
         if found.format in wanted or _is_run_by(found, target):
             return ConvertedSchema(schema=schema, format=found.format, inspected=found)
         adapters = _fitting(self._adapters, found.format, wanted, raw=found.kind == "custom")

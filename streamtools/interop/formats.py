@@ -1,6 +1,7 @@
 """Names formats (the ways in which schemas and calls are written) and targets (the wires they are written for).
 
-A format's name is its wire and its kind there: ``openai.responses.custom``. Schemas and calls share the names; a
+A format's name is its wire and its kind there: ``openai.responses.custom``. Schemas and calls share the names; where a
+wire writes calls in more ways than tools, a format of calls alone stands for the tool that is called so (`entry_of`). A
 result's format is its wire, or one of the two that this package stores. The wires say which formats there are.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import ExportError
-from ..wires import Wire, known
+from ..wires import WIRES, Wire, known
 from ..wires.call_format import CallFormat
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "TOOL_RESULT",
     "ToolInteropTarget",
     "call_formats",
+    "entry_of",
     "raw_formats",
 ]
 
@@ -44,6 +46,24 @@ def call_formats(wires: tuple[Wire, ...]) -> tuple[CallFormat, ...]:
     """Returns the formats of calls of wires and those that belong to none, in the order in which to ask them."""
     formats = dict.fromkeys([*(format for wire in wires for format in wire.calls), MCP_CALL])
     return tuple(sorted(formats, key=lambda format: format.bare))
+
+
+def entry_of(format: str) -> str:
+    """Returns the format of the tools that are called in `format`: the same, unless that is one of calls alone."""
+    return _entries(known()).get(format, format)
+
+
+@lru_cache(maxsize=1)
+def _entries(wires: tuple[Wire, ...]) -> dict[str, str]:
+    """Returns the wires' usual formats of tools, by the formats of calls that no tool has."""
+    shared = {each.name for wire in wires for tool in wire.tools for each in (tool.function, tool.freeform) if each}
+    return {
+        call.name: ((call.raw and tool.freeform) or tool.function).name
+        for wire in wires
+        for tool in wire.tools[:1]
+        for call in wire.calls
+        if call.name not in shared
+    }
 
 
 def raw_formats() -> frozenset[str]:
@@ -78,12 +98,9 @@ class _TargetFormats(Mapping[str, tuple[str, ...]]):
 TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
 """The formats that each wire takes by itself, the usual one first."""
 
-_OWNERS = (
-    "openai.chat_completions", "openai.responses", "anthropic.messages", "gemini.generate_content", "mcp",
-    "bedrock.converse_stream",
-)  # fmt: skip
-FORMATS = tuple(format for owner in _OWNERS for format in TARGET_FORMATS[owner])
-"""Every format of schemas and calls that is built in."""
+_FIRST = ("openai.chat_completions", "openai.responses", "anthropic.messages", "gemini.generate_content", "mcp")
+FORMATS = tuple(dict.fromkeys(format for owner in (*_FIRST, *WIRES) for format in TARGET_FORMATS[owner]))
+"""Every format of schemas and calls that is built in, the most usual first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,16 @@ A provider or an extension that writes its own `initialize_request` or `finalize
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import copy
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from ..errors import ExportError
 from ..history import repair
-from ..wires import find
+from ..tools.formats import tool_formats
+from ..wires import find, names
 from .attachments import AttachmentLoader, expand_attachments
-from .formats import FORMATS, TARGET_FORMATS, ToolInteropTarget
+from .formats import TARGET_FORMATS, ToolInteropTarget
 from .registry import ToolDescriptor, ToolInteropRegistry, put_in_force
 from .results import without_metadata
 
@@ -97,7 +99,7 @@ def build_request_context(
         )
     for format in schema_target_formats:
         if not registry.knows_format(format):
-            known = ", ".join(FORMATS)
+            known = ", ".join(dict.fromkeys(name for formats in TARGET_FORMATS.values() for name in formats))
             raise ExportError(f"unknown format {format!r} of tools; contribute what writes it, or use one of: {known}")
     put_in_force(registry)
     return {**more, "tool_interop": {"registry": registry, "schema_target_formats": list(schema_target_formats)}}
@@ -151,7 +153,8 @@ def initialize_request(
     Args:
         native_messages: the history; it comes back as it is.
         state: ``_tools`` are the source schemas, ``request.payload`` is the body to send. Neither is changed. A
-            payload that has tools already keeps them; without a choice of tools the model chooses (``auto``).
+            payload that has tools already keeps them; without a choice of tools the model chooses (``auto``, in the
+            words of `ToolFormat.choice`).
         context: the request's (`build_request_context`).
         target: the wire that the request goes to.
         loader: gives the attachments that the history refers to; a history without any needs none.
@@ -168,11 +171,11 @@ def initialize_request(
     request = state.get("request") or {}
     payload = dict(request.get("payload") or {})
     tools = [tool for tool in state.get("_tools") or [] if isinstance(tool, dict)]
-    if tools and _TOOLS_KEY.get(wire, "tools") not in payload:
+    if tools and payload.keys().isdisjoint(_fields(wire, [])):
         converted = get_registry_from_context(context).convert_schemas(
             tools, target=target, target_formats=get_schema_target_formats_from_context(context)
         )
-        payload = {**_FIELDS.get(wire, _usual)(converted), **payload}
+        payload = {**_fields(wire, converted), **payload}
     wanted = loader is not None if messages is None else messages
     if wanted:
         payload.setdefault(find(wire).rules.list_name, ready_messages(native_messages, loader, target=wire))
@@ -205,7 +208,8 @@ def initialize_stack(
     wire = _wire_of(provider)
     if wire is None:
         payload = (state.get("request") or {}).get("payload") or {}
-        if state.get("_tools") and payload.keys().isdisjoint({"tools", *_TOOLS_KEY.values()}):
+        fields = {field for format in tool_formats() for field in format.request([], False)}
+        if state.get("_tools") and payload.keys().isdisjoint(fields):
             name = type(provider).__name__
             raise ExportError(f"no extension put the tools into the request, and {name} has no wire to do it for")
         return native_messages, state
@@ -260,27 +264,16 @@ def _no_loader(id_: str) -> NoReturn:
     raise ExportError(f"no attachment {id_!r} without a loader; pass loader=..., which gives an attachment by its id")
 
 
-# -- the places where providers want their tools -----------------------------------------------------------------------
+def _fields(wire: str, tools: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns a request's fields for its tools, and for their choice if there are any. A wire that is not known has
+    them in ``tools``."""
+    format = next(iter(find(wire).tools if wire in names() else ()), None)
+    if format is None:
+        return {"tools": tools}
+    fields = format.request(tools, False)
+    choice = copy.deepcopy(dict(format.choice)) if tools else {}  # the payload is the caller's to change
+    return {**fields, **{key: _joined(fields.get(key), value) for key, value in choice.items()}}
 
 
-def _usual(tools: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"tools": tools, "tool_choice": "auto"}
-
-
-def _gemini(tools: list[dict[str, Any]]) -> dict[str, Any]:
-    own = [tool for tool in tools if "name" not in tool]
-    declared = [tool for tool in tools if "name" in tool]
-    listed = [*([{"functionDeclarations": declared}] if declared else []), *own]
-    return {"tools": listed, "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}
-
-
-_TOOLS_KEY: Mapping[str, str] = {"bedrock.converse_stream": "toolConfig"}
-_FIELDS: Mapping[str, Callable[[list[dict[str, Any]]], dict[str, Any]]] = {
-    "anthropic.messages": lambda tools: {"tools": tools, "tool_choice": {"type": "auto"}},
-    "gemini.generate_content": _gemini,
-    "bedrock.converse_stream": lambda tools: {"toolConfig": {"tools": tools, "toolChoice": {"auto": {}}}},
-    # "REQUIRED" or "NONE"; without it the model chooses. https://docs.cohere.com/reference/chat (read 2026-11-21)
-    "cohere.chat": lambda tools: {"tools": tools},
-    "ollama.chat": lambda tools: {"tools": tools},  # it knows no choice of tools at all
-}
-"""The fields of a request for its tools, by wire."""
+def _joined(field: Any, more: Any) -> Any:
+    return {**field, **more} if isinstance(field, Mapping) and isinstance(more, Mapping) else more

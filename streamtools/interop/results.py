@@ -177,7 +177,8 @@ def _native(wire: Wire, result: JSON) -> InspectedResult | None:
     stand_ins = StandIns(message)
     entries = wire.read([stand_ins.covered(message)])
     found = next((entry for entry in entries if isinstance(entry, Returned) and entry.results), None)
-    assert found is not None, "a wire reads whatever has the shape of its results as one"
+    if found is None:
+        raise ExportError(f"{wire.name} recognises this result, and its `read` finds none in {sorted(message)}")
     own = found.results[0]
     told = mapping_of(result.get("_metadata"))
     raw_type = wire.results.raw_type

@@ -1,6 +1,6 @@
 """Adapts models that write payloads in the text: asked for by a schema, by JSON mode, or by the prompt.
 
-Their histories are text, too: calls and results are plain messages.
+Their histories are text, too: calls and results are plain messages, of a turn in the shape of its wire.
 
 {"role": "assistant", "content": '{"tool": "add", "arguments": {"a": 1, "b": 2}}'}
 {"role": "user", "content": "Observation: 3"}
@@ -15,15 +15,18 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from ..content import Text
 from ..errors import ExportError
 from ..events import Observation
 from ..exports import export
-from ..parts import ToolCall
+from ..history.native import wire_named
+from ..parts import Part, ToolCall
 from ..schema.bounds import schema_problem
 from ..stages import StageList
 from ..tools import AnyTool, Exported, Tool
 from ..turn import Turn
-from ..wires import find
+from ..wires import Answer, find
+from ..wires.transcript import Prompt
 from .adapter import StreamingAdapter, ToolCallingAdapter
 from .answer_form import named_tools, payload_schema, tool_prompt, with_system_prompt
 from .checking import ToolCallValidation, check, pass_unchecked, unchecked
@@ -91,16 +94,18 @@ def assistant_text(response: Any, wrapper: str | None = None) -> str:
 
 
 def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]]:
-    """Returns a turn as text: the model's message, and one message with the results of its calls. Empty if the model
-    said nothing."""
+    """Returns a turn as text, in the shape of its wire: the model's message, and one message with the results of its
+    calls. Empty if the model said nothing."""
     text = assistant_text(turn, wrapper)
     if not text.strip():  # which providers refuse
         return []
-    said = {"role": "assistant", "content": text}
+    wire = wire_named(turn.record or turn.wire or _WIRE)
+    part = Part(kind="text", text=text)
+    said = wire.render(Answer(parts=(part,), calls={}, arguments={}, results=(), own_wire=False))
     observed = {observation.call_id: observation.model_content for observation in turn.observations}
     ours = [call.call_id for call in turn.calls if call.kind != "server"]
     results = [f"Observation: {observed.get(call_id, _NOT_RUN)}" for call_id in ours]
-    return [said, {"role": "user", "content": "\n".join(results)}] if results else [said]
+    return [*said, *wire.render_prompt(Prompt(role="user", blocks=(Text("\n".join(results)),)))] if results else said
 
 
 # -- payloads, written anew --------------------------------------------------------------------------------------
@@ -199,15 +204,19 @@ class _TextAdapter(ABC):
         return with_payloads()
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """Returns the messages to append after a turn, as text."""
+        """Returns the messages to append after a turn, as text in the shape of the turn's wire.
+
+        Raises:
+            ExportError: the turn's wire is not known here.
+        """
         return text_messages(turn, self._wrapper)
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
-        """Returns the model's message."""
+        """Returns the model's message, in the form of chat completions."""
         return {"role": "assistant", "content": assistant_text(response, self._wrapper)}
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
-        """Returns a call's result, as ``Observation: ...``; a call has no id here."""
+        """Returns a call's result, as ``Observation: ...`` in the form of chat completions; a call has no id here."""
         return {"role": "user", "content": f"Observation: {result_text(result)}"}
 
 

@@ -195,6 +195,8 @@ class Dialect:
     def for_value(self, keyword: str, value: Any) -> Action:
         """Returns the action for a keyword with this value."""
         general = self.action(keyword)
+        if keyword in ("title", "description") and not isinstance(value, str):
+            return Action.DROP  # no provider takes these
         if keyword == "minItems" and self.few_items and value in (0, 1):
             return Action.KEEP
         if general is not Action.KEEP:

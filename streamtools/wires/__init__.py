@@ -109,12 +109,19 @@ def register(wire: Wire) -> None:
 
     Raises:
         TypeError: this is no `Wire`.
-        ValueError: another wire has the name.
+        ValueError: the name or the short name is another wire's, be it a short one there or a format's, or MCP's; the
+            message says whose.
     """
     if not isinstance(wire, Wire):
         raise TypeError(f"register takes a streamtools.wires.Wire, not {type(wire).__name__}")
-    if wire.name in WIRES or _registered.get(wire.name, wire) is not wire:
-        raise ValueError(f"another wire is called {wire.name!r}")
+    owners = {"mcp": "MCP"}  # no wire, but named where wires are
+    for other in known():
+        if other is not wire:
+            formats = (format.name for format in other.tools)
+            owners |= dict.fromkeys((*formats, other.short_name or other.name, other.name), other.name)
+    for name in (wire.name, wire.short_name):
+        if name in owners:
+            raise ValueError(f"the name {name!r} is taken by {owners[name]}")
     _registered[wire.name] = wire
 
 

@@ -35,6 +35,8 @@ class CallFormat:
     """A call without a type is one of these, too."""
     inside: str | None = None
     """The field whose object holds name and arguments; None where they stand in the call itself."""
+    name_at: str = "name"
+    """The field of the tool's name."""
     id: str | None = None
     """The field of the id; None where calls have none."""
     id_inside: bool = False
@@ -55,7 +57,7 @@ class CallFormat:
     """The fields that every call has."""
 
     def __post_init__(self) -> None:
-        inner = ("name", self.arguments) if self.inside is None else (self.inside,)
+        inner = (self.name_at, self.arguments) if self.inside is None else (self.inside,)
         fields = frozenset({"type", *inner, None if self.id_inside else self.id})
         object.__setattr__(self, "_fields", fields)
 
@@ -71,7 +73,7 @@ class CallFormat:
         body = call if self.inside is None else call.get(self.inside)
         if not isinstance(body, (dict, Mapping)) or (self.only and call.keys() - self.only):  # a dict is told faster
             return None
-        if not isinstance(name := body.get("name"), str):
+        if not isinstance(name := body.get(self.name_at), str):
             return None
         call_id = None if self.id is None else (body if self.id_inside else call).get(self.id)
         extra = {key: value for key, value in call.items() if key not in self._fields}
@@ -87,7 +89,7 @@ class CallFormat:
             raise ExportError(f"the call of {name!r} has no id, which this format needs; give it one first")
         id_ = {} if self.id is None or call_id is None else {self.id: call_id}
         type_ = {} if self.type is None else {"type": self.type}
-        body = {"name": name, self.arguments: self._written(arguments)}
+        body = {self.name_at: name, self.arguments: self._written(arguments)}
         if self.inside is None:
             return {**type_, **id_, **body}
         return {**type_, self.inside: {**id_, **body}} if self.id_inside else {**id_, **type_, self.inside: body}
@@ -108,7 +110,9 @@ class ResultFormat:
     recognises: Callable[[Mapping[str, Any]], bool]
     """Whether a dict is such a result."""
     list_key: str | None = None
-    """Results are blocks of one message of the user's, in this field; None where each is a message or an item."""
+    """Results are blocks of one message, in this field; None where each is a message or an item."""
+    head: Mapping[str, Any] = field(default_factory=lambda: {"role": "user"})
+    """The other fields of that message, which say whose it is."""
     call_id_key: str | None = None
     """The field of a message or an item that says which call it answers."""
     id_optional: bool = False
@@ -116,11 +120,11 @@ class ResultFormat:
     raw_type: str | None = None
     """What the field ``type`` says where the call was one of raw text; None where results do not tell."""
     is_message: bool = False
-    """A result is a message of its own, with the role ``tool``."""
+    """A result is a message of its own, not an item among messages."""
 
     def as_messages(self, results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Returns results as messages that hold them."""
-        return list(results) if self.list_key is None else [{"role": "user", self.list_key: list(results)}]
+        return list(results) if self.list_key is None else [{**self.head, self.list_key: list(results)}]
 
     def of_messages(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Returns the results that stand in messages of nothing else: the inverse of `as_messages`."""

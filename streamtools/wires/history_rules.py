@@ -61,6 +61,8 @@ class HistoryRules:
 
     list_name: str = "messages"
     """What the request calls it (``messages``, ``input``, ``contents``), for paths."""
+    role_key: str = "role"
+    """The field of a message that says whose it is."""
     system: Literal["inline", "apart"] = "inline"
     """Whether a system prompt is a message, or a field of the request beside them."""
     first_user: bool = False

@@ -61,6 +61,10 @@ class EntryFormat:
     """An entry without a type is one of these, too."""
     inside: str | None = None
     """The field whose object holds name and schema; None where they stand in the entry itself."""
+    name_at: str = "name"
+    """The field of the tool's name."""
+    description_at: str = "description"
+    """The field of its description."""
     schema_at: tuple[str, ...] = ()
     """Where the schema stands, seen from the name; nowhere in a freeform tool."""
     schema_optional: bool = False
@@ -89,9 +93,9 @@ class EntryFormat:
 
     def write(self, entry: ToolEntry) -> dict[str, Any]:
         """Returns the entry for a request. Schemas are not copied."""
-        body: dict[str, Any] = {"name": entry.name}
+        body: dict[str, Any] = {self.name_at: entry.name}
         if entry.description:
-            body["description"] = entry.description
+            body[self.description_at] = entry.description
         body |= self._text(entry) if self.freeform else self._parameters(entry)
         if self.strict == "always" or (self.strict == "where_strict" and entry.strict):
             body["strict"] = bool(entry.strict)
@@ -106,9 +110,9 @@ class EntryFormat:
         """Returns the tool that an entry tells; None if the entry is not of this format. Schemas are not copied."""
         tool = tool if self.in_own_words is None else self.in_own_words(tool)
         body = self._body(tool)
-        if body is None or not (isinstance(name := body.get("name"), str) and name):
+        if body is None or not (isinstance(name := body.get(self.name_at), str) and name):
             return None
-        written = body.get("description")
+        written = body.get(self.description_at)
         said, format_ = body.get("strict"), _object(body.get("format")) if self.freeform else None
         annotations = _object(body.get("annotations")) if self.titled else None
         known = self._fields()
@@ -156,7 +160,7 @@ class EntryFormat:
         strict = None if self.strict == "never" else "strict"
         titled = ("title", "annotations") if self.titled else ()
         own = ("format",) if self.freeform else (self.schema_at[0], self.output_at, strict, *titled)
-        return frozenset({"type", self.inside, "name", "description", *own})
+        return frozenset({"type", self.inside, self.name_at, self.description_at, *own})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +227,9 @@ class ToolFormat:
     """None makes a freeform tool a function with one text."""
     request: Callable[[list[dict[str, Any]], bool], dict[str, Any]] = _tools_field
     """The request's fields around the entries; the second argument tells whether any entry is strict."""
+    choice: JSON = field(default_factory=dict)
+    """The request's fields that leave the choice of a tool to the model, empty if there are none. Objects in them are
+    joined with those of `request`. `streamtools.interop` adds them."""
     hosted: Callable[[JSON], str | None] | None = None
     """The name of the tool if the entry is one of a tool that the provider runs itself."""
     limits: RequestLimits = field(default_factory=RequestLimits)

@@ -39,6 +39,7 @@ from streamtools.interop import (
     get_registry_from_context,
     get_schema_target_formats_from_context,
 )
+from streamtools.wires import WIRES, find
 
 FORMAT = "acme.note"
 
@@ -351,6 +352,12 @@ def test_a_format_that_nobody_knows_is_refused_when_the_context_is_built() -> No
     as_text: Any = "mcp.tool"
     with pytest.raises(TypeError, match=r"must be a list; write schema_target_formats=\['mcp\.tool'\]"):
         build_request_context(schema_target_formats=as_text)
+
+
+def test_every_format_of_the_librarys_wires_is_among_the_formats() -> None:
+    wires = {format.name for name in WIRES for format in find(name).calls}
+    assert set(FORMATS) == wires | {"mcp.tool"}
+    assert len(set(FORMATS)) == len(FORMATS)
 
 
 def test_every_format_that_is_built_in_or_contributed_is_accepted() -> None:

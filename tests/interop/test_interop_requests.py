@@ -122,6 +122,16 @@ def test_each_provider_has_its_tools_where_it_wants_them(wire: str) -> None:
     assert payload({"_tools": [SCHEMA]}, target=wire) == WANTED[wire]
 
 
+def test_a_payload_that_is_changed_changes_no_other() -> None:
+    for wire in ("anthropic.messages", "bedrock.converse_stream", "gemini.generate_content"):
+        made = payload({"_tools": [SCHEMA]}, target=wire)
+        choice = made["tool_choice"] if "tool_choice" in made else made["toolConfig"]
+        for inner in (choice, *choice.values()):
+            if isinstance(inner, dict):
+                inner.clear()
+        assert payload({"_tools": [SCHEMA]}, target=wire) == WANTED[wire]
+
+
 def test_geminis_own_tools_stand_beside_the_functions() -> None:
     search: dict[str, Any] = {"googleSearch": {}}
     made = payload({"_tools": [search, SCHEMA]}, target="gemini.generate_content")

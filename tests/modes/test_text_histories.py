@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from example_wire import EXAMPLE
 from streams import chat
 
 from streamtools import Observation, parse, tool
-from streamtools.history import lint
+from streamtools.errors import ExportError
+from streamtools.history import convert, lint
 from streamtools.modes import (
     JSONObjectAdapter,
     NativeToolAdapter,
@@ -20,6 +23,7 @@ from streamtools.modes import (
     get_adapter,
 )
 from streamtools.turn import Turn
+from streamtools.wires import WIRES
 
 
 @tool(effect="pure")
@@ -72,6 +76,36 @@ def test_a_turn_is_written_in_the_form_that_the_model_was_asked_for(said: str, c
             expected.append({"role": "user", "content": "Observation: Error: the call was not run."})
         assert adapter.messages(turn) == expected
         assert adapter.format_assistant_message(turn) == expected[0]
+
+
+OBSERVED = [
+    {"role": "user", "content": "Add."},
+    {"role": "assistant", "content": CALL},
+    {"role": "user", "content": "Observation: Error: the call was not run."},
+]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_turn_is_written_in_the_shape_of_its_wire(wire: str) -> None:
+    turn = replace(turn_of(CALL, ParsedAdapter()), wire=wire)
+    history = [*convert(OBSERVED[:1], "openai.chat_completions", wire).messages, *ParsedAdapter().messages(turn)]
+    assert lint(history, wire) == []
+    assert convert(history, wire, "openai.chat_completions").messages == OBSERVED
+
+
+def test_a_turn_of_a_wire_of_ones_own_is_written_in_its_shape() -> None:
+    lines = [{"line": "say", "text": CALL}, {"line": "end", "why": "done"}]
+    turn = parse(lines, wire=EXAMPLE, tools=[add], stages=ParsedAdapter().stages())
+    assert ParsedAdapter().messages(turn) == [
+        {"who": "model", "words": CALL},
+        {"who": "user", "words": OBSERVED[-1]["content"]},
+    ]
+
+
+def test_a_turn_of_a_wire_that_nobody_knows_is_not_written() -> None:
+    turn = replace(turn_of(CALL, ParsedAdapter()), wire="nobodys.talk")
+    with pytest.raises(ExportError, match=r"no wire is called 'nobodys\.talk'"):
+        ParsedAdapter().messages(turn)
 
 
 CUT = [

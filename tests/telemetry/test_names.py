@@ -69,13 +69,13 @@ def test_the_provider_is_the_flavour_of_the_wire(wire: str, provider: str) -> No
 
 
 def test_a_wire_of_the_users_own_has_its_own_provider_if_it_is_registered() -> None:
-    acme = replace(find("openai.chat_completions"), name="acme.chat", provider="acme_ai")
-    assert provider_of("acme.chat") == "acme"
-    register(acme)
+    own = replace(find("openai.chat_completions"), name="example.chat", short_name=None, provider="example_ai")
+    assert provider_of("example.chat") == "example"
+    register(own)
     try:
-        assert provider_of("acme.chat") == "acme_ai"
+        assert provider_of("example.chat") == "example_ai"
     finally:
-        unregister(acme)
+        unregister(own)
 
 
 @pytest.mark.skipif("gen_ai.provider.name" not in PUBLISHED, reason="what is installed is from before")

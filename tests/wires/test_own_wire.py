@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 import pickle
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import anyio
 import pytest
+from example_wire import EXAMPLE, OWN, known_by_name
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -28,32 +26,19 @@ from streamtools.exports import export_all
 from streamtools.history import convert, lint, repair, with_results
 from streamtools.interop import ToolInteropRegistry
 from streamtools.telemetry import Tracing
-from streamtools.wires import Wire, detect, find, known, names, register, unregister
+from streamtools.wires import WIRES, Wire, detect, find, known, names, register
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "own_wire.py"
 CHAT = "openai.chat_completions"
 QUESTION = {"who": "user", "words": "Weather in Oslo?"}
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("own_wire", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules.setdefault("own_wire", importlib.util.module_from_spec(spec))
-    spec.loader.exec_module(module)
-    return module
-
-
-OWN = load()
-ACME: Wire = OWN.ACME
 BODY = b"".join(json.dumps(line).encode() + b"\n" for line in OWN.LINES)
 
 
 @pytest.fixture
 def registered() -> Iterator[Wire]:
-    register(ACME)
-    yield ACME
-    unregister(ACME)
+    with known_by_name(EXAMPLE):
+        yield EXAMPLE
 
 
 @tool(effect="pure")
@@ -72,7 +57,7 @@ def the_turn(turn: Turn) -> tuple[Any, ...]:
 
 
 MEANT = (
-    "acme.talk",
+    "example.talk",
     "Let me look. ",
     [("c1", "get_weather", {"city": "Oslo"}, True)],
     "tool_calls",
@@ -81,10 +66,10 @@ MEANT = (
 
 
 def test_a_wire_that_is_passed_decodes_without_being_registered() -> None:
-    assert the_turn(parse(BODY, wire=ACME, tools=[get_weather])) == MEANT
-    assert the_turn(parse(OWN.LINES, wire=ACME, tools=[get_weather])) == MEANT
-    assert StreamDecoder(wire=ACME).wire == "acme.talk"
-    assert "acme.talk" not in names()
+    assert the_turn(parse(BODY, wire=EXAMPLE, tools=[get_weather])) == MEANT
+    assert the_turn(parse(OWN.LINES, wire=EXAMPLE, tools=[get_weather])) == MEANT
+    assert StreamDecoder(wire=EXAMPLE).wire == "example.talk"
+    assert "example.talk" not in names()
 
 
 def test_nobody_detects_a_wire_that_is_not_registered() -> None:
@@ -95,9 +80,9 @@ def test_nobody_detects_a_wire_that_is_not_registered() -> None:
 
 def test_a_registered_wire_is_detected_found_and_listed(registered: Wire) -> None:
     assert the_turn(parse(BODY, tools=[get_weather])) == MEANT
-    assert the_turn(parse(BODY, wire="acme.talk", tools=[get_weather])) == MEANT
-    assert detect(OWN.LINES[0]) == "acme.talk"
-    assert find("acme.talk") is registered
+    assert the_turn(parse(BODY, wire="example.talk", tools=[get_weather])) == MEANT
+    assert detect(OWN.LINES[0]) == "example.talk"
+    assert find("example.talk") is registered
     assert known()[0] is registered
 
 
@@ -107,25 +92,43 @@ def test_other_wires_are_detected_as_before(registered: Wire) -> None:
 
 def test_a_name_is_registered_once(registered: Wire) -> None:
     register(registered)
-    with pytest.raises(ValueError, match=r"another wire is called 'acme\.talk'"):
+    with pytest.raises(ValueError, match=r"the name 'example\.talk' is taken by example\.talk"):
         register(copy.copy(registered))
     with pytest.raises(TypeError, match=r"register takes a streamtools\.wires\.Wire, not str"):
-        register("acme.talk")  # type: ignore[arg-type]
+        register("example.talk")  # type: ignore[arg-type]
 
 
-def test_a_name_of_the_librarys_own_is_taken() -> None:
-    with pytest.raises(ValueError, match=re.escape(f"another wire is called '{CHAT}'")):
-        register(replace(ACME, name=CHAT))
+TAKEN = [
+    ({"name": CHAT}, CHAT, CHAT),
+    ({"name": "openai"}, "openai", CHAT),
+    ({"name": "own.talk", "short_name": CHAT}, CHAT, CHAT),
+    ({"name": "own.talk", "short_name": "openai"}, "openai", CHAT),
+    ({"name": "own.talk", "short_name": "gemini.parameters"}, "gemini.parameters", "gemini.generate_content"),
+    ({"name": "own.talk", "short_name": "mcp"}, "mcp", "MCP"),
+    ({"name": "own.talk"}, "example", "example.talk"),
+    ({"name": "example", "short_name": None}, "example", "example.talk"),
+    ({"name": "own.talk", "short_name": "example.talk"}, "example.talk", "example.talk"),
+]
+
+
+@pytest.mark.parametrize(("said", "name", "owner"), TAKEN)
+def test_a_name_that_means_another_wire_is_refused_with_that_wires_name(
+    said: dict[str, Any], name: str, owner: str, registered: Wire
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(f'the name {name!r} is taken by {owner}')}$"):
+        register(replace(EXAMPLE, **said))
+    assert find("example.talk") is registered
+    assert names()[1:] == WIRES
 
 
 def test_what_is_cut_is_truncated() -> None:
-    turn = parse(BODY[: BODY.index(b'{"acme": "end"')], wire=ACME, tools=[get_weather])
+    turn = parse(BODY[: BODY.index(b'{"line": "end"')], wire=EXAMPLE, tools=[get_weather])
     assert turn.error is not None
     assert (turn.error.kind, turn.calls[0].dispatchable) == ("stream_truncated", False)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("given", [ACME, "acme.talk", None], ids=["the wire", "its name", "found"])
+@pytest.mark.parametrize("given", [EXAMPLE, "example.talk", None], ids=["the wire", "its name", "found"])
 async def test_a_pipeline_runs_its_calls_and_hands_back_its_messages(
     given: Wire | str | None, registered: Wire
 ) -> None:
@@ -133,86 +136,86 @@ async def test_a_pipeline_runs_its_calls_and_hands_back_its_messages(
         async with pipeline(stream([BODY]), tools=[get_weather], wire=given) as events:
             seen = [event async for event in events]
     assert [event.value for event in seen if isinstance(event, Observation)] == ["rain in Oslo"]
-    call = {"id": "c1", "name": "get_weather", "args": {"city": "Oslo"}}
+    call = {"id": "c1", "skill": "get_weather", "args": {"city": "Oslo"}}
     assert events.turn.messages() == [
         {"who": "model", "words": "Let me look. ", "calls": [call]},
-        {"who": "tool", "id": "c1", "words": "rain in Oslo"},
+        {"who": "skills", "answers": [{"id": "c1", "words": "rain in Oslo"}]},
     ]
 
 
 @pytest.mark.anyio
 async def test_the_messages_of_a_turn_need_no_registration() -> None:
-    async with pipeline(stream([BODY]), tools=[get_weather], wire=ACME) as events:
+    async with pipeline(stream([BODY]), tools=[get_weather], wire=EXAMPLE) as events:
         _ = [event async for event in events]
     assert events.turn.messages()[0]["who"] == "model"
     assert events.turn.messages(CHAT)[0]["role"] == "assistant"
-    assert parse(chat(["Hi"], finish="stop")).messages(ACME) == [{"who": "model", "words": "Hi"}]
+    assert parse(chat(["Hi"], finish="stop")).messages(EXAMPLE) == [{"who": "model", "words": "Hi"}]
 
 
 @pytest.mark.anyio
 async def test_an_agent_loop_speaks_it_to_the_end() -> None:
     asked: list[list[Any]] = []
-    bodies = [BODY, b'{"acme": "say", "text": "Rain."}\n{"acme": "end", "why": "done"}\n']
+    bodies = [BODY, b'{"line": "say", "text": "Rain."}\n{"line": "end", "why": "done"}\n']
 
     def ask(messages: list[Any], tools: list[Any]) -> Any:
         asked.append(messages)
-        assert tools[0]["acme_tool"]["name"] == "get_weather"
+        assert tools[0]["skill"] == "get_weather"
         return stream([bodies.pop(0)])
 
     with anyio.fail_after(5):
-        async with agent_loop(ask, [QUESTION], tools=[get_weather], wire=ACME) as run:
+        async with agent_loop(ask, [QUESTION], tools=[get_weather], wire=EXAMPLE) as run:
             turn = await run.finish()
     assert (run.outcome, turn.text) == ("answered", "Rain.")
-    assert [message["who"] for message in asked[1]] == ["user", "model", "tool"]
+    assert [message["who"] for message in asked[1]] == ["user", "model", "skills"]
 
 
 def test_tools_are_exported_in_its_shape() -> None:
-    entry = get_weather.to(ACME)
-    assert entry["acme_tool"]["takes"]["properties"].keys() == {"city"}
-    assert export_all([get_weather], ACME).request == {"tools": [entry]}
+    entry = get_weather.to(EXAMPLE)
+    assert entry == {"skill": "get_weather", "about": "Weather in a city.", "takes": get_weather.schema}
+    assert export_all([get_weather], EXAMPLE).request == {"skills": [entry]}
     with pytest.raises(ExportError, match="no strict form"):
-        get_weather.to(ACME, strict=True)
+        get_weather.to(EXAMPLE, strict=True)
 
 
 def test_its_histories_are_checked_repaired_and_moved() -> None:
-    call = {"id": "c1", "name": "get_weather", "args": {"city": "Oslo"}}
+    call = {"id": "c1", "skill": "get_weather", "args": {"city": "Oslo"}}
     history: list[Any] = [QUESTION, {"who": "model", "words": "", "calls": [call]}, QUESTION]
-    assert [violation.code for violation in lint(history, ACME)] == ["unanswered_call"]
-    repaired = repair(history, ACME)
-    assert lint(repaired, ACME) == []
-    assert [message["who"] for message in repaired] == ["user", "model", "tool", "user"]
-    moved = convert(repaired, ACME, "anthropic.messages")
+    assert [violation.code for violation in lint(history, EXAMPLE)] == ["unanswered_call"]
+    repaired = repair(history, EXAMPLE)
+    assert lint(repaired, EXAMPLE) == []
+    assert [message["who"] for message in repaired] == ["user", "model", "skills", "user"]
+    moved = convert(repaired, EXAMPLE, "anthropic.messages")
     assert lint(moved.messages, "anthropic.messages") == []
-    back = convert(moved.messages, "anthropic.messages", ACME)
+    back = convert(moved.messages, "anthropic.messages", EXAMPLE)
     assert back.messages == repaired
 
 
 @pytest.mark.anyio
 async def test_late_results_are_put_into_its_history() -> None:
-    async with pipeline(stream([BODY]), tools=[get_weather], wire=ACME) as events:
+    async with pipeline(stream([BODY]), tools=[get_weather], wire=EXAMPLE) as events:
         _ = [event async for event in events]
-    history = [QUESTION, *parse(BODY, wire=ACME, tools=[get_weather]).messages()]
-    assert with_results(history, events.turn.observations, ACME) == [QUESTION, *events.turn.messages()]
+    history = [QUESTION, *parse(BODY, wire=EXAMPLE, tools=[get_weather]).messages()]
+    assert with_results(history, events.turn.observations, EXAMPLE) == [QUESTION, *events.turn.messages()]
 
 
 def test_interop_writes_its_calls_and_tools(registered: Wire) -> None:
     registry = ToolInteropRegistry.of()
-    (written,) = registry.convert_schemas([get_weather.to(CHAT)], target="acme.talk")
+    (written,) = registry.convert_schemas([get_weather.to(CHAT)], target="example.talk")
     assert written == get_weather.to(registered)
     chat_call = {"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
-    (call,) = registry.convert_tool_calls([chat_call], target="acme.talk")
-    assert call == {"id": "c1", "name": "get_weather", "args": {"city": "Oslo"}}
+    (call,) = registry.convert_tool_calls([chat_call], target="example.talk")
+    assert call == {"id": "c1", "skill": "get_weather", "args": {"city": "Oslo"}}
 
 
 @pytest.mark.anyio
 async def test_its_spans_name_its_provider(registered: Wire) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    async with pipeline(stream([BODY]), tools=[get_weather], wire=ACME, observers=[Tracing(provider)]) as events:
+    async with pipeline(stream([BODY]), tools=[get_weather], wire=EXAMPLE, observers=[Tracing(provider)]) as events:
         _ = [event async for event in events]
     (asked,) = [span for span in exporter.get_finished_spans() if span.name.startswith("chat")]
     assert asked.attributes is not None
-    assert asked.attributes["gen_ai.provider.name"] == "acme"
+    assert asked.attributes["gen_ai.provider.name"] == "example"
     assert asked.attributes["gen_ai.usage.input_tokens"] == 12
 
 
@@ -221,7 +224,7 @@ def test_the_command_line_reads_it_by_name(
 ) -> None:
     body = tmp_path / "body.jsonl"
     body.write_bytes(BODY)
-    assert command(["decode", str(body), "--wire", "acme.talk"]) == 0
+    assert command(["decode", str(body), "--wire", "example.talk"]) == 0
     assert "get_weather" in capsys.readouterr().out
 
 

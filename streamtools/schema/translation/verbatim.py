@@ -79,8 +79,7 @@ class _Copy:
         return (self.tell and keyword in _BOUNDS) or self.dialect.for_value(keyword, value) is Action.NOTE
 
     def _keeps(self, keyword: str, value: Any) -> bool:
-        no_text = keyword in ("title", "description") and not isinstance(value, str)  # no provider takes these
-        return not no_text and self.dialect.action(keyword) is not Action.DROP
+        return self.dialect.for_value(keyword, value) is not Action.DROP
 
     def _told(self, made: dict[str, Any], told: dict[str, Any], place: str) -> dict[str, Any]:
         for keyword in told:

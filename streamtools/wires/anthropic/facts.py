@@ -67,6 +67,7 @@ TOOLS = (
         strict=StrictForm(dialect=ANTHROPIC_STRICT, said_at="`strict`"),
         names=NAMES,
         function=EntryFormat(name="anthropic.messages.tool", schema_at=("input_schema",), strict="where_strict"),
+        choice={"tool_choice": {"type": "auto"}},
         hosted=hosted,
         limits=LIMITS,
     ),

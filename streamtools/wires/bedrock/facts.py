@@ -49,6 +49,7 @@ TOOLS = (
             name="bedrock.tool_spec", inside="toolSpec", schema_at=("inputSchema", "json"), strict="where_strict"
         ),
         request=request,
+        choice={"toolConfig": {"toolChoice": {"auto": {}}}},
         hosted=hosted,
         limits=LIMITS,
     ),

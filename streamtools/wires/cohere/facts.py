@@ -31,6 +31,7 @@ TOOLS = (
         strict=replace(STRICT, said_at="`strict_tools` of the request", whole_request=True, wants_required=True),
         names=PLAIN_NAMES,
         function=replace(FUNCTION_TOOL, strict="never"),
+        # and no `choice`, which is "REQUIRED" or "NONE": https://docs.cohere.com/reference/chat (read 2026-11-21)
         request=request,
         limits=RequestLimits(properties=200),
     ),

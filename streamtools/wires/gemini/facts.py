@@ -62,8 +62,10 @@ def hosted(tool: JSON) -> str | None:
 
 
 def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
-    """Returns all declarations in one tool; strict is a mode of the whole request."""
-    said: dict[str, Any] = {"tools": [{"functionDeclarations": entries}]}
+    """Returns all declarations in one tool, with Gemini's own beside it; strict is a mode of the whole request."""
+    own = [entry for entry in entries if "name" not in entry]
+    declared = [entry for entry in entries if "name" in entry]
+    said: dict[str, Any] = {"tools": [*([{"functionDeclarations": declared}] if declared else []), *own]}
     if strict:
         # https://ai.google.dev/gemini-api/docs/function-calling#function_calling_modes
         said["toolConfig"] = {"functionCallingConfig": {"mode": "VALIDATED"}}
@@ -79,6 +81,7 @@ DECLARATION = EntryFormat(
     in_own_words=in_json_schema,
 )
 
+_CHOICE = {"toolConfig": {"functionCallingConfig": {"mode": "AUTO"}}}
 _STRICT = StrictForm(dialect=GEMINI, said_at="mode `VALIDATED` of the request", whole_request=True)
 
 TOOLS = (
@@ -89,6 +92,7 @@ TOOLS = (
         names=NAMES,
         function=DECLARATION,
         request=request,
+        choice=_CHOICE,
         hosted=hosted,
     ),
     ToolFormat(
@@ -101,6 +105,7 @@ TOOLS = (
             DECLARATION, schema_at=("parameters",), schema_optional=True, output_at="response", in_own_words=None
         ),
         request=request,
+        choice=_CHOICE,
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...schema.dialects import PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import HistoryRules
-from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL, RESULT, STRICT
+from ..openai_chat.facts import CHOICE, FUNCTION_CALL, FUNCTION_TOOL, RESULT, STRICT
 from ..openai_chat.facts import USAGE as CHAT_USAGE
 from ..tool_format import ToolFormat
 from ..usage import UsageMap
@@ -14,7 +14,16 @@ __all__ = ["CALLS", "RESULT", "RULES", "TOOLS", "USAGE"]
 
 CALLS = (FUNCTION_CALL,)
 
-TOOLS = (ToolFormat(name="mistral.chat", dialect=PLAIN, strict=STRICT, names=PLAIN_NAMES, function=FUNCTION_TOOL),)
+TOOLS = (
+    ToolFormat(
+        name="mistral.chat",
+        dialect=PLAIN,
+        strict=STRICT,
+        names=PLAIN_NAMES,
+        function=FUNCTION_TOOL,
+        choice=CHOICE,
+    ),
+)
 
 _COUNT = "Not the same number of function calls and responses"  # mistralai/client-ts#106, 567-labs/instructor#724
 _AFTER_USER = "Unexpected role 'tool' after role 'user'"  # zed-industries/zed#37021

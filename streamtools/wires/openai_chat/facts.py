@@ -14,6 +14,7 @@ from ..usage import UsageMap
 
 __all__ = [
     "CALLS",
+    "CHOICE",
     "EMPTY_ARRAY",
     "FUNCTION_CALL",
     "FUNCTION_TOOL",
@@ -87,6 +88,9 @@ STRUCTURED = StructuredOutput(request=response_format, bounds=STRICT.bounds)
 
 LIMITS = RequestLimits(tools=128)  # https://platform.openai.com/docs/api-reference/chat/create
 
+CHOICE = {"tool_choice": "auto"}
+"""The choice of a tool is the model's."""
+
 TOOLS = (
     ToolFormat(
         name="openai.chat_completions",
@@ -95,6 +99,7 @@ TOOLS = (
         names=PLAIN_NAMES,
         function=FUNCTION_TOOL,
         freeform=CUSTOM_TOOL,
+        choice=CHOICE,
         limits=LIMITS,
     ),
 )

@@ -11,7 +11,7 @@ from ...schema.dialects import OPENAI
 from ...schema.names import PLAIN_NAMES
 from ..call_format import CallFormat, ResultFormat
 from ..history_rules import HistoryRules
-from ..openai_chat.facts import LIMITS, STRICT
+from ..openai_chat.facts import CHOICE, LIMITS, STRICT
 from ..tool_format import JSON, EntryFormat, ToolFormat
 from ..usage import UsageMap
 
@@ -75,6 +75,7 @@ TOOLS = (
         names=PLAIN_NAMES,
         function=FUNCTION,
         freeform=CUSTOM,
+        choice=CHOICE,
         hosted=hosted,
         limits=LIMITS,
     ),
