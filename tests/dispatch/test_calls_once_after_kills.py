@@ -91,6 +91,7 @@ KILLED = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "where", "sign"), KILLED, ids=lambda value: str(value))
 async def test_killing_the_whole_program_leaves_one_effect_and_no_guess(
     tmp_path: Path, name: str, where: str, sign: bytes
@@ -165,6 +166,7 @@ def test_on_a_full_disk_nothing_runs_and_when_there_is_room_again_all_goes_on(tm
     )
 
 
+@pytest.mark.thorough
 async def test_a_call_that_is_out_of_time_is_killed_and_not_made_again(tmp_path: Path) -> None:
     path, store = tmp_path / "effects", SqliteStore(tmp_path / "calls.sqlite3")
     made = replace(placed_tools.order, timeout=2)

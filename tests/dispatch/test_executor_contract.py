@@ -216,6 +216,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.thorough
 async def test_a_check_names_the_promise_that_is_broken() -> None:
     """All at once, since the checks wait for what must not happen."""
     found: dict[str, str] = {}

@@ -180,6 +180,7 @@ async def test_a_worker_that_was_lost_is_followed_by_another_attempt_where_that_
     assert "lost (exit code 3); the call may have had its effect" in lost["a"].model_content
 
 
+@pytest.mark.thorough
 async def test_each_attempt_in_a_process_has_its_own_time_and_the_hung_worker_is_killed(tmp_path: Path) -> None:
     tools: list[Any] = [placed_tools.hang_once, placed_tools.meet]
     path = str(tmp_path / "marks")

@@ -197,6 +197,7 @@ anyio.run(main, sys.argv[1], backend=sys.argv[2])
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.costly
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads its peak of memory there")
 @pytest.mark.parametrize("what", ["text", "texts", "bytes", "numbers", "numbers by name", "endless"])

@@ -264,6 +264,7 @@ async def test_whatever_a_tool_raises_is_its_failure_or_its_own_word_and_the_wor
 TOO_LARGE = ["endless", "endless within", "long list", "long text", "large block", "endless value"]
 
 
+@pytest.mark.thorough
 async def test_a_value_that_is_too_large_or_endless_is_refused_before_it_is_written() -> None:
     """The worker may not even have the memory to write it."""
     async with ProcessExecutor([executor_tools.value_of], max_message_bytes=1 << 20) as executor:

@@ -138,6 +138,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.costly
 async def test_of_many_processes_one_gets_each_key(server: RedisServer) -> None:
     keys = [f"key{number}" for number in range(25)]
@@ -178,6 +179,7 @@ async def test_a_claim_of_a_process_that_was_killed_is_unknown_and_never_free(
         assert client.ttl("streamtools:key") == -1
 
 
+@pytest.mark.thorough
 async def test_a_lease_is_renewed(server: RedisServer, client: Any) -> None:
     with RedisStore(server.url, lease=3) as store:
         await store.claim("key", "print")

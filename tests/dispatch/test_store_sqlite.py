@@ -287,6 +287,7 @@ def test_a_file_that_is_held_for_too_long_is_not_opened(path: Path) -> None:
         SqliteStore(path, busy_timeout=0.1)
 
 
+@pytest.mark.thorough
 async def test_who_waits_for_a_file_waits_no_longer_than_the_bound_also_behind_others(path: Path) -> None:
     refused: list[str] = []
     with SqliteStore(path, busy_timeout=2) as store:
@@ -366,6 +367,7 @@ async def test_a_store_that_was_never_closed_keeps_no_program_alive_and_loses_no
         assert isinstance(await store.claim("open", "print"), EndUnknown)
 
 
+@pytest.mark.thorough
 async def test_a_store_with_nothing_to_do_has_no_thread_and_no_open_file(path: Path) -> None:
     with SqliteStore(path) as store:
         for key in ("a", "b"):
@@ -444,6 +446,7 @@ async def test_a_store_that_was_made_before_a_fork_is_one_store_with_everybody_e
         assert isinstance(await store.claim("order 1", "print"), EndUnknown)
 
 
+@pytest.mark.thorough
 @pytest.mark.costly
 @posix
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # other threads run: that is the point
@@ -623,6 +626,7 @@ async def test_a_call_that_ends_behind_the_release_of_its_claim_is_not_put_on_re
 # -- how large it may grow -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.costly
 async def test_a_claim_among_100_000_takes_no_longer_than_among_100(tmp_path: Path) -> None:
     best = []

@@ -604,7 +604,8 @@ def test_a_history_that_went_to_another_provider_takes_results_by_the_turns_own_
     assert came == {**there[1], "content": "done"}
 
 
-@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 2))
+@pytest.mark.thorough
+@pytest.mark.parametrize("wire", WIRES)
 def test_many_results_cost_no_more_than_their_number(wire: str) -> None:
     """Each written for itself: to write or to look for one among all others would take minutes here."""
     native = NATIVE[wire]

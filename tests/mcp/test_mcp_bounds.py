@@ -79,6 +79,7 @@ async def test_servers_of_a_hundred_tools_with_some_hundred_values_each_are_take
     assert (len(tools), tools.refused, tools.complete) == (100, (), True)
 
 
+@pytest.mark.thorough
 @pytest.mark.costly
 async def test_a_schema_is_kept_once_however_many_keep_it() -> None:
     session = FakeSession(*(with_default(f"t{number}", [[]] * 15_000) for number in range(3)))

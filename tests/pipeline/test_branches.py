@@ -233,6 +233,7 @@ async def test_a_reader_is_let_run_between_two_chunks_however_fast_the_source_is
 # -- who does not: "wait" ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("transforms", [(), (pass_on,)], ids=["direct", "with a transform"])
 @pytest.mark.parametrize("size", [1, 5, 50])
 async def test_the_source_is_not_read_on_while_a_branch_that_is_waited_for_is_full(

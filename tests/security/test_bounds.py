@@ -121,6 +121,7 @@ SMALL_PIECES: dict[
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SMALL_PIECES)
 def test_small_pieces_are_joined_as_they_came_and_take_little_more_room_than_their_bytes(name: str) -> None:
     head, pieces, tail, payload = SMALL_PIECES[name]

@@ -105,6 +105,7 @@ def made(schema: Any, dialect: Any) -> Any:
 FOREIGN = {"2020-12": jsonschema_rs.Draft202012Validator, "draft-07": jsonschema_rs.Draft7Validator}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dialect", ["2020-12", "draft-07"])
 def test_the_engines_agree(dialect: Any) -> None:
     asked = dict.fromkeys(["jsonschema", "jsonschema-rs", "fitting", "unfit"], 0)
