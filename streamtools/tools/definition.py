@@ -19,7 +19,6 @@ from ..wires import Wire
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
 from .callables import NO_VALUES
 from .context import ToolContext
-from .entries import payload_of
 from .making import of_model, of_schema
 from .options import RunKeywords, RunOptions, ToolOptions
 
@@ -266,6 +265,8 @@ class Tool(RunOptions, Generic[P, R]):
             ExportError: the wire is unknown, or cannot carry this tool; or the payload alone does not do, since what
                 the model sends has to be turned back: then use `streamtools.exports.export_all`.
         """
+        from .entries import payload_of  # the translator is loaded where a tool is exported
+
         return payload_of(self, wire, strict=strict)
 
 
