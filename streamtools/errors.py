@@ -157,7 +157,7 @@ class ConsumerTooSlow(StreamToolsError):
             'the branch with a greater size or when_full="drop_oldest"'
         )
         self.size = size
-        """How many events may wait."""
+        """The number of events that may wait."""
         self.seq = seq
         """`seq` of the first event that the branch does not have."""
 

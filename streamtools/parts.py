@@ -61,7 +61,7 @@ Outcome: TypeAlias = Literal[
     "skipped",  # complete, but its turn ended in a way that starts nothing
     "unknown",  # handed over; it may or may not have run
 ]
-"""How one call ended, its `Observation.outcome`; ``docs/dispatch.md`` says which of them ran."""
+"""The end of one call, its `Observation.outcome`; ``docs/dispatch.md`` says which of them ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
 """Every outcome, with its consequences."""
 
 StepOutcome: TypeAlias = Literal["complete", "truncated", "error", "cancelled", "abandoned"]
-"""How one step ended; see `streamtools.events.StepEnd.outcome`."""
+"""The end of one step; see `streamtools.events.StepEnd.outcome`."""
 
 CallKind: TypeAlias = Literal["function", "custom", "server"]
 """``function``: JSON arguments. ``custom``: free text. ``server``: the provider runs it itself; we only report it."""

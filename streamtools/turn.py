@@ -1,4 +1,4 @@
-"""What one model response amounted to.
+"""Holds one model response: its text, calls and observations, and the messages to append.
 
 Events go in (`TurnBuilder.add`), a `Turn` comes out: the same from `parse`, from ``events.turn`` and from a replay.
 """

@@ -59,7 +59,7 @@ class Host(Protocol):
 
     @property
     def behind(self) -> int:
-        """How many events are still to be taken by the slowest of the consumers that the stream waits for."""
+        """The number of events that the slowest of the consumers that the stream waits for has still to take."""
         ...
 
     def emit(self, event: Event) -> None:

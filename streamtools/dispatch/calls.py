@@ -225,7 +225,7 @@ class Calls:
 
     @property
     def unobserved(self) -> int:
-        """How many calls have no observation yet."""
+        """The number of calls without an observation yet."""
         return sum(call.state != "observed" for call in self._moves.calls.values())
 
     @property

@@ -36,7 +36,7 @@ ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
 """The thing that a call works on: the name of an argument, or a function of the validated arguments by name."""
 
 NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
-"""Whether a call waits for an approval: always, never, or by a function of the validated arguments by name."""
+"""Makes a call wait for an approval: always, never, or by a function of the validated arguments by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -47,7 +47,7 @@ class Violation:
     path: str
     """Where: ``messages[3].tool_calls[0].id``."""
     message: str
-    """What is wrong, for people. No content of the history but ids, names and roles."""
+    """The fault, in words for people. No content of the history but ids, names and roles."""
     provider_text: str = ""
     """How the provider says it, as far as it was seen; ids and positions in it are those of the report."""
 
@@ -60,11 +60,11 @@ class HistoryRules:
     """One wire's own demands on a history."""
 
     list_name: str = "messages"
-    """What the request calls it (``messages``, ``input``, ``contents``), for paths."""
+    """The request's name for it (``messages``, ``input``, ``contents``), for paths."""
     role_key: str = "role"
     """The field of a message that says whose it is."""
     system: Literal["inline", "apart"] = "inline"
-    """Whether a system prompt is a message, or a field of the request beside them."""
+    """True where a system prompt is a message; False where it is a field of the request beside them."""
     first_user: bool = False
     """The first message (after system ones) has to be the user's."""
     results_in_one_message: bool = False
@@ -93,7 +93,7 @@ class HistoryRules:
     check: Callable[[Sequence[Mapping[str, Any]]], Iterable[Violation]] | None = None
     """Rules that no other wire has, on the native messages."""
     mend: Callable[[list[Any]], list[Any]] | None = None
-    """What makes `check` find nothing more. It returns the same list if there is nothing to do, keeps the messages that
+    """Mends what `check` finds. It returns the same list if there is nothing to do, keeps the messages that
     it does not change, and changes none in place."""
     join: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]] | None = None
     """Messages of one role as one, where `alternate` asks for it."""

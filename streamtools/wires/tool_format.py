@@ -38,7 +38,7 @@ class ToolEntry:
     title: str | None = None
     annotations: JSON | None = None
     grammar: Grammar | None = None
-    """What the text of a freeform tool has to match."""
+    """The grammar that the text of a freeform tool has to match."""
     any_text: bool = False
     """The entry of a freeform tool says that it has no grammar."""
     extra: JSON = field(default_factory=dict)
@@ -56,7 +56,7 @@ class EntryFormat:
     name: str
     """The format's name: its wire, and what a tool is there (``openai.responses.custom``)."""
     type: str | None = None
-    """What the field ``type`` says; None where there is no such field."""
+    """The value of the field ``type``; None where there is no such field."""
     type_optional: bool = False
     """An entry without a type is one of these, too."""
     inside: str | None = None
@@ -70,7 +70,7 @@ class EntryFormat:
     schema_optional: bool = False
     """A function without parameters is written without a schema."""
     strict: Literal["never", "where_strict", "always"] = "never"
-    """Whether a field ``strict`` is written."""
+    """True where a field ``strict`` is written."""
     output_at: str | None = None
     """The field of the result's schema."""
     titled: bool = False
@@ -211,8 +211,8 @@ def _tools_field(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolFormat:
-    """How one provider's requests tell their tools, and what it takes. Each is itself alone, so that it may be a
-    key."""
+    """Describes the tools in one provider's requests, and the schemas that it takes. Each equals itself alone, so that
+    it may be a key."""
 
     name: str
     """The wire's, or one of its own for a second form."""
@@ -233,7 +233,7 @@ class ToolFormat:
     hosted: Callable[[JSON], str | None] | None = None
     """The name of the tool if the entry is one of a tool that the provider runs itself."""
     limits: RequestLimits = field(default_factory=RequestLimits)
-    """What the provider documents."""
+    """The limits that the provider documents."""
     tells_results: bool = False
     """A tool is exported with the schema of its result, title and annotations, and with references resolved."""
 
