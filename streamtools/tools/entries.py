@@ -131,7 +131,7 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
         inline=format.tells_results and options.inline_refs,
         tell=options.constraints == "description",
     )
-    if held is not None and freeform is None:
+    if held is not None and freeform is None:  # a freeform tool has no schema that could be strict
         _check_strict(tool, format.name, held, made.schema)
     description, losses = _description(tool, freeform is not None)
     output = _output(tool, options) if format.tells_results else None

@@ -105,6 +105,7 @@ class WireDecoder(ABC):
             abandoned: nobody wants the rest, so that its absence is no error.
         """
         self.out = []
+        # The first error wins: the provider's own, then the transport's, then a missing end, then the wire's verdict.
         self.error = self.error or error
         finish, complete = self.close(framed=framed and not abandoned)
         self.end_part()
