@@ -7,6 +7,7 @@ A tool that returns a plain value needs none of this: the model reads a string a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -15,7 +16,7 @@ from .text import one_line
 
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 
-__all__ = ["Block", "Grammar", "Media", "Opaque", "FinalResult", "Text", "ToolResult"]
+__all__ = ["Block", "Grammar", "Media", "Namespace", "Opaque", "FinalResult", "Text", "ToolResult"]
 
 _MAX_WORD_CHARS = 1024  # of a type or a name in a placeholder: as long as an address may be
 
@@ -143,6 +144,25 @@ class ToolResult:
             ("display", display),
         ):
             object.__setattr__(self, name, value_)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A group of tools, whose names are those of the group alone: the same name may stand in another one.
+
+    https://platform.openai.com/docs/guides/function-calling#defining-namespaces
+
+    Raises:
+        ValueError: the name is not 1 to 64 letters, digits, ``_`` or ``-``.
+    """
+
+    name: str
+    description: str = ""
+    """The text that the model reads about the group."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", self.name) is None:
+            raise ValueError(f"Namespace({self.name!r}): a name is 1 to 64 letters, digits, '_' or '-'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

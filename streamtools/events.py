@@ -207,6 +207,8 @@ class ToolCallFragment(Event):
     """The whole text of the arguments, as the wire repeats it at their end: it replaces the text so far."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that the provider wants back with the call."""
+    namespace: str | None = None
+    """The namespace of the tool, where the wire names one beside `name`."""
 
 
 @event

@@ -142,6 +142,13 @@ class ToolCall:
     """Ready, of ours to run, and its turn ended well. It does not say whether a tool of that name exists."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that has to be sent back to the provider with the call, byte for byte."""
+    namespace: str | None = None
+    """The group of tools that the call named beside the tool. It is a part of `name`: ``billing.get_eta``."""
+
+    @property
+    def local_name(self) -> str:
+        """The name inside the namespace; `name` itself where there is none."""
+        return self.name if self.namespace is None else self.name.removeprefix(f"{self.namespace}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,7 @@ class Calls:
         call = self._moves.calls.get(said.call_id)
         if call is None or call.state != "announced":
             return
-        call.call, call.tool = said, self._tools.get(said.name)
+        call.call, call.tool = said, self._tools.called(said)
         if said.status == "truncated":
             error = event.error or CallTruncated("the call's arguments were cut")
             self._refuse(call, Ending("truncated", error))

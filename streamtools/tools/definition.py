@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Unpack, ov
 
 from typing_extensions import ParamSpec, TypeVar
 
-from ..content import Grammar
+from ..content import Grammar, Namespace
 from ..errors import InvalidArguments
 from ..limits import Limits
 from ..parts import ToolCall
@@ -79,6 +79,8 @@ class Tool(RunOptions, Generic[P, R]):
     """A name for people."""
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     """JSON Schema of the tool's result, if it is known. Do not change it."""
+    namespace: Namespace | None = field(default=None, repr=False)
+    """The group of tools that it belongs to; `name` begins with the group's: ``billing.get_eta``."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
     _binder: Binder = field(repr=False)
@@ -127,6 +129,7 @@ class Tool(RunOptions, Generic[P, R]):
         output_schema: Mapping[str, Any] | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
         title: str | None = None,
+        namespace: Namespace | str | None = None,
         validator: ArgumentsValidator | None = None,
         check: Check | None = None,
         coerce: Coerce = "lax",
@@ -150,6 +153,7 @@ class Tool(RunOptions, Generic[P, R]):
             output_schema: JSON Schema of what the function returns.
             annotations: hints in MCP's words.
             title: a name for people.
+            namespace: see `tool`.
             validator: judges the arguments instead of the JSON Schema validator; its name is in each record.
             check: is called with the arguments before the function runs. Raising a ``ValueError`` or `ToolError`, or
                 returning False, refuses the call as ``invalid``; it must not block, or change what it is given.
@@ -163,7 +167,7 @@ class Tool(RunOptions, Generic[P, R]):
             SchemaError: the schema is none, refers to another document, or exceeds a limit.
             ToolDefinitionError: the function cannot take the arguments; or there is neither schema nor check.
         """
-        options = ToolOptions(name=name, coerce=coerce, **running)
+        options = ToolOptions(name=name, coerce=coerce, namespace=namespace, **running)
         made = of_schema(
             fn,
             schema,
@@ -190,6 +194,7 @@ class Tool(RunOptions, Generic[P, R]):
         description: str | None = None,
         coerce: Coerce = "lax",
         title: str | None = None,
+        namespace: Namespace | str | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
@@ -202,6 +207,7 @@ class Tool(RunOptions, Generic[P, R]):
             description: what the model reads; by default the function's docstring, else the model's.
             coerce: see `tool`.
             title: a name for people.
+            namespace: see `tool`.
             annotations: hints in MCP's words.
             running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
                 ``retries`` and ``retry_delay_s``, as in `tool`.
@@ -210,7 +216,7 @@ class Tool(RunOptions, Generic[P, R]):
             ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its
                 annotation is the model is not checked.
         """
-        options = ToolOptions(name=name, coerce=coerce, **running)
+        options = ToolOptions(name=name, coerce=coerce, namespace=namespace, **running)
         return Tool(**of_model(model, fn, options, description=description, title=title, annotations=dict(annotations)))
 
     def check(self) -> list[str]:

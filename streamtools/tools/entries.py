@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-from ..content import Grammar
+from ..content import Grammar, Namespace
 from ..errors import ExportError
 from ..schema.bounds import schema_problem
 from ..schema.dialects import MCP
+from ..schema.names import qualified
 from ..schema.translation.document import DEFINITIONS, SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
 from ..schema.translation.translate import Made, make
@@ -46,6 +47,8 @@ class Described(Protocol):
     def title(self) -> str | None: ...
     @property
     def annotations(self) -> Mapping[str, Any]: ...
+    @property
+    def namespace(self) -> Namespace | None: ...
 
 
 class EntryOptions(NamedTuple):
@@ -122,7 +125,10 @@ def _pass_exported(wire: str, strict: bool) -> str:
 
 def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
     held = format.strict if options.strict else None
-    name = options.name or (tool.name if format.names is None else format.names.fitted(tool.name))
+    group = None if format.namespace is None else tool.namespace
+    own = tool.name if group is None else tool.name.removeprefix(f"{group.name}.")
+    name = options.name or (own if format.names is None else format.names.fitted(own))
+    called = name if group is None else qualified(group.name, name)
     freeform = format.freeform if tool.kind == "custom" else None
     made = make(
         tool.schema,
@@ -147,11 +153,14 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
         any_text=tool.grammar is None,
     )
     needs_decoding = made.plan is not None and freeform is None
+    payload = (freeform or format.function).write(entry)
+    if group is not None and format.namespace is not None:
+        payload = format.namespace.write(group, [payload])
     return TranslatedTool(
-        name=name,
-        pickled=pickle.dumps((freeform or format.function).write(entry)),
+        name=called,
+        pickled=pickle.dumps(payload),
         decode=Inverse(tool.name, made.plan, made.definitions) if needs_decoding else dict,
-        rewritten=needs_decoding or name != tool.name,
+        rewritten=needs_decoding or called != tool.name,
         losses=(*(made.losses if freeform is None else ()), *losses, *(() if output is None else output.losses)),
     )
 

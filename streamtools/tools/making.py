@@ -11,10 +11,11 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
-from ..content import ToolResult
+from ..content import Namespace, ToolResult
 from ..errors import SchemaError
 from ..limits import Limits
 from ..schema import Kept
+from ..schema.names import qualified
 from .binder import ArgumentsValidator, Binder, SchemaSource
 from .callables import (
     Placement,
@@ -153,7 +154,16 @@ def _begun(target: object, options: ToolOptions) -> tuple[Callable[..., Any], st
     function = as_function(target)
     name = checked_name(function, options.name)
     check_options(name, options)
-    return function, name
+    if (namespace := _namespace(options)) is None:
+        return function, name
+    if name == namespace.name:
+        raise refuse(name, "has the name of its namespace; give one of them another name")
+    return function, qualified(namespace.name, name)
+
+
+def _namespace(options: ToolOptions) -> Namespace | None:
+    given = options.namespace
+    return Namespace(given) if isinstance(given, str) else given
 
 
 def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **said: Any) -> dict[str, Any]:
@@ -163,7 +173,8 @@ def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
     _check_conflict_key(options.conflict_key, binder, said["name"])
     running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
-    return {**running, "fn": runs, "is_async": is_async, "_binder": binder, **said}
+    more = {"fn": runs, "is_async": is_async, "namespace": _namespace(options), "_binder": binder}
+    return {**running, **more, **said}
 
 
 def _check_conflict_key(key: ConflictKey | None, binder: Binder, name: str) -> None:

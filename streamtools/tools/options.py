@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
-from ..content import Grammar
+from ..content import Grammar, Namespace
 from .binder import Coerce
 from .callables import refuse
 
@@ -77,6 +77,8 @@ class ToolOptions(RunOptions):
     """The policy for a value of another type: it becomes the wanted one where nothing is lost, or is refused."""
     lazy: Callable[[], Callable[..., Any]] | None = None
     """Returns the function to run, at the first call."""
+    namespace: Namespace | str | None = None
+    """The group of tools that the tool belongs to."""
 
 
 class RunKeywords(TypedDict, total=False):
@@ -101,6 +103,7 @@ class ToolKeywords(RunKeywords, total=False):
     grammar: Grammar | None
     coerce: Coerce
     lazy: Callable[[], Callable[..., Any]] | None
+    namespace: Namespace | str | None
 
 
 def check_options(tool: str, options: ToolOptions) -> None:
@@ -118,6 +121,8 @@ def check_options(tool: str, options: ToolOptions) -> None:
         raise refuse(tool, f"coerce must be 'lax' or 'strict', not {options.coerce!r}")
     if options.kind not in ("function", "custom"):
         raise refuse(tool, f"kind must be 'function' or 'custom', not {options.kind!r}")
+    if not isinstance(options.namespace, (str, Namespace, NoneType)):
+        raise refuse(tool, "namespace must be a name, or a Namespace(name, description)")
     if options.grammar is not None and not isinstance(options.grammar, Grammar):
         raise refuse(tool, "grammar must be a Grammar(syntax=..., definition=...)")
     if options.lazy is not None and not _is_plain_function(options.lazy):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ..parts import ToolCall
 from ..schema.names import PLAIN_NAMES, NameRule
 
 __all__ = ["HistoryRules", "Violation", "ViolationCode", "joined"]
@@ -64,7 +65,7 @@ class HistoryRules:
     role_key: str = "role"
     """The field of a message that says whose it is."""
     system: Literal["inline", "apart"] = "inline"
-    """True where a system prompt is a message; False where it is a field of the request beside them."""
+    """The place of a system prompt: a message among the others, or a field of the request beside them."""
     first_user: bool = False
     """The first message (after system ones) has to be the user's."""
     results_in_one_message: bool = False
@@ -82,6 +83,8 @@ class HistoryRules:
     """Two messages of one role in a row are refused, or joined with other meaning."""
     names: NameRule = PLAIN_NAMES
     """The names that a called tool may have."""
+    namespaces: bool = False
+    """A call names the namespace of its tool in a field of its own."""
     call_path: str = ""
     """Where a message has its calls, for paths (``tool_calls[{}]``); ``""`` where they stand among other things."""
     result_names: bool = False
@@ -99,6 +102,10 @@ class HistoryRules:
     """Messages of one role as one, where `alternate` asks for it."""
     for_model: Callable[[str], HistoryRules] | None = None
     """The rules of one model, by its name, where an endpoint has models that demand more (Bedrock)."""
+
+    def takes_name(self, call: ToolCall) -> bool:
+        """Returns whether the name of a call that stands in such a history may stay as it is."""
+        return self.names.takes(call.local_name if self.namespaces else call.name)
 
     def violation(self, code: ViolationCode, path: str, message: str, text: str | None = None) -> Violation:
         """Returns a violation of these rules, in the provider's words: those of `texts` unless others are given."""

@@ -13,12 +13,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ..content import Grammar
+from ..content import Grammar, Namespace
 from ..schema.bounds import SchemaBound
 from ..schema.dialects import Dialect
 from ..schema.names import NameRule
 
-__all__ = ["JSON", "EntryFormat", "RequestLimits", "StrictForm", "StructuredOutput", "ToolEntry", "ToolFormat"]
+__all__ = [
+    "JSON", "EntryFormat", "NamespaceFormat", "RequestLimits", "StrictForm", "StructuredOutput", "ToolEntry",
+    "ToolFormat",
+]  # fmt: skip
 
 JSON: TypeAlias = Mapping[str, Any]
 
@@ -209,6 +212,36 @@ def _tools_field(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
     return {"tools": entries}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceFormat:
+    """The entry of a group of tools: ``{"type": "namespace", "name": "billing", "description": "", "tools": []}``."""
+
+    type: str
+    list_key: str = "tools"
+
+    def write(self, namespace: Namespace, entries: list[JSON]) -> dict[str, Any]:
+        """Returns the entry of a group that has these tools."""
+        said = {"name": namespace.name, "description": namespace.description or namespace.name}
+        return {"type": self.type, **said, self.list_key: entries}
+
+    def entry_in(self, payload: JSON) -> JSON:
+        """Returns the one tool in the entry of a group; the payload itself if it is no group's."""
+        entry: JSON = payload[self.list_key][0] if payload.get("type") == self.type else payload
+        return entry
+
+    def joined(self, payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Returns the payloads with one entry for each group, at the place of its first tool."""
+        groups: dict[object, dict[str, Any]] = {}
+        for number, payload in enumerate(payloads):
+            if payload.get("type") != self.type:
+                groups[number] = payload
+            elif (known := groups.get(payload["name"])) is None:
+                groups[payload["name"]] = {**payload, self.list_key: list(payload[self.list_key])}
+            else:
+                known[self.list_key] += payload[self.list_key]
+        return list(groups.values())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolFormat:
     """Describes the tools in one provider's requests, and the schemas that it takes. Each equals itself alone, so that
@@ -232,6 +265,8 @@ class ToolFormat:
     joined with those of `request`. `streamtools.interop` adds them."""
     hosted: Callable[[JSON], str | None] | None = None
     """The name of the tool if the entry is one of a tool that the provider runs itself."""
+    namespace: NamespaceFormat | None = None
+    """The form of a group of tools; None makes the group's name a part of each tool's."""
     limits: RequestLimits = field(default_factory=RequestLimits)
     """The limits that the provider documents."""
     tells_results: bool = False

@@ -84,6 +84,7 @@ SERVER_RESULT = (
 )
 
 RULES = HistoryRules(
+    namespaces=True,  # toolsets: `toolset_name`
     system="apart",
     # https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages (read 2026-11-21)
     system_stands="before_answer",

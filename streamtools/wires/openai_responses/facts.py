@@ -12,7 +12,7 @@ from ...schema.names import PLAIN_NAMES
 from ..call_format import CallFormat, ResultFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import CHOICE, LIMITS, STRICT
-from ..tool_format import JSON, EntryFormat, ToolFormat
+from ..tool_format import JSON, EntryFormat, NamespaceFormat, ToolFormat
 from ..usage import UsageMap
 
 __all__ = [
@@ -77,6 +77,8 @@ TOOLS = (
         freeform=CUSTOM,
         choice=CHOICE,
         hosted=hosted,
+        # https://platform.openai.com/docs/guides/function-calling#defining-namespaces
+        namespace=NamespaceFormat(type="namespace"),
         limits=LIMITS,
     ),
 )
@@ -86,6 +88,7 @@ NO_REASONING = "Item 'fc_1' of type 'function_call' was provided without its req
 
 RULES = HistoryRules(
     list_name="input",
+    namespaces=True,
     texts={
         # bytedance/trae-agent#245
         "unanswered_call": "No tool output found for function call call_1.",
