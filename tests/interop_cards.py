@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from wire_cases import CASES, Format
+
 from streamtools.interop import FORMATS
 
 APPLY_PATCH: dict[str, Any] = {
@@ -86,8 +88,18 @@ INPUT: dict[str, Any] = {
     "required": ["input"],
 }
 
-CHAT_FUNCTION, CHAT_CUSTOM, RESPONSES_FUNCTION, RESPONSES_CUSTOM, ANTHROPIC, GEMINI, MCP, BEDROCK = FORMATS
-CUSTOM = (CHAT_CUSTOM, RESPONSES_CUSTOM)
+_MCP = Format(
+    "mcp.tool",
+    schema=lambda said, parameters: {**said, "inputSchema": parameters},
+    call=lambda _, name, __, value: {"name": name, "arguments": value},
+)
+_FORMATS = {format.name: format for format in (*(each for cases in CASES.values() for each in cases.formats), _MCP)}
+
+CHAT_FUNCTION, CHAT_CUSTOM = "openai.chat_completions.function", "openai.chat_completions.custom"
+RESPONSES_FUNCTION, RESPONSES_CUSTOM = "openai.responses.function", "openai.responses.custom"
+ANTHROPIC, GEMINI = "anthropic.messages.tool", "gemini.function_declaration"
+BEDROCK, MCP = "bedrock.tool_spec", _MCP.name
+CUSTOM = tuple(name for name in FORMATS if _FORMATS[name].raw)
 FUNCTIONS = tuple(name for name in FORMATS if name not in CUSTOM)
 
 
@@ -95,38 +107,17 @@ def function_schema(
     format: str, parameters: dict[str, Any] = PARAMETERS, said: dict[str, Any] = _SAID
 ) -> dict[str, Any]:
     """A function's schema in one format."""
-    parameters = copy.deepcopy(parameters)
-    written: dict[str, dict[str, Any]] = {
-        CHAT_FUNCTION: {"type": "function", "function": {**said, "parameters": parameters}},
-        RESPONSES_FUNCTION: {"type": "function", **said, "parameters": parameters, "strict": False},
-        ANTHROPIC: {**said, "input_schema": parameters},
-        GEMINI: {**said, "parametersJsonSchema": parameters},
-        MCP: {**said, "inputSchema": parameters},
-        BEDROCK: {"toolSpec": {**said, "inputSchema": {"json": parameters}}},
-    }
-    return written[format]
+    return _FORMATS[format].schema(said, copy.deepcopy(parameters))
 
 
 def custom_schema(format: str) -> dict[str, Any]:
     """A freeform tool's schema: in its own formats, or as the function that it becomes."""
-    if format == CHAT_CUSTOM:
-        return {"type": "custom", "custom": dict(_RAW)}
-    return {"type": "custom", **_RAW} if format == RESPONSES_CUSTOM else function_schema(format, INPUT, _RAW)
+    return function_schema(format, INPUT, _RAW)
 
 
 def call(format: str, name: str, arguments: str, value: Any, call_id: str = "call_1") -> dict[str, Any]:
     """A call in one format; MCP's has no id."""
-    written: dict[str, dict[str, Any]] = {
-        CHAT_FUNCTION: {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}},
-        CHAT_CUSTOM: {"id": call_id, "type": "custom", "custom": {"name": name, "input": value}},
-        RESPONSES_FUNCTION: {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments},
-        RESPONSES_CUSTOM: {"type": "custom_tool_call", "call_id": call_id, "name": name, "input": value},
-        ANTHROPIC: {"type": "tool_use", "id": call_id, "name": name, "input": value},
-        GEMINI: {"functionCall": {"id": call_id, "name": name, "args": value}},
-        MCP: {"name": name, "arguments": value},
-        BEDROCK: {"toolUse": {"toolUseId": call_id, "name": name, "input": value}},
-    }
-    return written[format]
+    return _FORMATS[format].call(call_id, name, arguments, value)
 
 
 def function_call(format: str) -> dict[str, Any]:

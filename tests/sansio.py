@@ -6,42 +6,22 @@ import base64
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from anthropic.types import MessageParam
-from cohere_messages import check_cohere
-from gemini_contents import GEMINI, check_gemini
-from mistral_messages import check_mistral
-from openai.types.chat import ChatCompletionMessageParam
-from pydantic import TypeAdapter
-from responses_items import RESPONSES, check_responses
+from wire_cases import CASES
+from wire_cases.names import ANTHROPIC, CHAT
+from wire_cases.parts import strict_json
 
 from streamtools import Turn
 from streamtools.wires import WIRES
 
 DATA = Path(__file__).resolve().parent / "data"
-CHAT, ANTHROPIC = "openai.chat_completions", "anthropic.messages"
-MISTRAL = "mistral.chat"
 BUILT = (CHAT, ANTHROPIC)
 """The wires that `streams` composes bodies of; `every_wire` does so for all."""
-
-# What only this wire's payloads carry. Mistral's are OpenAI's.
-_CHUNK = rb'"choices"\s*:|"chat\.completion\.chunk"'
-_TOLD = {
-    CHAT: _CHUNK,
-    MISTRAL: _CHUNK,
-    ANTHROPIC: rb'"type"\s*:\s*"(message_(start|delta|stop)|content_block_)',
-    "openai.responses": rb'"type"\s*:\s*"response\.',
-    "gemini.generate_content": rb'"(candidates|promptFeedback|usageMetadata)"\s*:',
-    "cohere.chat": rb'"type"\s*:\s*"(message-(start|end)|content-(start|delta)|tool-call-start)"|"event_type"\s*:',
-    "ollama.chat": rb'"done"\s*:',
-    "bedrock.converse_stream": rb":event-type\x07..message(Start|Stop)",
-}
-_SAME_BYTES = {CHAT, MISTRAL}
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
@@ -61,12 +41,12 @@ def body_of(quirk: dict[str, Any]) -> bytes:
 
 def tells(body: bytes, wire: str) -> bool:
     """Whether the bytes say which wire they speak: an error alone, a web page or nothing does not."""
-    return re.search(_TOLD[wire], body, re.DOTALL) is not None
+    return re.search(CASES[wire].told_by, body, re.DOTALL) is not None
 
 
 def is_found(found: str | None, wire: str) -> bool:
     """Whether detection found the right wire."""
-    return found == wire or {found, wire} == _SAME_BYTES
+    return found == wire or CASES[wire].detected_as == found
 
 
 def byte_by_byte(body: bytes) -> list[bytes]:
@@ -90,11 +70,7 @@ def snapshot(turn: Turn) -> dict[str, Any]:
 
 # -- what holds for every turn ----------------------------------------------------------------------------------
 
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ID = re.compile(r"[a-zA-Z0-9_-]+")
-_CHAT_MESSAGES: TypeAdapter[Any] = TypeAdapter(list[ChatCompletionMessageParam])
-_MESSAGES: TypeAdapter[Any] = TypeAdapter(list[MessageParam])
-_OWN_BLOCKS = {"text", "thinking", "redacted_thinking", "tool_use", "tool_result"}
 
 
 def check_turn(turn: Turn) -> None:
@@ -120,7 +96,7 @@ def check_turn(turn: Turn) -> None:
 
 def check_histories(turn: Turn) -> None:
     """The messages for all wires are such that no provider refuses them."""
-    for target, check in HISTORY_CHECKS.items():
+    for target, cases in CASES.items():
         messages = turn.messages(target)
         assert messages == turn.messages(target), "the same turn gives the same messages"
         encode(messages)
@@ -128,8 +104,8 @@ def check_histories(turn: Turn) -> None:
         if not messages:
             assert not ids
             continue
-        assert messages[0].get("role") in ("assistant", "CHATBOT", "model") or target == RESPONSES
-        check(turn, messages)
+        assert cases.model_roles is None or messages[0].get("role") in cases.model_roles
+        cases.check(turn, messages)
 
 
 def encode(messages: object) -> bytes:
@@ -137,126 +113,3 @@ def encode(messages: object) -> bytes:
     body = json.dumps(messages, ensure_ascii=False, allow_nan=False).encode()
     strict_json(body)
     return body
-
-
-def _check_chat(turn: Turn, messages: list[dict[str, Any]]) -> None:
-    message, results = messages[0], messages[1:]
-    calls = message.get("tool_calls", [])
-    ours = [call for call in turn.calls if call.kind != "server"]
-    assert len(calls) == len(ours)
-    assert [result["tool_call_id"] for result in results] == [call["id"] for call in calls]
-    assert all(result["role"] == "tool" and isinstance(result["content"], str) for result in results)
-    for call in calls:
-        name = call[call["type"]]["name"]
-        assert NAME.fullmatch(name)
-        if call["type"] == "function":
-            assert isinstance(strict_json(call["function"]["arguments"]), dict)
-    assert message["content"] != "" or message.get("reasoning_content"), "some refuse it empty, DeepSeek null"
-    if isinstance(message["content"], list):  # typed thinking is Mistral's, and OpenAI's types do not know it
-        message = message | {"content": None}
-    _CHAT_MESSAGES.validate_python([message, *results])
-
-
-def _check_anthropic(turn: Turn, messages: list[dict[str, Any]]) -> None:
-    blocks = messages[0]["content"]
-    uses = [block for block in blocks if block["type"] == "tool_use"]
-    assert len(messages) == (2 if uses else 1)
-    results = messages[1]["content"] if uses else []
-    assert len(uses) == len([call for call in turn.calls if call.kind != "server"])
-    assert [block["tool_use_id"] for block in results] == [block["id"] for block in uses]
-    for use in uses:
-        assert NAME.fullmatch(use["name"])
-        assert isinstance(use["input"], dict)
-    for block in blocks:
-        assert isinstance(block["type"], str)
-        assert block["type"]
-        if block["type"] == "text":
-            assert block["text"].strip()
-            assert set(block) <= {"type", "text", "citations"}
-        elif block["type"] == "thinking":
-            assert block["signature"]
-    if turn.finish != "pause":
-        assert blocks[-1]["type"] not in ("thinking", "redacted_thinking"), "refused as the final block"
-        waiting = [use["caller"].get("tool_id") for use in uses if isinstance(use.get("caller"), dict)]
-        servers = ("server_tool_use", "mcp_tool_use")  # one whose code calls tools of ours waits for their results
-        asked = [block["type"] in servers and block["id"] not in waiting for block in blocks]
-        answered = [isinstance(block.get("tool_use_id"), str) for block in blocks]  # recordings may redact the ids
-        assert sum(asked) <= sum(answered), "a server's tool is refused without its result"
-    known = [m | {"content": [b for b in m["content"] if b["type"] in _OWN_BLOCKS]} for m in messages]
-    _MESSAGES.validate_python(known)
-
-
-_BEDROCK_BLOCKS = {"text", "toolUse", "reasoningContent", "citationsContent", "toolResult", "image"}
-
-
-def _check_bedrock(turn: Turn, messages: list[dict[str, Any]]) -> None:
-    blocks = messages[0]["content"]
-    assert blocks
-    assert all(len(block) == 1 and set(block) <= _BEDROCK_BLOCKS for block in blocks), "a block is of one kind"
-    uses = [block["toolUse"] for block in blocks if "toolUse" in block]
-    kinds = {call.call_id: call.kind for call in turn.calls}
-    ours = [use for use in uses if kinds.get(use["toolUseId"]) != "server"]
-    assert len(ours) == len([call for call in turn.calls if call.kind != "server"])
-    results = [block["toolResult"] for block in messages[1]["content"]] if len(messages) > 1 else []
-    assert [result["toolUseId"] for result in results] == [use["toolUseId"] for use in ours]
-    assert [message["role"] for message in messages] == ["assistant", *(["user"] if ours else [])]
-    for use in uses:
-        assert NAME.fullmatch(use["name"])
-        assert isinstance(use["input"], dict)
-        assert use["toolUseId"]
-        if turn.wire != "bedrock.converse_stream":
-            assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", use["toolUseId"])
-            assert set(use) == {"toolUseId", "name", "input"}
-    for result in results:
-        assert set(result) == {"toolUseId", "content"}, "not every model takes a status"
-        assert [set(part) for part in result["content"]] == [{"text"}]
-        assert result["content"][0]["text"].strip(), "not every model takes a blank result"
-    for block in blocks:
-        if "text" in block:
-            assert block["text"].strip(), "blank text is refused"
-        elif "reasoningContent" in block and "reasoningText" in block["reasoningContent"]:
-            assert block["reasoningContent"]["reasoningText"]["signature"], "unsigned reasoning is refused"
-        elif "citationsContent" in block:
-            assert set(block["citationsContent"]) == {"content", "citations"}
-    assert "reasoningContent" not in blocks[-1], "refused as the final block"
-    asked = {use["toolUseId"] for use in uses if kinds.get(use["toolUseId"]) == "server"}
-    assert {block["toolResult"]["toolUseId"] for block in blocks if "toolResult" in block} >= asked
-
-
-def _check_ollama(turn: Turn, messages: list[dict[str, Any]]) -> None:
-    message, *results = messages
-    assert set(message) <= {"role", "content", "thinking", "tool_calls"}
-    assert isinstance(message["content"], str)
-    calls = message.get("tool_calls", [])
-    assert len(calls) == len([call for call in turn.calls if call.kind != "server"])
-    for call, result in zip(calls, results, strict=True):
-        function = call["function"]
-        assert set(call) == {"id", "function"}
-        assert set(function) <= {"index", "name", "arguments"}
-        assert NAME.fullmatch(function["name"])
-        assert isinstance(function["arguments"], dict)
-        assert isinstance(result["content"], str)
-        said = {"role": "tool", "tool_name": function["name"], "tool_call_id": call["id"]}
-        assert result == said | {"content": result["content"]}
-
-
-def strict_json(text: str | bytes) -> Any:
-    """JSON without the constants that Python's parser adds to it."""
-    return json.loads(text, parse_constant=_no_constant)
-
-
-def _no_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
-
-
-HISTORY_CHECKS: dict[str, Callable[[Turn, list[dict[str, Any]]], None]] = {
-    CHAT: _check_chat,
-    ANTHROPIC: _check_anthropic,
-    MISTRAL: check_mistral,
-    "cohere.chat": check_cohere,
-    GEMINI: check_gemini,
-    "bedrock.converse_stream": _check_bedrock,
-    "ollama.chat": _check_ollama,
-    RESPONSES: check_responses,
-}
-"""For each wire, what its provider would refuse."""

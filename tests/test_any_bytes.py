@@ -10,12 +10,13 @@ from typing import Any
 
 import bedrock_streams
 import pytest
-from every_wire import FRAMES, FRAMINGS, MISTRAL, check_sendable, dumped, events_of, payloads_of, said
+from every_wire import FRAMES, FRAMINGS, check_sendable, dumped, events_of, payloads_of, said
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import TIMES, paths, replaced, shuffled
 from profiles import examples
 from sansio import ANTHROPIC, CHAT, QUIRKS, body_of, check_turn, snapshot
+from wire_cases import CASES
 
 from streamtools import Limits, StreamError, Turn, parse
 from streamtools.wires import WIRES
@@ -185,7 +186,7 @@ def test_any_value_in_any_field_gives_a_turn_whose_messages_can_be_sent(wire: st
     )
     def holds(stream: tuple[list[str], list[Any]], framing: str, cuts: list[int], told: bool) -> None:
         tools, payloads = stream
-        given = wire if told or wire == MISTRAL else None
+        given = wire if told or CASES[wire].detected_as else None
         check(parse([payload for payload in payloads if isinstance(payload, dict)], wire=given, tools=tools))
         if all(encoded(payload) is not None for payload in payloads):
             body = b"".join(FRAMES[framing](payloads))

@@ -33,6 +33,7 @@ from typing import Any
 
 import pytest
 from sansio import byte_by_byte, check_histories, check_turn, is_found, json_lines, snapshot, tells
+from wire_cases import CASES
 
 from streamtools import ToolCall, Turn, Usage, parse
 from streamtools.wires import WIRES as KNOWN_WIRES
@@ -319,17 +320,13 @@ def usage_differences(usage: dict[str, Any], turn: Turn) -> Iterator[str]:
     got = turn.usage or Usage()
     cache = (got.cached_input_tokens or 0) + (got.cache_write_input_tokens or 0)
     if usage.get("input_tokens") is not None:
-        wanted = usage["input_tokens"] + (cache if turn.wire in CACHE_APART else 0)
+        wanted = usage["input_tokens"] + (cache if turn.wire and CASES[turn.wire].cache_apart else 0)
         if got.input_tokens != wanted:
             yield f"usage.input_tokens: expected {wanted}, got {got.input_tokens}"
     if usage.get("output_tokens") is not None:
         allowed = {usage["output_tokens"], usage["output_tokens"] + (usage.get("thoughts_tokens") or 0)}
         if got.output_tokens not in allowed:
             yield f"usage.output_tokens: expected one of {allowed}, got {got.output_tokens}"
-
-
-CACHE_APART = ("anthropic.messages", "bedrock.converse_stream")
-"""Where the provider's own count of input leaves out the tokens that were read from a cache, or written to one."""
 
 
 def test_every_exception_is_a_recording() -> None:

@@ -12,10 +12,11 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from every_wire import BEDROCK, FRAMES, FRAMINGS, IN_DELTAS, framed, said
+from every_wire import FRAMES, FRAMINGS, IN_DELTAS, framed, said
 from profiles import mostly_thorough
 from sansio import ANTHROPIC, BUILT, CHAT, DATA, QUIRKS, WIRES, body_of, check_histories, check_turn, strict_json
 from streams import anthropic, chat, chat_chunk, sse
+from wire_cases import CASES
 
 from streamtools import Event, Limits, StreamDecoder, StreamEnd, ToolCallValidated, parse, tool
 from streamtools.errors import CallTruncated, InvalidArguments, ProviderError, TruncatedStream
@@ -129,7 +130,7 @@ def test_wherever_a_stream_of_any_wire_is_cut_nothing_of_it_runs(wire: str, fram
     body = b"".join(frames)
     whole = parse(body, wire=wire, tools=[search])
     assert [call.dispatchable for call in whole.calls] == [True, True]
-    end = len(b"".join(frames[: -1 if wire == BEDROCK else None]).rstrip(b"\n]"))  # its last one only has the usage
+    end = len(b"".join(frames[: len(frames) - CASES[wire].payloads_after_end]).rstrip(b"\n]"))
     for cut in range(0, len(body), 1 if len(body) < 2000 else 3):
         turn = parse(body[:cut], wire=wire, tools=[search])
         check_turn(turn)

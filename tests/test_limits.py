@@ -7,26 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
+import cohere_streams
 import pytest
-from bedrock_streams import text_deltas
 from every_wire import (
-    BEDROCK,
-    CHAT,
     COHERE,
     FRAMES,
     FRAMINGS,
-    GEMINI,
     IN_DELTAS,
-    MISTRAL,
-    OLLAMA,
     REFUSES,
-    RESPONSES,
     framed,
     payloads_of,
     said,
 )
-from sansio import ANTHROPIC, byte_by_byte, check_histories, check_turn
+from sansio import byte_by_byte, check_histories, check_turn
 from streams import anthropic, chat, chat_chunk, sse
+from wire_cases import CASES
 
 from streamtools import Limits, StreamDecoder, StreamEnd, ToolCall, Turn, parse
 from streamtools.errors import LimitExceeded
@@ -240,17 +235,13 @@ SAID: dict[str, tuple[str, int, Callable[[int], dict[str, Any]]]] = {
 }
 
 
-SIGNATURE = {ANTHROPIC: 4, BEDROCK: 4}
-"""Characters of the reasoning's signature, which count, too."""
-
-
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("name", SAID)
 def test_on_every_wire_a_response_may_say_as_much_as_the_limit_and_no_more(wire: str, name: str) -> None:
     setting, limit, make = SAID[name]
     if name == "refusal" and wire not in REFUSES:
         return
-    beside = SIGNATURE.get(wire, 0) if name.startswith("reasoning") else 0
+    beside = CASES[wire].signature_characters if name.startswith("reasoning") else 0
 
     def body(size: int) -> list[bytes]:
         return framed(wire, said(wire, **make(size - beside)))
@@ -260,56 +251,23 @@ def test_on_every_wire_a_response_may_say_as_much_as_the_limit_and_no_more(wire:
     assert parse(exceeded, wire=wire, limits=Limits(**{setting: limit})).error is not None, "as mappings, too"
 
 
-def alternating(count: int, reasoning: Callable[[], dict[str, Any]], text: Callable[[], dict[str, Any]]) -> list[Any]:
-    return [(text if number % 2 else reasoning)() for number in range(count)]
-
-
 def before_the_end(wire: str, payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """These payloads in a response that says nothing else."""
     begin = said(wire, ends=False)
     return [*begin, *payloads, *said(wire)[len(begin) :]]
 
 
-def ollama_line(**message: str) -> dict[str, Any]:
-    return {"model": "m", "message": {"role": "assistant", "content": "", **message}, "done": False}
-
-
-def gemini_part(**part: Any) -> dict[str, Any]:
-    return {"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]}
-
-
-def cohere_event(kind: str, index: int, **message: Any) -> dict[str, Any]:
-    return {"type": kind, "index": index, "delta": {"message": message}}
-
-
-BLOCKS: dict[str, Callable[[int], list[Any]]] = {
-    CHAT: lambda n: alternating(n, lambda: chat_chunk({"reasoning": "x"}), lambda: chat_chunk({"content": "y"})),
-    MISTRAL: lambda n: [chat_chunk({"content": [{"type": "reference", "reference_ids": [i]}]}) for i in range(n)],
-    ANTHROPIC: lambda n: [event for i in range(n) for event in block(i, {"type": "text", "text": "x"})],
-    RESPONSES: lambda n: said(RESPONSES, calls=some_calls(n), ends=False)[1:],
-    GEMINI: lambda n: [gemini_part(text="x", thoughtSignature="c2ln")] * n,
-    COHERE: lambda n: [
-        event
-        for i in range(n)
-        for event in (cohere_event("content-start", i, content={"type": "text"}), cohere_event("content-end", i))
-    ],
-    OLLAMA: lambda n: alternating(n, lambda: ollama_line(thinking="x"), lambda: ollama_line(content="y")),
-    BEDROCK: lambda n: [event for i in range(n) for event in text_deltas(["x"], i)],
-}
-
-
 @pytest.mark.parametrize("wire", WIRES)
 def test_on_every_wire_a_response_may_have_as_many_blocks_as_the_limit_and_no_more(wire: str) -> None:
     def body(count: int) -> list[bytes]:
-        return framed(wire, before_the_end(wire, BLOCKS[wire](count)))
+        return framed(wire, before_the_end(wire, CASES[wire].blocks(count)))
 
     check_bound("max_open_blocks", 6, body, wire)
 
 
 def test_a_tool_plan_counts_like_text() -> None:
     def plan(size: int) -> list[bytes]:
-        pieces = [cohere_event("tool-plan-delta", 0, tool_plan="x") for _ in range(size)]
-        return framed(COHERE, before_the_end(COHERE, pieces))
+        return framed(COHERE, before_the_end(COHERE, cohere_streams.plan(*"x" * size)))
 
     def legacy(size: int) -> list[bytes]:
         chunk = {"event_type": "tool-calls-chunk", "is_finished": False, "text": "x"}

@@ -14,11 +14,12 @@ import anyio.lowlevel
 import pytest
 import trio
 import trio.testing
-from every_wire import CHAT, IN_DELTAS, MISTRAL, framed, said
+from every_wire import FRAMINGS, IN_DELTAS, framed, said
 from sansio import check_histories
 from streams import anthropic, chat, hanging, stream
+from wire_cases import CASES
 
-from streamtools import Limits, Observation, StreamEnd, ToolContext, Turn, pipeline, run_tool, tool
+from streamtools import Limits, Observation, StreamDecoder, StreamEnd, ToolContext, Turn, pipeline, run_tool, tool
 from streamtools.dispatch.threads import abandoned_threads
 from streamtools.errors import CallTruncated, TruncatedStream
 from streamtools.events import StepEnd, ToolCallEnd, ToolProgress, ToolStarted
@@ -73,22 +74,16 @@ async def double(n: int) -> int:
 
 # -- when a call starts ------------------------------------------------------------------------------------------
 
-EVENTS_OF_A_CALL = {  # of a call in three deltas, from its beginning to the end marker that is its own
-    "openai.responses": 6,
-    "anthropic.messages": 5,
-    "gemini.generate_content": 1,
-    "cohere.chat": 5,
-    "ollama.chat": 1,
-    "bedrock.converse_stream": 5,
-}
+ENDS_ITSELF = [wire for wire in WIRES if CASES[wire].events_of_a_call is not None]
+ENDS_WITH_THE_RESPONSE = [wire for wire in WIRES if wire not in ENDS_ITSELF]
 
 
 @pytest.mark.parametrize("policy", ["early", "auto"])
-@pytest.mark.parametrize("wire", EVENTS_OF_A_CALL)
+@pytest.mark.parametrize("wire", ENDS_ITSELF)
 async def test_a_call_starts_at_its_own_end_marker_and_not_an_event_before(wire: str, policy: Any) -> None:
     before = len(framed(wire, said(wire, text=["Hi"], ends=False)))
     items = framed(wire, said(wire, text=["Hi"], calls=[("a", "double", '{"n":123}')], pieces=3, ends=False))
-    assert len(items) == before + EVENTS_OF_A_CALL[wire]
+    assert len(items) == before + (CASES[wire].events_of_a_call or 0)
     gate, started = anyio.Event(), Started()
 
     async def source() -> AsyncIterator[bytes]:
@@ -134,7 +129,7 @@ async def test_a_call_starts_before_more_is_read_however_fast_the_source_is() ->
     assert at_start == len(call)
 
 
-@pytest.mark.parametrize("wire", [CHAT, MISTRAL])
+@pytest.mark.parametrize("wire", ENDS_WITH_THE_RESPONSE)
 async def test_where_calls_have_no_end_marker_they_start_when_the_response_says_that_it_has_ended(wire: str) -> None:
     payloads = said(wire, calls=[("a", "double", '{"n":123}'), ("b", "double", '{"n":4}')], pieces=3)
     items, gate, started = framed(wire, payloads), anyio.Event(), Started()
@@ -144,7 +139,8 @@ async def test_where_calls_have_no_end_marker_they_start_when_the_response_says_
             yield item
         await gate.wait()
         yield items[-1]
-        yield b"data: [DONE]\n\n"
+        if FRAMINGS[wire][0] == "sse":
+            yield b"data: [DONE]\n\n"
 
     with anyio.fail_after(5):
         async with pipeline(source(), wire=wire, tools=[double], start="early", observers=[started]) as events:
@@ -156,7 +152,11 @@ async def test_where_calls_have_no_end_marker_they_start_when_the_response_says_
 
 
 def test_every_wire_has_its_place_in_the_tests_above() -> None:
-    assert {*EVENTS_OF_A_CALL, CHAT, MISTRAL} == set(WIRES)
+    for wire in WIRES:
+        decoder = StreamDecoder(wire=wire)
+        payloads = said(wire, calls=[("a", "double", '{"n":1}')], ends=False)
+        events = [event for payload in payloads for event in decoder.feed(payload)]
+        assert any(isinstance(event, ToolCallEnd) for event in events) is (wire in ENDS_ITSELF), wire
 
 
 @on_its_own_time
@@ -291,7 +291,7 @@ async def test_a_connection_that_is_lost_inside_a_call_truncates_it_on_every_wir
             _ = [event async for event in events]
     first, second = events.turn.observations
     assert (second.outcome, second.attempts) == ("truncated", 0)
-    if wire in (CHAT, MISTRAL):  # nothing has ended the first one either
+    if wire in ENDS_WITH_THE_RESPONSE:  # nothing has ended the first one either
         assert (first.outcome in ("skipped", "cancelled"), first.attempts) == (True, 0)
     else:
         assert (first.outcome, first.attempts) == ("ok", 1)

@@ -6,72 +6,29 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import botocore.session
 import jsonschema_rs
 import mcp.types
 import pytest
-from anthropic.types import ToolParam
-from botocore.validate import ParamValidator
 from constrained_model import accepts, as_json_schema, say
 from export_targets import EVERY, NO_RECURSION, schema_in
-from google.genai import types as google
-from openai.types.chat import ChatCompletionFunctionToolParam
-from openai.types.responses import FunctionToolParam
-from pydantic import ConfigDict, TypeAdapter
 from strict_subset import problems
 from tools_battery import BATTERY, RESERVED
+from wire_cases import CASES
 
 from streamtools.errors import ExportError
 from streamtools.exports import export, targets
 from streamtools.tools import Tool, tool
-
-CLOSED = ConfigDict(extra="forbid")
-
-
-def typed(kind: Any) -> Callable[[dict[str, Any]], None]:
-    adapter = TypeAdapter(kind, config=CLOSED)
-
-    def check(payload: dict[str, Any]) -> None:
-        assert adapter.validate_python([payload]) == [payload]
-
-    return check
-
-
-def by_google(payload: dict[str, Any]) -> None:
-    google.FunctionDeclaration.model_validate(payload)
+from streamtools.wires import WIRES, find
 
 
 def by_mcp(payload: dict[str, Any]) -> None:
     assert mcp.types.Tool.model_validate(payload).name == payload["name"]
 
 
-@lru_cache
-def bedrock_tool() -> Any:
-    return botocore.session.get_session().get_service_model("bedrock-runtime").shape_for("Tool")
-
-
-def by_botocore(payload: dict[str, Any]) -> None:
-    report = ParamValidator().validate(payload, bedrock_tool())
-    assert not report.has_errors(), report.generate_report()
-
-
-ORACLES = {
-    "openai.chat_completions": typed(list[ChatCompletionFunctionToolParam]),
-    "openai.responses": typed(list[FunctionToolParam]),
-    "anthropic.messages": typed(list[ToolParam]),
-    "gemini.generate_content": by_google,
-    "gemini.parameters": by_google,
-    "mcp": by_mcp,
-    "bedrock.converse_stream": by_botocore,
-    "mistral.chat": typed(list[ChatCompletionFunctionToolParam]),
-    "cohere.chat": typed(list[ChatCompletionFunctionToolParam]),
-    "ollama.chat": typed(list[ChatCompletionFunctionToolParam]),
-}
+ORACLES = {tools.name: CASES[wire].takes_tool for wire in WIRES for tools in find(wire).tools} | {"mcp": by_mcp}
 
 
 def strictly(made: Tool, target: str) -> bool:

@@ -6,11 +6,10 @@ import copy
 from typing import Any
 
 import pytest
-from gemini_contents import GEMINI
+from every_wire import GEMINI, RESPONSES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import examples
-from responses_items import RESPONSES
 from sansio import ANTHROPIC
 
 from streamtools import history

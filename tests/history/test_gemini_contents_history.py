@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gemini_contents import GEMINI, SKIP
+from every_wire import GEMINI
 from native_histories import again, codes, found, observed, repaired
 from sansio import QUIRKS, body_of
 from sdk_types import check_types
+from wire_cases.gemini import SKIP
 
 from streamtools import history, parse
 from streamtools.content import Media, Opaque, Text, ToolResult

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sansio import ANTHROPIC, BUILT, CHAT, ID, NAME, WIRES, check_histories, encode
+from sansio import ANTHROPIC, BUILT, CHAT, ID, WIRES, check_histories, encode
 from streams import anthropic, chat, chat_chunk
+from wire_cases.parts import NAME
 
 from streamtools import Observation, Turn, parse
 from streamtools.errors import ExportError, ToolFailed

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from every_wire import RESPONSES
 from native_histories import again, codes, found, observed, repaired
-from responses_items import RESPONSES, check_items
 from sansio import QUIRKS, body_of
 from sdk_types import check_types
 from streams import chat_chunk
+from wire_cases.responses import check_items
 
 from streamtools import Turn, history, parse
 from streamtools.content import Media, Opaque, Text, ToolResult

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from interop_cards import ASSISTANT, CHAT_CALL, CHAT_RESULT, ENVELOPE, RESPONSES_CALL, RESPONSES_RESULT, RESULT
 from profiles import examples
 from streams import anthropic, chat, chat_chunk
+from wire_cases import CASES
 
 from streamtools import parse, pipeline, tool
 from streamtools.content import Media, Text, ToolResult
@@ -36,7 +37,6 @@ from streamtools.wires import WIRES
 
 PATCH = ToolDescriptor("patches", "apply_patch", {"type": "custom", "name": "apply_patch"})
 ENCODED = base64.b64encode(b"\x89PNG the image").decode()
-INLINE_SYSTEM = ("openai.chat_completions", "openai.responses", "mistral.chat", "cohere.chat", "ollama.chat")
 
 
 def registry() -> ToolInteropRegistry:
@@ -110,12 +110,11 @@ HISTORIES = (
 
 
 def as_far_as_it_can_say(wire: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages without what a wire has no place for: Bedrock's failures (not all of its models take that field), and
-    Cohere's text beside calls, which is the plan that it makes."""
+    """Messages without what a wire has no place for: failures of tools, the text beside calls."""
     for message in messages:
-        if wire == "bedrock.converse_stream":
+        if not CASES[wire].says_failures:
             message.get("toolResult", {}).pop("is_error", None)
-        if wire == "cohere.chat" and message.get("metadata", {}).get("tool_calls"):
+        if not CASES[wire].text_beside_calls and message.get("metadata", {}).get("tool_calls"):
             message["content"] = ""
     return messages
 
@@ -126,7 +125,7 @@ def as_far_as_it_can_say(wire: str, messages: list[dict[str, Any]]) -> list[dict
 def test_a_stored_history_is_rebuilt_from_each_native_one(
     wire: str, messages: list[dict[str, Any]], system: str
 ) -> None:
-    if wire in INLINE_SYSTEM:
+    if CASES[wire].native.system is not None:
         messages = [{"role": "system", "content": system}, *messages]
     messages = as_far_as_it_can_say(wire, messages)
     before = copy.deepcopy(messages)
@@ -155,8 +154,8 @@ def test_a_history_moves_from_one_provider_to_another(first: str, second: str) -
     own = registry()
     native = to_native_messages(stored, first, registry=own)
     moved = to_native_messages(from_native_messages(native, first, registry=own), second, registry=own)
-    if "cohere.chat" in (first, second):
-        stored = as_far_as_it_can_say("cohere.chat", stored)
+    for wire in (first, second):
+        stored = as_far_as_it_can_say(wire, stored)
     assert from_native_messages(moved, second, registry=own) == stored
 
 
@@ -201,7 +200,7 @@ def test_system_prompts_go_where_the_wire_has_them() -> None:
     assert system_text(stored) == "Be brief.\n\nBe kind."
     for wire in WIRES:
         said = json.dumps(to_native_messages(stored, wire, registry=registry()))
-        assert ("Be brief." in said) is (wire in INLINE_SYSTEM)
+        assert ("Be brief." in said) is (CASES[wire].native.system is not None)
 
 
 @pytest.mark.parametrize(

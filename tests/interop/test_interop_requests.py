@@ -15,10 +15,10 @@ from interop_cards import (
     CLEAN_CALL,
     CORRUPT_CALL,
     MCP,
-    RESPONSES_FUNCTION,
     RESULT,
     function_schema,
 )
+from wire_cases import CASES
 
 from streamtools.content import Media, Text, ToolResult
 from streamtools.errors import ExportError
@@ -97,24 +97,7 @@ def test_without_tools_nothing_is_added(state: dict[str, Any]) -> None:
 
 
 SCHEMA = function_schema(MCP)
-WANTED: dict[str, dict[str, Any]] = {
-    "openai.chat_completions": {"tools": [function_schema(CHAT_FUNCTION)], "tool_choice": "auto"},
-    "openai.responses": {"tools": [function_schema(RESPONSES_FUNCTION)], "tool_choice": "auto"},
-    "mistral.chat": {"tools": [function_schema(CHAT_FUNCTION)], "tool_choice": "auto"},
-    "cohere.chat": {"tools": [function_schema(CHAT_FUNCTION)]},
-    "ollama.chat": {"tools": [function_schema(CHAT_FUNCTION)]},
-    "anthropic.messages": {
-        "tools": [function_schema("anthropic.messages.tool")],
-        "tool_choice": {"type": "auto"},
-    },
-    "gemini.generate_content": {
-        "tools": [{"functionDeclarations": [function_schema("gemini.function_declaration")]}],
-        "toolConfig": {"functionCallingConfig": {"mode": "AUTO"}},
-    },
-    "bedrock.converse_stream": {
-        "toolConfig": {"tools": [function_schema("bedrock.tool_spec")], "toolChoice": {"auto": {}}}
-    },
-}
+WANTED = {wire: cases.request(function_schema(cases.formats[0].name)) for wire, cases in CASES.items()}
 
 
 @pytest.mark.parametrize("wire", WANTED)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 import pytest
-from gemini_contents import GEMINI
+from every_wire import GEMINI
 from gemini_streams import call, candidate, gemini, in_array, piece, pieces, response, text
 from mutations import TIMES, spoiled
 from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, snapshot

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from gemini_contents import GEMINI, SKIP
+from every_wire import GEMINI
 from gemini_streams import call, gemini, piece, pieces, response, text
 from sansio import ANTHROPIC, CHAT, QUIRKS, body_of, check_histories
 from streams import anthropic, chat
+from wire_cases.gemini import SKIP
 
 from streamtools import Turn, parse, pipeline, tool
 from streamtools.wires.gemini.render import FOREIGN_SIGNATURE

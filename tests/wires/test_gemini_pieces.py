@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from gemini_contents import GEMINI
+from every_wire import GEMINI
 from gemini_streams import call, gemini, piece, pieces, response, text
 from sansio import byte_by_byte, check_histories, check_turn, snapshot
 

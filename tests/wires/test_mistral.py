@@ -7,11 +7,12 @@ from typing import Any
 
 import orjson
 import pytest
+from every_wire import MISTRAL
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mistral_streams import DONE, chunk, mistral, thinking
 from profiles import examples
-from sansio import ANTHROPIC, CHAT, MISTRAL, byte_by_byte, check_histories, check_turn, snapshot
+from sansio import ANTHROPIC, CHAT, byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat, sse
 
 from streamtools import Limits, ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, parse

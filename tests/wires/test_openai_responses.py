@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import examples
-from responses_items import check_items
 from responses_streams import (
     CREATED,
     Payload,
@@ -30,6 +29,7 @@ from responses_streams import (
 )
 from sansio import ANTHROPIC, CHAT, check_histories, check_turn, snapshot
 from streams import anthropic, chat, sse
+from wire_cases.responses import check_items
 
 from streamtools import Limits, Observation, ReasoningDelta, StreamDecoder, StreamEnd, TextDelta, Turn, Usage, parse
 from streamtools.events import (
