@@ -491,6 +491,8 @@ class StreamEnd(CausedEvent):
     error: StreamError | None = None
     """The error that ended the stream, if it did not end by itself; raised at ``async for`` after the last event."""
     usage: Usage | None = None
+    usage_raw: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The provider's own usage object; of several, the first one with the fields of the last."""
 
     @property
     def ended_well(self) -> bool:

@@ -112,8 +112,16 @@ class Usage:
     """Those of `input_tokens` that were read from the cache."""
     cache_write_input_tokens: int | None = None
     """Those of `input_tokens` that were written to the cache."""
+    long_cache_write_input_tokens: int | None = None
+    """Those of `cache_write_input_tokens` that stay for an hour or longer, at a price of their own."""
+    audio_input_tokens: int | None = None
+    """Those of `input_tokens` that were sound."""
+    tool_use_input_tokens: int | None = None
+    """Input that came from tools which the provider ran itself, beside `input_tokens` (Gemini)."""
     reasoning_tokens: int | None = None
-    """Those of the output that were reasoning, where the provider counts them."""
+    """Those of `output_tokens` that were reasoning, where the provider counts them."""
+    audio_output_tokens: int | None = None
+    """Those of `output_tokens` that were sound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

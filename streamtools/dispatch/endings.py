@@ -133,9 +133,7 @@ def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) ->
     if counts.useless("" if is_unknown else tool) <= most:
         return f"\nMend the arguments and call {tool} again." if isinstance(error, ModelRetry) else ""
     if is_unknown:
-        return (
-            f"\nCall no other tools: more than max_model_retries={most} calls were of tools that do not exist."
-        )
+        return f"\nCall no other tools: more than max_model_retries={most} calls were of tools that do not exist."
     return f"\nDo not call {tool} again: more than max_model_retries={most} of its calls could not be used."
 
 

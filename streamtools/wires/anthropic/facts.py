@@ -129,4 +129,6 @@ USAGE = UsageMap({
     "output_tokens": ("output_tokens",),
     "cached_input_tokens": ("cache_read_input_tokens",),
     "cache_write_input_tokens": ("cache_creation_input_tokens",),
+    "long_cache_write_input_tokens": ("cache_creation.ephemeral_1h_input_tokens",),
+    "reasoning_tokens": ("output_tokens_details.thinking_tokens",),
 })  # fmt: skip

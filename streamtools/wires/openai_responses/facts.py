@@ -110,6 +110,8 @@ USAGE = UsageMap({
     "input_tokens": ("input_tokens",),
     "output_tokens": ("output_tokens",),
     "cached_input_tokens": ("input_tokens_details.cached_tokens",),
+    "cache_write_input_tokens": ("input_tokens_details.cache_write_tokens",),
+    "long_cache_write_input_tokens": ("input_tokens_details.cache_write_tokens_details.ttl_12h_tokens",),
     "reasoning_tokens": ("output_tokens_details.reasoning_tokens",),
 })  # fmt: skip
 
