@@ -12,7 +12,7 @@ from typing import Any, get_args
 from pydantic import TypeAdapter
 
 from ..content import Namespace, ToolResult
-from ..errors import SchemaError
+from ..errors import InvalidArguments, SchemaError
 from ..limits import Limits
 from ..schema import Kept
 from ..schema.names import qualified
@@ -173,8 +173,21 @@ def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
     _check_conflict_key(options.conflict_key, binder, said["name"])
     running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
-    more = {"fn": runs, "is_async": is_async, "namespace": _namespace(options), "_binder": binder}
+    _check_examples(options, binder, said["name"])
+    group = {"namespace": _namespace(options), "hints": options.hints}
+    more = {"fn": runs, "is_async": is_async, **group, "_binder": binder}
     return {**running, **more, **said}
+
+
+def _check_examples(options: ToolOptions, binder: Binder, name: str) -> None:
+    """Refuses an example that the tool would not take."""
+    for number, example in enumerate(options.hints.examples if options.hints else ()):
+        try:
+            binder.validate(example, None)
+        except InvalidArguments as error:
+            raise refuse(
+                name, f"hints.examples[{number}] is no call that it takes: {'; '.join(error.problems)}"
+            ) from None
 
 
 def _check_conflict_key(key: ConflictKey | None, binder: Binder, name: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
-from ..content import Grammar, Namespace
+from ..content import Grammar, Namespace, RequestHints
 from .binder import Coerce
 from .callables import refuse
 
@@ -79,6 +79,8 @@ class ToolOptions(RunOptions):
     """Returns the function to run, at the first call."""
     namespace: Namespace | str | None = None
     """The group of tools that the tool belongs to."""
+    hints: RequestHints | None = None
+    """More that a provider may be told about the tool."""
 
 
 class RunKeywords(TypedDict, total=False):
@@ -104,6 +106,7 @@ class ToolKeywords(RunKeywords, total=False):
     coerce: Coerce
     lazy: Callable[[], Callable[..., Any]] | None
     namespace: Namespace | str | None
+    hints: RequestHints | None
 
 
 def check_options(tool: str, options: ToolOptions) -> None:
@@ -121,6 +124,8 @@ def check_options(tool: str, options: ToolOptions) -> None:
         raise refuse(tool, f"coerce must be 'lax' or 'strict', not {options.coerce!r}")
     if options.kind not in ("function", "custom"):
         raise refuse(tool, f"kind must be 'function' or 'custom', not {options.kind!r}")
+    if not isinstance(options.hints, (RequestHints, NoneType)):
+        raise refuse(tool, "hints must be a RequestHints(...)")
     if not isinstance(options.namespace, (str, Namespace, NoneType)):
         raise refuse(tool, "namespace must be a name, or a Namespace(name, description)")
     if options.grammar is not None and not isinstance(options.grammar, Grammar):

@@ -82,6 +82,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         namespace: the group that the tool belongs to, by its name or as a `Namespace` with a description. The tool's
             name is then ``billing.get_eta``, so that another group may have a tool of the same name; providers that
             know namespaces are given the group, all others a name that they take.
+        hints: more that a provider may be told about the tool, as a `streamtools.content.RequestHints`: load it only
+            when it is searched for, cache the request up to it, examples of its arguments.
         lazy: a function without parameters that returns the one to run, called at the first call of the tool, in its
             thread and within its timeout; `fn` then gives only name, text and signature.
 

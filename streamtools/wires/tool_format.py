@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ..content import Grammar, Namespace
+from ..content import Grammar, Namespace, RequestHints
 from ..schema.bounds import SchemaBound
 from ..schema.dialects import Dialect
 from ..schema.names import NameRule
@@ -44,6 +44,7 @@ class ToolEntry:
     """The grammar that the text of a freeform tool has to match."""
     any_text: bool = False
     """The entry of a freeform tool says that it has no grammar."""
+    hints: RequestHints | None = None
     extra: JSON = field(default_factory=dict)
     """Fields that were read and mean nothing elsewhere."""
 
@@ -82,6 +83,8 @@ class EntryFormat:
     """The tool takes one raw text."""
     grammar_at: str | None = None
     """The object in ``format`` that holds a grammar; None where syntax and definition stand in ``format`` itself."""
+    hints: Mapping[str, Callable[[Any], JSON]] = field(default_factory=dict)
+    """Writes the entry's fields for each field of `RequestHints` that the provider knows."""
     never: frozenset[str] = frozenset()
     """Fields that show that an entry is of another format."""
     bare: bool = False
@@ -106,6 +109,8 @@ class EntryFormat:
             body[self.output_at] = entry.output_schema
         if self.titled:
             body |= {k: v for k, v in (("title", entry.title), ("annotations", entry.annotations)) if v}
+        for name, value in (entry.hints or RequestHints()).given().items():
+            body |= self.hints[name](value) if name in self.hints else {}
         type_ = {} if self.type is None else {"type": self.type}
         return {**type_, **body} if self.inside is None else {**type_, self.inside: body}
 

@@ -4,7 +4,9 @@ what it counts, what its events are called."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from ...parts import CallKind, Finish
 from ...schema.dialects import OPENAI
@@ -44,6 +46,14 @@ RESULT = ResultFormat(
     raw_type="custom_tool_call_output",
 )
 
+CALLERS = {"direct": "direct", "code": "programmatic"}
+
+# `types/responses/function_tool_param.py` of openai 3.54.0
+HINT_FIELDS: dict[str, Callable[[Any], JSON]] = {
+    "defer_loading": lambda given: {"defer_loading": given},
+    "allowed_callers": lambda given: {"allowed_callers": [CALLERS[one] for one in given]},
+}
+
 FUNCTION = EntryFormat(
     name="openai.responses.function",
     type="function",
@@ -52,10 +62,15 @@ FUNCTION = EntryFormat(
     # https://platform.openai.com/docs/guides/function-calling#strict-mode
     strict="always",
     output_at="output_schema",
+    hints=HINT_FIELDS,
 )
 
 CUSTOM = EntryFormat(
-    name="openai.responses.custom", type="custom", freeform=True, never=frozenset({"custom", "input_schema"})
+    name="openai.responses.custom",
+    type="custom",
+    freeform=True,
+    hints=HINT_FIELDS,
+    never=frozenset({"custom", "input_schema"}),
 )
 
 
