@@ -44,6 +44,8 @@ __all__ = [
     "Event",
     "EventsDropped",
     "Observation",
+    "OutputDelta",
+    "OutputEnd",
     "Preview",
     "ProviderItem",
     "ReasoningDelta",
@@ -474,6 +476,32 @@ def _safely(tell: Callable[[object], str], value: object) -> str:
         return tell(value)
     except Exception:
         return f"a {type(value).__name__} that cannot be shown"
+
+
+# -- structured output ---------------------------------------------------------------------------------------------
+
+
+@event
+class OutputDelta(Event):
+    """The answer that was asked for with ``output=`` has grown; follows a `TextDelta`."""
+
+    _source: Preview | None = field(default=None, repr=False, compare=False)
+    _end: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def preview(self) -> Any:
+        """The best view of the answer so far, for eyes only; as `ToolCallDelta.preview`."""
+        return None if self._source is None else self._source.view(self._end)
+
+
+@event
+class OutputEnd(CausedEvent):
+    """The answer that was asked for with ``output=`` is over: its value, or the reason why it has none."""
+
+    value: Any = field(default=None, repr=False)
+    """The answer as the type that was asked for; None if it is none."""
+    problem: str | None = None
+    """The reason, for people and for the model; None if there is a value."""
 
 
 # -- the end -----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from .errors import ExportError, StreamError
 from .events import (
     Event,
     Observation,
+    OutputEnd,
     ProviderItem,
     ReasoningDelta,
     ReasoningEnd,
@@ -56,6 +57,10 @@ class Turn:
     """The provider's own usage object: it also counts what is no token (searches, seconds), and prices."""
     error: StreamError | None = None
     """The error that ended the stream, or None; see `raise_for_error`."""
+    output: Any = field(default=None, repr=False)
+    """The answer as the type that was asked for with ``output=``; None if it is none, or was not asked for."""
+    output_problem: str | None = None
+    """The reason why the answer is no such value; None if it is, or was not asked for."""
     warnings: tuple[StreamWarning, ...] = ()
     """Every tolerance that was used, once per code and detail."""
     observations: tuple[Observation, ...] = ()
@@ -135,6 +140,7 @@ class TurnBuilder:
         """The wire or its name; None while it is unknown."""
         self._start: StreamStart | None = None
         self._end: StreamEnd | None = None
+        self._output: OutputEnd | None = None
         self._parts: list[Part | _OpenPart] = []
         self._open: dict[str, _OpenPart] = {}
         self._calls: dict[str, ToolCall] = {}
@@ -175,6 +181,8 @@ class TurnBuilder:
             usage=end.usage if end else None,
             usage_raw=end.usage_raw if end else None,
             error=end.error if end else None,
+            output=self._output.value if self._output else None,
+            output_problem=self._output.problem if self._output else None,
             warnings=tuple(self._warnings.values()),
             observations=tuple(self._observations[c.call_id] for c in calls if c.call_id in self._observations),
         )
@@ -248,6 +256,9 @@ class TurnBuilder:
     def _warning(self, event: StreamWarning) -> None:
         self._warnings.setdefault((event.code, event.detail), event)
 
+    def _output_end(self, event: OutputEnd) -> None:
+        self._output = event
+
     def _stream_end(self, event: StreamEnd) -> None:
         self._end = event
 
@@ -294,5 +305,6 @@ _HANDLERS: dict[type[Event], Any] = {
     ToolCallValidated: TurnBuilder._call_ready,
     Observation: TurnBuilder._observation,
     StreamWarning: TurnBuilder._warning,
+    OutputEnd: TurnBuilder._output_end,
     StreamEnd: TurnBuilder._stream_end,
 }

@@ -15,7 +15,7 @@ from ..errors import LimitExceeded, LocalProtocolError, ProviderError, RemotePro
 from ..events import Event, StreamEnd, StreamWarning, TextDelta
 from ..framing import Frame
 from ..limits import Limits
-from ..stages import DEFAULT, Deferred, StageList
+from ..stages import DEFAULT, Deferred, Output, OutputType, StageList
 from ..text import excerpt
 from ..tools import AnyTool, Toolset
 from ..wires import Wire, WireDecoder, detect, find
@@ -36,6 +36,7 @@ class StreamDecoder:
         wire: the wire of the stream; by default found from the first payload that shows it.
         tools: tools, functions or bare names.
         stages: the steps between wire and consumer.
+        output: the type of the answer; see `streamtools.pipeline`.
         limits: bounds on what is kept.
         id_salt: makes generated call ids differ from other responses', where the response has no id.
 
@@ -49,6 +50,7 @@ class StreamDecoder:
         wire: Wire | str | None = None,
         tools: Iterable[AnyTool | str] | Toolset = (),
         stages: StageList = DEFAULT,
+        output: OutputType | None = None,
         limits: Limits = Limits(),
         id_salt: str = "",
         defer: bool = False,
@@ -59,6 +61,7 @@ class StreamDecoder:
         """The wire; None while it is unknown."""
         self._wire = None if self.record is None else self.record.new_decoder(limits)
         toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
+        stages = stages if output is None else stages.append(Output(output))
         self._chain = stages.build(toolset, limits, id_salt, defer=defer)
         self.done = False
         """True once the terminal marker or an error was seen: nothing that follows changes the turn."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from ..events import TextDelta
 from ..limits import Limits
-from ..stages import DEFAULT, StageList
+from ..stages import DEFAULT, OutputType, StageList
 from ..tools import AnyTool, Toolset
 from ..turn import Turn, TurnBuilder
 from ..wires import Wire
@@ -23,6 +23,7 @@ def parse(
     wire: Wire | str | None = None,
     tools: Iterable[AnyTool | str] | Toolset = (),
     stages: StageList = DEFAULT,
+    output: OutputType | None = None,
     limits: Limits = Limits(),
 ) -> Turn:
     """Reads a whole response; returns the turn: the model's text and its calls.
@@ -34,6 +35,7 @@ def parse(
         wire: the wire of the response; found from the first payload by default.
         tools: tools, functions or bare names: names are normalised to them, arguments validated by them.
         stages: the steps between wire and turn.
+        output: the type of the answer; see `streamtools.pipeline`.
         limits: bounds on what is kept.
 
     Raises:
@@ -43,7 +45,7 @@ def parse(
     >>> turn.text, turn.finish, turn.complete
     ('Hi', 'stop', True)
     """
-    stream = StreamDecoder(wire=wire, tools=tools, stages=stages, limits=limits)
+    stream = StreamDecoder(wire=wire, tools=tools, stages=stages, output=output, limits=limits)
     turn = TurnBuilder()
     for item in cast("Iterable[Any]", (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body):
         if type(item) is bytes and len(item) <= SLICE_BYTES:

@@ -16,7 +16,7 @@ from ..events import ApprovalRequested
 from ..limits import Limits
 from ..observers import Observer
 from ..sources import open_source
-from ..stages import DEFAULT, StageList
+from ..stages import DEFAULT, OutputType, StageList
 from ..tools import AnyTool, Toolset
 from ..wires import Wire
 from .block import Pipeline
@@ -46,6 +46,7 @@ class PipelineKeywords(StepKeywords, total=False):
     start: StartPolicy
     transforms: Sequence[Transform]
     store: IdempotencyStore | None
+    output: OutputType | None
     on_source_error: OnSourceError
 
 
@@ -60,6 +61,7 @@ def pipeline(
     approve: Approver | None = None,
     executor: Executor | Mapping[str, Executor] | None = None,
     store: IdempotencyStore | None = None,
+    output: OutputType | None = None,
     pool: CallPool | None = None,
     limits: Limits = Limits(),
     observers: Iterable[Observer] | None = None,
@@ -89,6 +91,8 @@ def pipeline(
             and leave it.
         store: remembers ``once`` calls and approved ones, so that none of them runs twice. After a crash it knows them
             if the `trajectory` has the same ``run_id`` again.
+        output: the type of the answer, where the request asked for JSON: a pydantic model, a dataclass, a TypedDict, or
+            a JSON Schema. `Turn.output` is then the checked value, or None, and `Turn.output_problem` says why.
         pool: shared by pipelines whose calls are to be bounded together; by default each has its own.
         limits: bounds on everything.
         observers: see every event. By default one that draws spans, if OpenTelemetry is configured.
@@ -117,7 +121,9 @@ def pipeline(
     run = Trajectory.of(trajectory, observers)
     return Pipeline(
         open_source(stream, limits),
-        StreamDecoder(wire=wire, tools=toolset, stages=stages, limits=limits, id_salt=run.new_salt(), defer=True),
+        StreamDecoder(
+            wire=wire, tools=toolset, stages=stages, output=output, limits=limits, id_salt=run.new_salt(), defer=True
+        ),
         tools=toolset,
         transforms=tuple(transforms),
         options=options,

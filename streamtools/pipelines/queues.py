@@ -31,6 +31,7 @@ from ..event_loop import call_soon, ring
 from ..events import (
     Event,
     EventsDropped,
+    OutputDelta,
     ProviderItem,
     ReasoningDelta,
     ReasoningEnd,
@@ -53,7 +54,7 @@ WhenFull: TypeAlias = Literal["wait", "drop_oldest", "disconnect"]
 """The rule for a full branch: reading the source pauses; the oldest events are dropped, and an `EventsDropped` stands
 for them; or the branch ends, with `ConsumerTooSlow`."""
 
-DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, ToolCallDelta, ToolCallFragment})
+DELTAS = frozenset({TextDelta, ReasoningDelta, RefusalDelta, OutputDelta, ToolCallDelta, ToolCallFragment})
 """The events of which there are most; they have no causes."""
 
 _MAY_GO = DELTAS | {

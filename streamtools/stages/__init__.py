@@ -26,9 +26,13 @@ from ..limits import Limits
 from ..tools import Toolset
 from .accumulate import Accumulate
 from .arguments import Deferred, Finalize, Validate
+from .output import Output, OutputStage, OutputType
 from .text import DIALECTS, split_think, text_calls
 
-__all__ = ["DEFAULT", "DIALECTS", "Chain", "Deferred", "Stage", "StageList", "StageRecipe", "split_think", "text_calls"]
+__all__ = [
+    "DEFAULT", "DIALECTS", "Chain", "Deferred", "Output", "OutputType", "Stage", "StageList", "StageRecipe",
+    "split_think", "text_calls",
+]  # fmt: skip
 
 
 class Stage(Protocol):
@@ -237,7 +241,7 @@ class StageList:
             if isinstance(later, Validate):
                 later.follows_finalize = type(earlier) is Finalize
         for stage in stages:
-            if isinstance(stage, (Finalize, Validate)):
+            if isinstance(stage, (Finalize, Validate, OutputStage)):
                 stage.may_defer = defer
         return Chain(stages)
 

@@ -53,20 +53,12 @@ class Deferred:
     the work and called `Chain.resume`: a pipeline does it in a thread, within the call's timeout.
     """
 
-    event: ToolCallEnd
-    """The event that the work is about."""
     run: Callable[[], Iterable[Event]]
     """Does the work, in any thread, and returns the events that go on. It touches no shared state."""
+    refuse: Callable[[str], list[Event]]
+    """Returns the events that go on if the work is not done. The text ends the sentence "could not be checked ..."."""
     timeout_s: float | None = None
     """The time that the work may take; None leaves that to the bounds on the work itself."""
-
-    def refuse(self, why: str) -> list[Event]:
-        """Returns the event with an invalid call, for work that is not done. `why` ends the sentence "they could not be
-        ..."."""
-        call = replace(self.event.call, status="invalid", problem="invalid_arguments", arguments=None)
-        line = f"the arguments: could not be checked {why}"
-        error = InvalidArguments(f"invalid arguments for {call.name}: {line}", problems=[line])
-        return [replace(self.event, call=call, error=error)]
 
 
 _LARGEST_FLOAT_DIGITS = 308
@@ -90,6 +82,14 @@ _MESSAGES = {
 }
 
 
+def _unchecked(event: ToolCallEnd, why: str) -> list[Event]:
+    """Returns the event with an invalid call, whose arguments could not be checked."""
+    call = replace(event.call, status="invalid", problem="invalid_arguments", arguments=None)
+    line = f"the arguments: could not be checked {why}"
+    error = InvalidArguments(f"invalid arguments for {call.name}: {line}", problems=[line])
+    return [replace(event, call=call, error=error)]
+
+
 class Finalize:
     """Gives each ended call its arguments, or the reason why it has none."""
 
@@ -110,7 +110,7 @@ class Finalize:
         if call.kind == "custom":
             return (replace(event, call=replace(call, arguments={"input": call.arguments_text})),)
         if self.may_defer and len(call.arguments_text) > LARGE_CHARS:
-            return (Deferred(event=event, run=partial(self._finalized, event)),)
+            return (Deferred(run=partial(self._finalized, event), refuse=partial(_unchecked, event)),)
         return self._finalized(event)
 
     def _finalized(self, event: ToolCallEnd) -> Iterable[Event]:
@@ -286,7 +286,8 @@ class Validate:
             return self._judged(event, tool, quick=self.may_defer)
         except TakesLong:
             timeout = self._limits.tool_timeout if tool.timeout is None else tool.timeout
-            return (Deferred(event=event, run=partial(self._judged, event, tool), timeout_s=timeout),)
+            refuse = partial(_unchecked, event)
+            return (Deferred(run=partial(self._judged, event, tool), refuse=refuse, timeout_s=timeout),)
 
     def finish(self) -> Iterable[Event]:
         """Returns nothing: no event is held."""

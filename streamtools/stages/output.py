@@ -1,0 +1,123 @@
+"""Reads the answer as JSON of a type that the caller asked for, while it streams.
+
+The provider is asked for such an answer by fields of the request (``response_format`` and its like); this is the other
+side. The text is read as a call's arguments are: previews are for display alone, and the value is made once the answer
+has ended well, of the whole text, verbatim or losslessly normalised. Nothing is completed or guessed, and nothing is
+raised: an answer that is no such value is text with a problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from ..errors import InvalidArguments
+from ..events import Event, OutputDelta, OutputEnd, RefusalDelta, StreamEnd, TextDelta
+from ..limits import Limits
+from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
+from .arguments import Deferred, arguments_of
+from .preview import PartialJSON
+
+__all__ = ["Output", "OutputStage", "OutputType"]
+
+OutputType: TypeAlias = type[Any] | Mapping[str, Any]
+"""A pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema."""
+
+
+class Output:
+    """A recipe for the stage: the type of the answer.
+
+    Args:
+        kind: a pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema, and the value is then a dict.
+
+    Raises:
+        ToolDefinitionError: no schema can be made of the type.
+        SchemaError: the schema is none, or exceeds a limit.
+    """
+
+    name = "output"
+
+    def __init__(self, kind: OutputType) -> None:
+        if isinstance(kind, Mapping):
+            self._reader = Tool.from_schema(_same, kind, name="output", description="The answer.", takes="mapping")
+        else:
+            self._reader = Tool.from_model(kind, _same, name="output", description="The answer.")
+
+    def build(self, _: Toolset, limits: Limits, __: str) -> OutputStage:
+        """Makes the stage for one stream."""
+        return OutputStage(self._reader, limits)
+
+
+def _same(value: Any) -> Any:
+    """Returns the value."""
+    return value
+
+
+class OutputStage:
+    """Follows each delta of text with a preview, and precedes the end with the checked value."""
+
+    handles = frozenset({TextDelta, RefusalDelta, StreamEnd})
+
+    def __init__(self, reader: Tool[..., Any], limits: Limits) -> None:
+        self._reader = reader
+        self._limits = limits
+        self._pieces: list[str] = []
+        self._json = PartialJSON(max_depth=limits.max_json_depth)
+        self._is_refused = False
+        self.may_defer = False
+        """True if long work is deferred."""
+
+    def feed(self, event: Event) -> Iterable[Event | Deferred]:
+        """Takes one event."""
+        if isinstance(event, TextDelta):
+            self._pieces.append(event.text)
+            self._json.feed(event.text)
+            return (event, OutputDelta(self._json, self._json.length))
+        if isinstance(event, StreamEnd):
+            return self._ended(event)
+        self._is_refused = True
+        return (event,)
+
+    def finish(self) -> Iterable[Event]:
+        """Returns nothing: no event is held."""
+        return ()
+
+    def _ended(self, end: StreamEnd) -> Iterable[Event | Deferred]:
+        text = "".join(self._pieces)
+        if (problem := self._why_not(text, end)) is not None:
+            return (OutputEnd(problem=problem), end)
+        if self.may_defer and len(text) > LARGE_CHARS:
+            return (self._deferred(text, end),)
+        try:
+            return self._judged(text, end, quick=self.may_defer)
+        except TakesLong:
+            return (self._deferred(text, end),)
+
+    def _why_not(self, text: str, end: StreamEnd) -> str | None:
+        """Returns the reason why the text is not read; None if it is."""
+        if self._is_refused:
+            return "the model refused"
+        if not end.ended_well:
+            said = "an error" if end.error is not None else end.finish or "nothing that says so"
+            return f"the answer was ended by {said}"
+        return None if text.strip() else "the answer has no text"
+
+    def _deferred(self, text: str, end: StreamEnd) -> Deferred:
+        unread = partial(_unread, end)
+        return Deferred(run=partial(self._judged, text, end), refuse=unread, timeout_s=self._limits.tool_timeout)
+
+    def _judged(self, text: str, end: StreamEnd, *, quick: bool = False) -> Iterable[Event]:
+        found = arguments_of(text, self._limits)
+        if isinstance(found, str):
+            return (OutputEnd(problem=f"the text is no JSON object ({found})"), end)
+        value, steps = found
+        try:
+            bound = self._reader.validate(value, text=None if steps else text, quick=quick)
+        except InvalidArguments as error:
+            return (OutputEnd(problem="; ".join(error.problems)), end)
+        return (OutputEnd(value=self._reader(*bound.args, **bound.kwargs)), end)
+
+
+def _unread(end: StreamEnd, why: str) -> list[Event]:
+    return [OutputEnd(problem=f"the text could not be checked {why}"), end]
