@@ -36,7 +36,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all thorough sweeps soak test-integrations test-ray test-dbos lint types unit test-pydantic test-oldest bench bench-load bench-compare format clean help
+.PHONY: demo test test-all thorough sweeps soak test-integrations test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
 	@$(BIN)/python -m demo $(ARGS)
@@ -47,8 +47,13 @@ lint: $(VENV)/.dev  ## ruff: rules and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.dev  ## mypy and pyright, both strict about what is public
+types: $(VENV)/.dev  ## mypy and pyright, both strict about what is public, side by side
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target mypy pyright
+
+mypy: $(VENV)/.dev
 	$(BIN)/mypy --strict
+
+pyright: $(VENV)/.dev
 	$(BIN)/pyright
 
 unit: $(VENV)/.dev  ## the quick tests: of each law some cases and examples

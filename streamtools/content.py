@@ -7,15 +7,16 @@ A tool that returns a plain value needs none of this: the model reads a string a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 from .text import one_line
 
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 
-__all__ = ["Block", "Grammar", "Media", "Opaque", "FinalResult", "Text", "ToolResult"]
+__all__ = ["Block", "Grammar", "Media", "Namespace", "Opaque", "FinalResult", "RequestHints", "Text", "ToolResult"]
 
 _MAX_WORD_CHARS = 1024  # of a type or a name in a placeholder: as long as an address may be
 
@@ -143,6 +144,58 @@ class ToolResult:
             ("display", display),
         ):
             object.__setattr__(self, name, value_)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A group of tools, whose names are those of the group alone: the same name may stand in another one.
+
+    https://platform.openai.com/docs/guides/function-calling#defining-namespaces
+
+    Raises:
+        ValueError: the name is not 1 to 64 letters, digits, ``_`` or ``-``.
+    """
+
+    name: str
+    description: str = ""
+    """The text that the model reads about the group."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", self.name) is None:
+            raise ValueError(f"Namespace({self.name!r}): a name is 1 to 64 letters, digits, '_' or '-'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RequestHints:
+    """Tells a provider more about a tool, in words that mean the same everywhere. A provider without a field for one of
+    them is not told it: `Exported.losses` names each that is left out.
+
+    Raises:
+        ValueError: a value is none of those below.
+    """
+
+    defer_loading: bool = False
+    """The model finds the tool by searching, and does not see it before."""
+    allowed_callers: tuple[Literal["direct", "code"], ...] = ()
+    """The callers of the tool: the model itself, or code that it wrote and the provider runs. Empty: the provider's
+    default."""
+    cache: Literal["5m", "1h"] | None = None
+    """The provider's cache keeps the request up to this tool, for that long."""
+    examples: tuple[Mapping[str, Any], ...] = ()
+    """Arguments as the model should write them; each is validated where the tool is made."""
+    eager: bool | None = None
+    """The arguments stream as they are written, and may be no valid JSON in the end."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.allowed_callers, tuple) or not set(self.allowed_callers) <= {"direct", "code"}:
+            raise ValueError(f"allowed_callers={self.allowed_callers!r}: must be a tuple of 'direct' and 'code'")
+        if self.cache not in (None, "5m", "1h"):
+            raise ValueError(f"cache={self.cache!r}: must be '5m', '1h' or None")
+
+    def given(self) -> dict[str, Any]:
+        """Returns the hints that differ from the defaults, by name."""
+        values = ((one.name, getattr(self, one.name), one.default) for one in fields(self))
+        return {name: value for name, value, default in values if value != default}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

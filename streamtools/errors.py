@@ -24,7 +24,8 @@ that carries the matching `ToolError`; a mistake of yours is raised where you ma
        ├─ CallSkipped                     it was complete, and did not run because of how the turn ended
        │  └─ ApprovalPending              nobody has decided yet whether it may run
        ├─ CallCancelled                   it was cancelled
-       ├─ CallDenied                      it may not run: not approved, or repeated too often
+       ├─ CallDenied                      it may not run: not approved
+       │  └─ CallRepeated                 it was made too often with the same arguments
        ├─ InvalidArguments (ValueError)   .problems
        ├─ UnknownTool                     .available .closest
        ├─ ModelRetry                      a tool raises it: the model should mend the arguments and call again
@@ -49,6 +50,7 @@ __all__ = [
     "BeginRefused",
     "CallCancelled",
     "CallDenied",
+    "CallRepeated",
     "CallSkipped",
     "CallStillRunning",
     "CallTruncated",
@@ -157,7 +159,7 @@ class ConsumerTooSlow(StreamToolsError):
             'the branch with a greater size or when_full="drop_oldest"'
         )
         self.size = size
-        """How many events may wait."""
+        """The number of events that may wait."""
         self.seq = seq
         """`seq` of the first event that the branch does not have."""
 
@@ -251,6 +253,15 @@ class UnknownTool(ToolError):
         self.closest = closest
         """The one of `available` that was perhaps meant."""
         self.available = tuple(available)
+
+
+class CallRepeated(CallDenied):
+    """The call was made too often with the same arguments in one run (``Limits(max_repeated_calls=...)``), so it was
+    not run."""
+
+    def __init__(self, tool: str, most: int) -> None:
+        text = f"not run: {tool} was called {most} times with the same arguments; use its result, or do something else"
+        super().__init__(f"{text} (max_repeated_calls)")
 
 
 class ModelRetry(ToolError):

@@ -207,6 +207,8 @@ class ToolCallFragment(Event):
     """The whole text of the arguments, as the wire repeats it at their end: it replaces the text so far."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that the provider wants back with the call."""
+    namespace: str | None = None
+    """The namespace of the tool, where the wire names one beside `name`."""
 
 
 @event
@@ -489,6 +491,8 @@ class StreamEnd(CausedEvent):
     error: StreamError | None = None
     """The error that ended the stream, if it did not end by itself; raised at ``async for`` after the last event."""
     usage: Usage | None = None
+    usage_raw: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The provider's own usage object; of several, the first one with the fields of the last."""
 
     @property
     def ended_well(self) -> bool:

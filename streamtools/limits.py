@@ -87,11 +87,12 @@ class Limits:
     max_concurrency: int = 16
     """Tools running at once in one pipeline, or in all that share a `CallPool`; more wait."""
     max_repeated_calls: int | None = 32
-    """Times that one tool is run with the same arguments within a run (trajectory); the next calls are ``denied``, so
-    that a model that goes in circles learns of it. None: no limit."""
+    """Times that one tool is called with the same arguments within a run (trajectory), whether they are valid or not;
+    the next calls are ``denied``, so that a model that goes in circles learns of it. None: no limit."""
     max_model_retries: int = 3
-    """Times that one tool may ask the model to call it again (`ModelRetry`) within a run; then the model is told not
-    to."""
+    """Calls of one tool within a run that could not be used: their arguments were invalid, they were repeated too
+    often, or the tool asked for better arguments (`ModelRetry`). Calls of tools that do not exist are counted together.
+    After that many, the model reads that it is not to call again."""
     max_threads: int = 8
     """Threads that run sync tools at once in one pipeline; more wait."""
     max_abandoned_threads: int = 8

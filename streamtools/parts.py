@@ -61,7 +61,7 @@ Outcome: TypeAlias = Literal[
     "skipped",  # complete, but its turn ended in a way that starts nothing
     "unknown",  # handed over; it may or may not have run
 ]
-"""How one call ended, its `Observation.outcome`; ``docs/dispatch.md`` says which of them ran."""
+"""The end of one call, its `Observation.outcome`; ``docs/dispatch.md`` says which of them ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
 """Every outcome, with its consequences."""
 
 StepOutcome: TypeAlias = Literal["complete", "truncated", "error", "cancelled", "abandoned"]
-"""How one step ended; see `streamtools.events.StepEnd.outcome`."""
+"""The end of one step; see `streamtools.events.StepEnd.outcome`."""
 
 CallKind: TypeAlias = Literal["function", "custom", "server"]
 """``function``: JSON arguments. ``custom``: free text. ``server``: the provider runs it itself; we only report it."""
@@ -112,8 +112,16 @@ class Usage:
     """Those of `input_tokens` that were read from the cache."""
     cache_write_input_tokens: int | None = None
     """Those of `input_tokens` that were written to the cache."""
+    long_cache_write_input_tokens: int | None = None
+    """Those of `cache_write_input_tokens` that stay for an hour or longer, at a price of their own."""
+    audio_input_tokens: int | None = None
+    """Those of `input_tokens` that were sound."""
+    tool_use_input_tokens: int | None = None
+    """Input that came from tools which the provider ran itself, beside `input_tokens` (Gemini)."""
     reasoning_tokens: int | None = None
-    """Those of the output that were reasoning, where the provider counts them."""
+    """Those of `output_tokens` that were reasoning, where the provider counts them."""
+    audio_output_tokens: int | None = None
+    """Those of `output_tokens` that were sound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +150,13 @@ class ToolCall:
     """Ready, of ours to run, and its turn ended well. It does not say whether a tool of that name exists."""
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that has to be sent back to the provider with the call, byte for byte."""
+    namespace: str | None = None
+    """The group of tools that the call named beside the tool. It is a part of `name`: ``billing.get_eta``."""
+
+    @property
+    def local_name(self) -> str:
+        """The name inside the namespace; `name` itself where there is none."""
+        return self.name if self.namespace is None else self.name.removeprefix(f"{self.namespace}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

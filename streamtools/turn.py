@@ -1,4 +1,4 @@
-"""What one model response amounted to.
+"""Holds one model response: its text, calls and observations, and the messages to append.
 
 Events go in (`TurnBuilder.add`), a `Turn` comes out: the same from `parse`, from ``events.turn`` and from a replay.
 """
@@ -52,6 +52,8 @@ class Turn:
     complete: bool = False
     """The wire's own terminal marker was seen."""
     usage: Usage | None = None
+    usage_raw: Mapping[str, Any] | None = field(default=None, repr=False)
+    """The provider's own usage object: it also counts what is no token (searches, seconds), and prices."""
     error: StreamError | None = None
     """The error that ended the stream, or None; see `raise_for_error`."""
     warnings: tuple[StreamWarning, ...] = ()
@@ -171,6 +173,7 @@ class TurnBuilder:
             finish_raw=end.finish_raw if end else None,
             complete=end.complete if end else False,
             usage=end.usage if end else None,
+            usage_raw=end.usage_raw if end else None,
             error=end.error if end else None,
             warnings=tuple(self._warnings.values()),
             observations=tuple(self._observations[c.call_id] for c in calls if c.call_id in self._observations),

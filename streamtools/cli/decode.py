@@ -133,6 +133,7 @@ def _as_json(turn: Turn) -> dict[str, Any]:
     return {name: getattr(turn, name) for name in plain} | {
         "calls": [{name: getattr(call, name) for name in CALL} for call in turn.calls],
         "usage": None if turn.usage is None else asdict(turn.usage),
+        "usage_raw": turn.usage_raw,
         "error": None if turn.error is None else {"kind": turn.error.kind, "message": turn.error.message},
         "warnings": [{"code": warning.code, "detail": warning.detail} for warning in turn.warnings],
     }

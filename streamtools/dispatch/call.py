@@ -59,7 +59,7 @@ class Host(Protocol):
 
     @property
     def behind(self) -> int:
-        """How many events are still to be taken by the slowest of the consumers that the stream waits for."""
+        """The number of events that the slowest of the consumers that the stream waits for has still to take."""
         ...
 
     def emit(self, event: Event) -> None:
@@ -213,7 +213,7 @@ class RunCounts:
 
     def __init__(self) -> None:
         self._calls: OrderedDict[bytes, int] = OrderedDict()
-        self._retries: Counter[str] = Counter()
+        self._useless: Counter[str] = Counter()
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None, text: str) -> int:
         """Counts a call, of which `text` has the arguments as the model wrote them; returns how often it has been made,
@@ -222,8 +222,8 @@ class RunCounts:
         The order of the arguments and the way they were written do not matter, unless the arguments are large: writing
         large ones once more would hold up the event loop. Only a hash of each call is kept.
         """
-        is_large = len(text) > LARGE_CHARS
-        written = f"{tool} {text}".encode("utf-8", "surrogatepass") if is_large else _written([tool, arguments])
+        as_text = arguments is None or len(text) > LARGE_CHARS
+        written = f"{tool} {text}".encode("utf-8", "surrogatepass") if as_text else _written([tool, arguments])
         identity = hashlib.blake2b(written, digest_size=16).digest()
         times = self._calls.pop(identity, 0) + 1
         self._calls[identity] = times
@@ -231,10 +231,11 @@ class RunCounts:
             self._calls.popitem(last=False)
         return times
 
-    def model_retry(self, tool: str) -> int:
-        """Counts that a tool asked to be called again; returns how often it has."""
-        self._retries[tool] += 1
-        return self._retries[tool]
+    def useless(self, tool: str) -> int:
+        """Counts a call that could not be used, of a tool, or of any tool that there is not (``""``); returns how many
+        there were."""
+        self._useless[tool] += 1
+        return self._useless[tool]
 
 
 def _written(value: Any) -> bytes:

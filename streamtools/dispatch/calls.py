@@ -126,16 +126,16 @@ class Calls:
         call = self._moves.calls.get(said.call_id)
         if call is None or call.state != "announced":
             return
-        call.call, call.tool = said, self._tools.get(said.name)
+        call.call, call.tool = said, self._tools.called(said)
         if said.status == "truncated":
             error = event.error or CallTruncated("the call's arguments were cut")
             self._refuse(call, Ending("truncated", error))
         elif said.problem == "missing_name" or (call.tool is None and said.problem is None):
             unknown = endings.unknown_tool(said.name, self._tools.names)
-            self._refuse(call, Ending("unknown_tool", unknown))
+            self._refuse(call, self._repeated(call) or Ending("unknown_tool", unknown))
         elif said.status == "invalid":
             error = event.error or InvalidArguments("the arguments are not valid")
-            self._refuse(call, Ending("invalid", error))
+            self._refuse(call, self._repeated(call) or Ending("invalid", error))
         else:
             self._moves.move(call, "end")
 
@@ -177,11 +177,10 @@ class Calls:
     def _accept(self, call: Call) -> bool:
         """Counts a valid call, and notes its approval and conflict key; refuses it and returns False if it was repeated
         too often, or the tool's own functions fail."""
-        resumed = bool(self._options.resumed)  # such a call was counted before
-        refused = None if resumed else endings.repeated(call.call, self._host.counts, self._limits)
+        refused = self._repeated(call)
         if refused is None:
             try:
-                call.gated = resumed or approval.is_gated(call)
+                call.gated = bool(self._options.resumed) or approval.is_gated(call)
             except ToolFailed as error:
                 refused = Ending("failed", error)
         refused = refused or self._find_key(call)
@@ -200,6 +199,11 @@ class Calls:
         except Exception as error:
             return endings.no_key(tool.name, error)
         return None
+
+    def _repeated(self, call: Call) -> Ending | None:
+        if self._options.resumed:
+            return None  # such a call was counted before
+        return endings.repeated(call.call, self._host.counts, self._limits)
 
     def _refuse(self, call: Call, ending: Ending) -> None:
         self._moves.move(call, "refused", ending)
@@ -225,7 +229,7 @@ class Calls:
 
     @property
     def unobserved(self) -> int:
-        """How many calls have no observation yet."""
+        """The number of calls without an observation yet."""
         return sum(call.state != "observed" for call in self._moves.calls.values())
 
     @property

@@ -56,7 +56,7 @@ class _Driven:
     grace_s: float
     blocked: Callable[[float], object]
     nurseries: int
-    """How many are open around the code."""
+    """The number that are open around the code."""
     told: bool = False
     """True once a cancellation has reached the code."""
 

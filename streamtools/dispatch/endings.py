@@ -12,9 +12,10 @@ from pydantic_core import from_json
 from ..errors import (
     ApprovalPending,
     CallCancelled,
-    CallDenied,
+    CallRepeated,
     CallSkipped,
     CallTruncated,
+    InvalidArguments,
     ModelRetry,
     ToolError,
     ToolFailed,
@@ -115,20 +116,25 @@ def repeated(call: ToolCall, counts: RunCounts, limits: Limits) -> Ending | None
     most = limits.max_repeated_calls
     if most is None or counts.call(call.name, call.arguments, call.arguments_text) <= most:
         return None
-    text = f"not run: {call.name} was called {most} times with the same arguments; use its result, or do something else"
-    return Ending("denied", CallDenied(f"{text} (max_repeated_calls)"))
+    return Ending("denied", CallRepeated(call.name, most))
 
 
 def try_again(error: ToolError, tool: str, counts: RunCounts, limits: Limits) -> str:
-    """Returns the hint to add to an error's own words, which tells the model what to do next. Counts a `ModelRetry`."""
+    """Returns the hint to add to an error's own words, which tells the model what to do next.
+
+    Counts a call that the model would have to make in another way: with other arguments, or of another tool. All such
+    calls of one tool are one budget, and all calls of tools that there are not are another.
+    """
     if isinstance(error, CallTruncated):
         return "\nThe call was not run. Make it again, with smaller arguments if they were cut for their length."
-    if not isinstance(error, ModelRetry):
+    if not isinstance(error, (ModelRetry, InvalidArguments, UnknownTool, CallRepeated)):
         return ""
-    if counts.model_retry(tool) <= limits.max_model_retries:
-        return f"\nMend the arguments and call {tool} again."
-    most = limits.max_model_retries
-    return f"\nDo not call {tool} again: it asked for that more than max_model_retries={most} times."
+    is_unknown, most = isinstance(error, UnknownTool), limits.max_model_retries
+    if counts.useless("" if is_unknown else tool) <= most:
+        return f"\nMend the arguments and call {tool} again." if isinstance(error, ModelRetry) else ""
+    if is_unknown:
+        return f"\nCall no other tools: more than max_model_retries={most} calls were of tools that do not exist."
+    return f"\nDo not call {tool} again: more than max_model_retries={most} of its calls could not be used."
 
 
 def failure(error: ToolError) -> Ending:

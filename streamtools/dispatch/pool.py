@@ -40,12 +40,12 @@ class CallPool:
 
     @property
     def running(self) -> int:
-        """How many calls run."""
+        """The number of calls that run."""
         return self._scheduler.running
 
     @property
     def waiting(self) -> int:
-        """How many calls wait, for a place or for the end of their turn."""
+        """The number of calls that wait, for a place or for the end of their turn."""
         return self._scheduler.alive - self._scheduler.running
 
     @property

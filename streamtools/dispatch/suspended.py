@@ -48,6 +48,8 @@ class SuspendedCall:
     """The call's idempotency key, which the running tool and the observation have, too."""
     index: int = 0
     """The call's position among the calls of its turn, from 0."""
+    namespace: str | None = None
+    """The namespace that the call named, with which `tool_name` begins."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -151,6 +153,7 @@ def _suspended(held: Call) -> SuspendedCall:
         fingerprint=held.fingerprint,
         idempotency_key=held.key,
         index=call.index,
+        namespace=call.namespace,
     )
 
 

@@ -41,7 +41,8 @@ class Exports(Sequence[Exported]):
     def payloads(self) -> list[dict[str, Any]]:
         """The entries for the request's list of tools: a list of your own, of entries of your own to add keys to
         (``cache_control``). What is inside the entries is shared: change a `copy`."""
-        return [dict(one.payload) for one in self._items]
+        payloads = [dict(one.payload) for one in self._items]
+        return payloads if self._format.namespace is None else self._format.namespace.joined(payloads)
 
     @property
     def request(self) -> dict[str, Any]:
@@ -180,9 +181,10 @@ class _Batch:
         Raises:
             ExportError: it is too much; nothing has been counted then.
         """
-        if "custom" in (one.tool.kind, one.payload.get("type")) and self.format.freeform is not None:
+        groups = self.format.namespace
+        schema: Any = one.payload if groups is None else groups.entry_in(one.payload)
+        if "custom" in (one.tool.kind, schema.get("type")) and self.format.freeform is not None:
             return  # its text is held to a grammar, not to a schema
-        schema: Any = one.payload
         for step in self.format.schema_at:
             schema = schema.get(step, {})
         found = counts(schema)

@@ -9,6 +9,7 @@ from typing import Any
 
 from typing_extensions import is_typeddict
 
+from ..content import RequestHints
 from ..errors import ExportError, ToolDefinitionError
 from ..schema.translation.translate import canonical
 from ..tools import Exported, Tool
@@ -28,6 +29,7 @@ def export(
     strict: bool = False,
     inline_refs: bool = True,
     constraints: Constraints = "keep",
+    hints: RequestHints | None = None,
 ) -> Exported:
     """Returns a tool in a provider's own shape, with the way back for the model's arguments.
 
@@ -46,6 +48,7 @@ def export(
             contains itself stays a reference, which `Exported.losses` tells.
         constraints: ``description`` moves bounds into the descriptions, at every depth, for wires that would keep
             them as they were written.
+        hints: in place of the tool's own.
 
     Raises:
         ExportError: the wire is unknown, has no strict form, or cannot carry this tool; the message names the place.
@@ -54,7 +57,7 @@ def export(
     if not isinstance(strict, bool):
         raise ExportError(f"strict must be True or False, not {strict!r}; export_all also takes 'where_possible'")
     found, strict = find(wire, strict)
-    options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints)
+    options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints, hints=hints)
     return exported(tool_of(tool), found, options)
 
 
@@ -91,7 +94,8 @@ def parts(one: Exported) -> dict[str, Any]:
     among them."""
     format, _ = find(one.wire, False)
     forms = (form for form in (format.freeform, format.function) if form is not None)
-    said = next(said for form in forms if (said := form.read(one.payload)) is not None)
+    entry = one.payload if format.namespace is None else format.namespace.entry_in(one.payload)
+    said = next(said for form in forms if (said := form.read(entry)) is not None)
     found = {
         "name": said.name,
         "description": said.description,

@@ -145,7 +145,7 @@ class _Lint:
             yield self._found("bad_id", step.said, f"the id {shown(own)} has to match {ids.pattern}", number)
         elif not own and not self._rules.call_ids_optional:
             yield self._found("bad_id", step.said, "a call without an id", number)
-        if not self._rules.names.takes(call.name):
+        if not self._rules.takes_name(call):
             message = f"the tool name {shown(call.name)} has to match {self._rules.names.pattern}"
             yield self._found("bad_name", step.said, message, number)
         if call.status == "invalid":

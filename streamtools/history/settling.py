@@ -147,7 +147,7 @@ class HistorySettling:
             yield SettledResult(replace(result, call_id=id_, name=call.name), given.source if stays else None, result)
 
     def _is_named(self, call: ToolCall) -> bool:
-        return self._rules.names.takes(call.name)
+        return self._rules.takes_name(call)
 
     def _with_objects(self, answer: Answer) -> Answer:
         """Returns the answer with objects for all arguments; the same answer if it has them."""

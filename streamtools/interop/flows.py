@@ -178,7 +178,7 @@ class CallFlow:
         try:
             found, accessor = self._read(call)
         except ExportError:
-            return call
+            return call  # of a format that nobody reads: it goes back as it came
         steps = found.payload_metadata.get("normalizations", ())
         if found.problem is None and (complete or "empty_arguments" not in steps):
             return accessor.replace(call, found.payload) if steps else call
@@ -261,7 +261,7 @@ def _first_written(adapters: Sequence[T], write: Callable[[T], W]) -> W:
         try:
             return write(adapter)
         except ExportError as error:
-            problems.append(error)
+            problems.append(error)  # kept: the next format may carry what this one cannot
     raise problems[0]
 
 

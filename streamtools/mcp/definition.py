@@ -89,7 +89,7 @@ class Unacceptable(Exception):
 
 @dataclass(slots=True)
 class Weight:
-    """How much of a list has been read."""
+    """The share of a list that has been read."""
 
     size: int = 0
     """Bytes of descriptions and schemas as JSON."""

@@ -142,7 +142,7 @@ class AgentLoop:
         self.trajectory = trajectory
         """The run that the steps share: id, numbering, observers."""
         self.outcome: RunOutcome | None = None
-        """How the run ended; None while it goes on."""
+        """The way in which the run ended; None while it goes on."""
         self.turns: tuple[Turn, ...] = ()
         """The turns of the steps that are over, in order."""
         self._call_model = call_model

@@ -57,7 +57,7 @@ class _Joining:
     waiter: Any = None
     timer: Any = None
     ended: int = 0
-    """How many looks have found only ended tasks."""
+    """The number of looks that have found only ended tasks."""
     lost: dict[Any, Any] = field(default_factory=dict)
     """Tasks that seemed lost at the last look, and what they waited for."""
 

@@ -59,7 +59,7 @@ class Pump:
 
     @property
     def idle_timeout_s(self) -> float:
-        """How long the source may be silent; `look` finds out whether it is."""
+        """The seconds for which the source may be silent; `look` finds out whether it is."""
         return math.inf if self._limits.idle_timeout is None else self._limits.idle_timeout
 
     async def run(self) -> None:

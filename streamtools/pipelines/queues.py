@@ -189,12 +189,13 @@ class Branch:
 
     @property
     def waiting(self) -> int:
-        """How many events wait to be read."""
+        """The number of events that wait to be read."""
         return self._queue.waiting
 
     @property
     def dropped(self) -> int:
-        """How many events were dropped because the branch was full; an `EventsDropped` stands for each."""
+        """The number of events that were dropped because the branch was full. An `EventsDropped` stands for each
+        gap."""
         return self._queue.dropped
 
     def __aiter__(self) -> Branch:
@@ -245,7 +246,7 @@ class BranchQueue:
         self.error: BaseException | None = None
         """The error to raise after the last event."""
         self.dropped = 0
-        """How many events were dropped."""
+        """The number of events that were dropped."""
         self._settled: deque[Event] = deque()  # the oldest: kept events, with gaps between; never dropped any more
         self._box = Outbox(size)  # the rest
         self._lossless = when_full == "wait"
@@ -258,7 +259,7 @@ class BranchQueue:
 
     @property
     def waiting(self) -> int:
-        """How many events wait to be taken."""
+        """The number of events that wait to be taken."""
         return len(self._settled) + len(self._box.queue)
 
     @property

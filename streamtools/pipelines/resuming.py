@@ -84,7 +84,8 @@ def _fragment(call: SuspendedCall) -> ToolCallFragment:
     return ToolCallFragment(
         index=call.call_id,
         id=call.call_id,
-        name=call.tool_name,
+        name=call.tool_name if call.namespace is None else call.tool_name.removeprefix(f"{call.namespace}."),
+        namespace=call.namespace,
         arguments=call.arguments_text,
         kind=call.kind,
         start=True,

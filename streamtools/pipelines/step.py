@@ -59,7 +59,7 @@ class Step:
 
     @property
     def behind(self) -> int:
-        """How many events the consumer has not taken yet, or a branch that is waited for, whichever are more."""
+        """The number of events that the consumer, or a branch that is waited for, has not taken yet: the larger one."""
         behind = len(self._outbox.queue)
         for branch in self._outbox.branches:
             behind = max(behind, branch.behind)

@@ -64,7 +64,7 @@ class Trajectory:
         """The run's id, on each `StepStart` and on spans."""
         self.observers: tuple[Observer, ...] = tuple(default_observers() if observers is None else observers)
         self.steps = 0
-        """How many steps have begun."""
+        """The number of steps that have begun."""
         self.began_at = 0.0
         """When the first step began, on ``time.monotonic``."""
         self.next_seq = 0

@@ -7,10 +7,15 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["PLAIN_NAMES", "TOOL_NAMES", "NameRule"]
+__all__ = ["PLAIN_NAMES", "TOOL_NAMES", "NameRule", "qualified"]
 
 _DIGITS = 6
 """Of the hash at the end of a changed name."""
+
+
+def qualified(namespace: str | None, name: str) -> str:
+    """Returns the name that tells a tool from those of the same name in other namespaces: ``billing.get_eta``."""
+    return f"{namespace}.{name}" if namespace else name
 
 
 @dataclass(frozen=True, slots=True)

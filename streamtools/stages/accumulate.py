@@ -21,21 +21,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 
-from ..errors import InvalidArguments, LimitExceeded, ToolError
+from ..errors import LimitExceeded
 from ..events import (
     Event,
     StreamEnd,
     StreamStart,
     StreamWarning,
-    ToolCallDelta,
     ToolCallEnd,
     ToolCallFragment,
     ToolCallStart,
 )
 from ..limits import Limits
-from ..parts import CallKind, ToolCall
+from ..parts import ToolCall
+from ..schema.names import qualified
 from ..text import SurrogateJoiner
-from .preview import PartialJSON
+from .growing_call import GrowingCall, problem_error
 
 __all__ = ["Accumulate"]
 
@@ -60,9 +60,9 @@ class Accumulate:
     def __init__(self, names: Collection[str], limits: Limits, id_salt: str = "") -> None:
         self._names = names
         self._limits = limits
-        self._slots: list[_Slot] = []
-        self._by_id: dict[str, _Slot] = {}
-        self._by_index: dict[int | str, _Slot] = {}
+        self._slots: list[GrowingCall] = []
+        self._by_id: dict[str, GrowingCall] = {}
+        self._by_index: dict[int | str, GrowingCall] = {}
         self._used_ids: set[str] = set()
         self._whole: set[tuple[str, str, str]] = set()  # id, name and text of the calls that ended complete
         self._argument_size = 0
@@ -100,20 +100,22 @@ class Accumulate:
             return
         if fragment.provider_state:
             self._keep(slot, fragment.provider_state)
+        if fragment.namespace and not slot.announced:
+            slot.namespace = fragment.namespace
         if fragment.problem:
             slot.problem = slot.problem or fragment.problem
         if fragment.whole:
             self._replace(slot, fragment.whole)
         elif fragment.arguments:
             self._grow(slot, fragment.arguments)
-        elif not slot.announced and slot.name and (fragment.start or self._registered(slot.name) is not None):
+        elif not slot.announced and slot.name and (fragment.start or self._registered(slot) is not None):
             self._announce(slot)  # a wire that marks the beginning of a call gives the whole name there
         if fragment.end and slot.is_bare and not fragment.cut:
             slot.closed = True  # a response that was cut at this point looks the same: its finish reason will show
         elif fragment.end:
             self._end(slot, cut=fragment.cut)
 
-    def _keep(self, slot: _Slot, state: Mapping[str, object]) -> None:
+    def _keep(self, slot: GrowingCall, state: Mapping[str, object]) -> None:
         """Keeps more of the state that the provider wants back with the call."""
         kept = slot.provider_state = slot.provider_state or {}
         for key, value in state.items():
@@ -124,7 +126,7 @@ class Accumulate:
 
     # -- finding a fragment's call --
 
-    def _slot_for(self, fragment: ToolCallFragment) -> _Slot:
+    def _slot_for(self, fragment: ToolCallFragment) -> GrowingCall:
         id_ = fragment.id
         if fragment.start:
             slot = self._begin(fragment)
@@ -142,13 +144,13 @@ class Accumulate:
         is_short = isinstance(label, int) or len(label) <= self._limits.max_id_bytes
         return is_short and len(self._by_index) < self._limits.max_open_blocks
 
-    def _begin(self, fragment: ToolCallFragment) -> _Slot:
+    def _begin(self, fragment: ToolCallFragment) -> GrowingCall:
         """Opens a call on a wire that marks where calls begin."""
         if fragment.id and fragment.id in self._by_id:
             self._warn("duplicate_id")
         return self._open(fragment, fragment.id)
 
-    def _by_id_or_new(self, fragment: ToolCallFragment, id_: str) -> _Slot:
+    def _by_id_or_new(self, fragment: ToolCallFragment, id_: str) -> GrowingCall:
         name, index = fragment.name, fragment.index
         there = self._by_index.get(index) if index is not None else None
         slot = self._by_id.get(id_)
@@ -174,7 +176,7 @@ class Accumulate:
             there.name = name
         return there
 
-    def _by_index_or_new(self, fragment: ToolCallFragment) -> _Slot:
+    def _by_index_or_new(self, fragment: ToolCallFragment) -> GrowingCall:
         if fragment.index is not None:
             slot = self._by_index.get(fragment.index)
         else:
@@ -195,7 +197,7 @@ class Accumulate:
             return self._open(fragment, None)
         return slot
 
-    def _continue_name(self, slot: _Slot, name: str) -> bool:
+    def _continue_name(self, slot: GrowingCall, name: str) -> bool:
         """Takes a name for a call that has one: a repeat, or the next piece. Returns False if it is neither."""
         if name == slot.name:
             self._warn("name_repeated")
@@ -210,16 +212,16 @@ class Accumulate:
             slot.name += name
         return True
 
-    def _open(self, fragment: ToolCallFragment, id_: str | None) -> _Slot:
+    def _open(self, fragment: ToolCallFragment, id_: str | None) -> GrowingCall:
         if len(self._slots) >= self._limits.max_tool_calls:
             raise LimitExceeded("max_tool_calls", limit=self._limits.max_tool_calls, where="the turn")
-        slot = _Slot(len(self._slots), fragment, self._limits)
+        slot = GrowingCall(len(self._slots), fragment, self._limits)
         self._slots.append(slot)
         if id_ is not None:
             self._adopt_id(slot, id_)
         return slot
 
-    def _adopt_id(self, slot: _Slot, id_: str) -> None:
+    def _adopt_id(self, slot: GrowingCall, id_: str) -> None:
         slot.wire_id = id_
         self._by_id.setdefault(id_, slot)
         if id_ in self._used_ids or len(id_) > self._limits.max_id_bytes or slot.announced:
@@ -227,7 +229,7 @@ class Accumulate:
         self._used_ids.add(id_)
         slot.call_id = id_
 
-    def _synthesized_id(self, slot: _Slot) -> str:
+    def _synthesized_id(self, slot: GrowingCall) -> str:
         """Generates an id for a call that has none: the same for the same stream, different in the next one."""
         attempt = slot.number
         while True:
@@ -240,7 +242,7 @@ class Accumulate:
 
     # -- growing and ending a call --
 
-    def _grow(self, slot: _Slot, text: str) -> None:
+    def _grow(self, slot: GrowingCall, text: str) -> None:
         limits = self._limits
         self._argument_size += len(text)
         if self._argument_size > limits.max_total_argument_bytes:
@@ -253,7 +255,7 @@ class Accumulate:
         if text := slot.joiner.feed(text):
             self._append(slot, text)
 
-    def _replace(self, slot: _Slot, whole: str) -> None:
+    def _replace(self, slot: GrowingCall, whole: str) -> None:
         """Takes the whole text, which the wire repeats at its end, and emits the part not emitted yet. Where it
         contradicts the deltas, they were wrong (a gateway's are ciphertext, lidge-jun/opencodex#995), and the text
         begins again."""
@@ -271,7 +273,7 @@ class Accumulate:
             told = ""
         self._grow(slot, text[len(told) :])
 
-    def _append(self, slot: _Slot, text: str) -> None:
+    def _append(self, slot: GrowingCall, text: str) -> None:
         slot.json.feed(text)
         slot.text_came = True
         slot.pieces.append(text)
@@ -280,9 +282,11 @@ class Accumulate:
         elif slot.name:
             self._announce(slot)  # emits the pieces held so far, too
 
-    def _announce(self, slot: _Slot) -> None:
-        name = slot.name
-        registered = self._registered(name)
+    def _announce(self, slot: GrowingCall) -> None:
+        if slot.namespace == slot.name:
+            slot.namespace = ""  # one that was found by searching is in a namespace of its own name: dust-tt/dust#31323
+        name = qualified(slot.namespace, slot.name)
+        registered = self._registered(slot)
         if registered is not None and registered != name:
             self._warn("name_normalized")
             name = registered
@@ -297,7 +301,7 @@ class Accumulate:
         slot.synthesized = synthesized
         self._out.extend(slot.delta(text) for text in slot.pieces)
 
-    def _end(self, slot: _Slot, *, cut: bool) -> None:
+    def _end(self, slot: GrowingCall, *, cut: bool) -> None:
         if rest := slot.joiner.finish():
             self._append(slot, rest)
         if slot.joiner.lone:
@@ -313,7 +317,7 @@ class Accumulate:
             if said in self._whole:
                 slot.problem = "repeated_call"
             self._whole.add(said)
-        error = _problem_error(slot.problem, self._limits)
+        error = problem_error(slot.problem, self._limits)
         call = ToolCall(
             call_id=slot.call_id,
             name=slot.shown_name,
@@ -324,13 +328,17 @@ class Accumulate:
             status="invalid" if slot.problem else "truncated" if cut else "ready",
             problem=slot.problem or ("incomplete_json" if cut else None),
             provider_state=slot.provider_state,
+            namespace=slot.namespace or None,
         )
         self._out.append(ToolCallEnd(call, error))
 
-    def _registered(self, name: str) -> str | None:
-        """Returns the registered name that `name` stands for, if any."""
+    def _registered(self, slot: GrowingCall) -> str | None:
+        """Returns the registered name that a call's name stands for, if any."""
+        name = qualified(slot.namespace, slot.name)
         if name in self._names:
             return name
+        if slot.namespace:
+            return None  # nothing is guessed across namespaces
         for candidate in (name.removeprefix("functions."), name.partition("<|")[0]):
             if candidate in self._names:
                 return candidate
@@ -340,61 +348,3 @@ class Accumulate:
         if code not in self._warned:
             self._warned |= {code}
             self._out.append(StreamWarning(code))
-
-
-class _Slot:
-    """One call while it grows."""
-
-    __slots__ = (
-        "announced", "call_id", "closed", "ended", "index", "joiner", "json", "json_end", "kind", "name", "number",
-        "pieces", "problem", "provider_state", "shown_name", "synthesized", "text_came", "wire_id",
-    )  # fmt: skip
-
-    def __init__(self, number: int, fragment: ToolCallFragment, limits: Limits) -> None:
-        self.number = number
-        self.index = fragment.index
-        self.kind: CallKind = fragment.kind
-        self.name = fragment.name or ""
-        self.wire_id = ""  # as the wire gives it, even where it cannot serve as the identity
-        self.call_id = ""  # the identity; "" until it is known
-        self.shown_name = ""
-        self.synthesized = False
-        self.announced = False
-        self.closed = False  # it has ended without any arguments
-        self.ended = False
-        self.problem: str | None = None
-        self.provider_state: dict[str, object] | None = None
-        self.pieces: list[str] = []
-        self.text_came = False
-        self.joiner = SurrogateJoiner()
-        self.json = PartialJSON(max_depth=limits.max_json_depth)
-        self.json_end = 0  # characters emitted in deltas so far
-
-    @property
-    def is_bare(self) -> bool:
-        """True while a function call with a name has neither arguments nor a problem."""
-        return not self.text_came and self.problem is None and self.kind == "function" and bool(self.name)
-
-    def begin_again(self, limits: Limits) -> None:
-        """Discards the text, so that it can begin again."""
-        self.pieces = []
-        self.json = PartialJSON(max_depth=limits.max_json_depth)
-        self.json_end = 0
-
-    def delta(self, text: str) -> ToolCallDelta:
-        self.json_end += len(text)
-        return ToolCallDelta(self.call_id, text, None if self.kind == "custom" else self.json, self.json_end)
-
-
-def _problem_error(problem: str | None, limits: Limits) -> ToolError | None:
-    if problem is None:
-        return None
-    texts = {
-        "missing_name": "the call came without a tool name",
-        "repeated_call": "the same call came before, under the same id; it is run once",
-        "name_too_long": f"the tool name exceeds max_name_bytes={limits.max_name_bytes}",
-        "too_deep": f"the arguments are nested deeper than max_json_depth={limits.max_json_depth}",
-        "argument_too_large": f"the arguments exceed max_argument_bytes={limits.max_argument_bytes}",
-        "bad_path": "a piece of the arguments has no path or value that can be used",
-    }
-    return InvalidArguments(texts.get(problem, f"the call is not whole: {problem}"))

@@ -279,7 +279,7 @@ class Validate:
         """Takes one event."""
         if not isinstance(event, ToolCallEnd) or event.call.status != "ready" or event.call.kind == "server":
             return (event,)
-        tool = self._tools.get(event.call.name)
+        tool = self._tools.called(event.call)
         if tool is None or event.call.arguments is None:
             return (event,)
         try:

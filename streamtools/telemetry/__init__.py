@@ -7,24 +7,38 @@ A pipeline that is given no observers draws spans if the application has set a T
     with configure("jaeger-file", path="trace.json"):
         ...
 
-Importing this package imports the OpenTelemetry API alone; the SDK comes with the first use of `configure`.
+Importing this package imports the OpenTelemetry API alone: `Tracing` is loaded where spans are drawn, the SDK with the
+first use of `configure`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .tracing import Tracing, default_observers
+from opentelemetry import trace
 
 if TYPE_CHECKING:
+    from ..observers import Observer
     from .setup import configure
+    from .tracing import Tracing
 
 __all__ = ["Tracing", "configure", "default_observers"]
 
+_HOMES = {"Tracing": "tracing", "configure": "setup"}
+
+
+def default_observers() -> list[Observer]:
+    """Returns the observers of a pipeline that was given none: spans, if the application has set a TracerProvider."""
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
+        return []
+    from .tracing import Tracing
+
+    return [Tracing(provider)]
+
 
 def __getattr__(name: str) -> Any:
-    if name == "configure":
-        from .setup import configure
-
-        return configure
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -64,7 +64,11 @@ class Names:
             "output_tokens": "gen_ai.usage.output_tokens",
             "cached_input_tokens": "gen_ai.usage.cache_read.input_tokens",
             "cache_write_input_tokens": "gen_ai.usage.cache_creation.input_tokens",
+            "long_cache_write_input_tokens": "streamtools.usage.long_cache_write.input_tokens",
+            "audio_input_tokens": "streamtools.usage.audio.input_tokens",
+            "tool_use_input_tokens": "streamtools.usage.tool_use.input_tokens",
             "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
+            "audio_output_tokens": "streamtools.usage.audio.output_tokens",
         }
     )
     """A name for each count of `Usage`; one without a name is not emitted."""
@@ -150,7 +154,11 @@ OPENINFERENCE = Names(
         "output_tokens": "llm.token_count.completion",
         "cached_input_tokens": "llm.token_count.prompt_details.cache_read",
         "cache_write_input_tokens": "llm.token_count.prompt_details.cache_write",
+        "long_cache_write_input_tokens": None,
+        "audio_input_tokens": "llm.token_count.prompt_details.audio",
+        "tool_use_input_tokens": None,
         "reasoning_tokens": "llm.token_count.completion_details.reasoning",
+        "audio_output_tokens": "llm.token_count.completion_details.audio",
     },
     output_messages="output.value",
     tool_name="tool.name",

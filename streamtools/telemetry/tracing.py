@@ -55,14 +55,13 @@ from ..events import (
     ToolCallValidated,
     ToolStarted,
 )
-from ..observers import Observer
 from ..parts import StepOutcome
 from .attributes import FAILED, Attributes, AttributeWriter, stream_outcome
 from .log import log_call
 from .names import PROFILES, Names
 from .open_spans import OpenStep, OpenToolSpan
 
-__all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing", "default_observers"]
+__all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing"]
 
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that switches content on: ``true``, ``SPAN_ONLY`` or ``SPAN_AND_EVENT``."""
@@ -354,14 +353,6 @@ class Tracing:
         for span in (*open_tools, *open_approvals, step.open_chat, step.span):
             if span is not None:
                 span.end()
-
-
-def default_observers() -> list[Observer]:
-    """Returns the observers of a pipeline that was given none: spans, if the application has set a TracerProvider."""
-    provider = trace.get_tracer_provider()
-    if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
-        return []
-    return [Tracing(provider)]
 
 
 _HANDLERS: dict[type[Event], Callable[[Tracing, OpenStep, Any], None]] = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Unpack, ov
 
 from typing_extensions import ParamSpec, TypeVar
 
-from ..content import Grammar
+from ..content import Grammar, Namespace, RequestHints
 from ..errors import InvalidArguments
 from ..limits import Limits
 from ..parts import ToolCall
@@ -19,7 +19,6 @@ from ..wires import Wire
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
 from .callables import NO_VALUES
 from .context import ToolContext
-from .entries import payload_of
 from .making import of_model, of_schema
 from .options import RunKeywords, RunOptions, ToolOptions
 
@@ -80,6 +79,10 @@ class Tool(RunOptions, Generic[P, R]):
     """A name for people."""
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
     """JSON Schema of the tool's result, if it is known. Do not change it."""
+    namespace: Namespace | None = field(default=None, repr=False)
+    """The group of tools that it belongs to; `name` begins with the group's: ``billing.get_eta``."""
+    hints: RequestHints | None = field(default=None, repr=False)
+    """More that a provider may be told about it."""
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
     _binder: Binder = field(repr=False)
@@ -128,6 +131,8 @@ class Tool(RunOptions, Generic[P, R]):
         output_schema: Mapping[str, Any] | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
         title: str | None = None,
+        namespace: Namespace | str | None = None,
+        hints: RequestHints | None = None,
         validator: ArgumentsValidator | None = None,
         check: Check | None = None,
         coerce: Coerce = "lax",
@@ -151,6 +156,8 @@ class Tool(RunOptions, Generic[P, R]):
             output_schema: JSON Schema of what the function returns.
             annotations: hints in MCP's words.
             title: a name for people.
+            namespace: see `tool`.
+            hints: see `tool`.
             validator: judges the arguments instead of the JSON Schema validator; its name is in each record.
             check: is called with the arguments before the function runs. Raising a ``ValueError`` or `ToolError`, or
                 returning False, refuses the call as ``invalid``; it must not block, or change what it is given.
@@ -164,7 +171,7 @@ class Tool(RunOptions, Generic[P, R]):
             SchemaError: the schema is none, refers to another document, or exceeds a limit.
             ToolDefinitionError: the function cannot take the arguments; or there is neither schema nor check.
         """
-        options = ToolOptions(name=name, coerce=coerce, **running)
+        options = ToolOptions(name=name, coerce=coerce, namespace=namespace, hints=hints, **running)
         made = of_schema(
             fn,
             schema,
@@ -191,6 +198,8 @@ class Tool(RunOptions, Generic[P, R]):
         description: str | None = None,
         coerce: Coerce = "lax",
         title: str | None = None,
+        namespace: Namespace | str | None = None,
+        hints: RequestHints | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
@@ -203,6 +212,8 @@ class Tool(RunOptions, Generic[P, R]):
             description: what the model reads; by default the function's docstring, else the model's.
             coerce: see `tool`.
             title: a name for people.
+            namespace: see `tool`.
+            hints: see `tool`.
             annotations: hints in MCP's words.
             running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
                 ``retries`` and ``retry_delay_s``, as in `tool`.
@@ -211,7 +222,7 @@ class Tool(RunOptions, Generic[P, R]):
             ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its
                 annotation is the model is not checked.
         """
-        options = ToolOptions(name=name, coerce=coerce, **running)
+        options = ToolOptions(name=name, coerce=coerce, namespace=namespace, hints=hints, **running)
         return Tool(**of_model(model, fn, options, description=description, title=title, annotations=dict(annotations)))
 
     def check(self) -> list[str]:
@@ -253,7 +264,7 @@ class Tool(RunOptions, Generic[P, R]):
             return bound.args, bound.kwargs
         return self._binder.arrange(bound.by_name, dict.fromkeys(injected, ctx))
 
-    def to(self, wire: Wire | str, *, strict: bool = False) -> Any:
+    def to(self, wire: Wire | str, *, strict: bool = False, hints: RequestHints | None = None) -> Any:
         """Returns the tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its
         own).
 
@@ -261,12 +272,15 @@ class Tool(RunOptions, Generic[P, R]):
             wire: its name (``openai.chat_completions``, ``anthropic.messages``), or a wire of your own. Gemini's entry
                 goes into the list ``functionDeclarations`` of a tool, any other into the request's list of tools.
             strict: the form that the provider holds the model to.
+            hints: in place of the tool's own.
 
         Raises:
             ExportError: the wire is unknown, or cannot carry this tool; or the payload alone does not do, since what
                 the model sends has to be turned back: then use `streamtools.exports.export_all`.
         """
-        return payload_of(self, wire, strict=strict)
+        from .entries import payload_of  # the translator is loaded where a tool is exported
+
+        return payload_of(self, wire, strict=strict, hints=hints)
 
 
 def validate_tool_call(call: ToolCall, tool: Tool) -> bool:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-from ..content import Grammar
+from ..content import Grammar, Namespace, RequestHints
 from ..errors import ExportError
 from ..schema.bounds import schema_problem
 from ..schema.dialects import MCP
+from ..schema.names import qualified
 from ..schema.translation.document import DEFINITIONS, SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
 from ..schema.translation.translate import Made, make
 from ..wires import Wire
-from ..wires.tool_format import StrictForm, ToolEntry, ToolFormat
+from ..wires.tool_format import EntryFormat, StrictForm, ToolEntry, ToolFormat
 from .formats import HINTS, find
 
 __all__ = ["Constraints", "EntryOptions", "payload_of", "translated"]
@@ -46,6 +47,10 @@ class Described(Protocol):
     def title(self) -> str | None: ...
     @property
     def annotations(self) -> Mapping[str, Any]: ...
+    @property
+    def namespace(self) -> Namespace | None: ...
+    @property
+    def hints(self) -> RequestHints | None: ...
 
 
 class EntryOptions(NamedTuple):
@@ -56,6 +61,8 @@ class EntryOptions(NamedTuple):
     constraints: Constraints = "keep"
     name: str | None = None
     """The name to use instead of the tool's own as the format takes it."""
+    hints: RequestHints | None = None
+    """The hints to give in place of the tool's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +101,16 @@ def translated(tool: Described, format: ToolFormat, options: EntryOptions) -> Tr
     return kept
 
 
-def payload_of(tool: Described, wire: Wire | str, *, strict: bool = False) -> dict[str, Any]:
+def payload_of(
+    tool: Described, wire: Wire | str, *, strict: bool = False, hints: RequestHints | None = None
+) -> dict[str, Any]:
     """Returns the entry alone, for a tool that needs no way back.
 
     Raises:
         ExportError: it does, or the wire cannot carry the tool.
     """
     found, strict = find(wire, strict)
-    made = translated(tool, found, EntryOptions(strict=strict))
+    made = translated(tool, found, EntryOptions(strict=strict, hints=hints))
     if made.name != tool.name:
         raise ExportError(
             f"tool {tool.name!r}: {found.name} does not take this name; pass tool(..., name='...'), or "
@@ -122,7 +131,10 @@ def _pass_exported(wire: str, strict: bool) -> str:
 
 def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> TranslatedTool:
     held = format.strict if options.strict else None
-    name = options.name or (tool.name if format.names is None else format.names.fitted(tool.name))
+    group = None if format.namespace is None else tool.namespace
+    own = tool.name if group is None else tool.name.removeprefix(f"{group.name}.")
+    name = options.name or (own if format.names is None else format.names.fitted(own))
+    called = name if group is None else qualified(group.name, name)
     freeform = format.freeform if tool.kind == "custom" else None
     made = make(
         tool.schema,
@@ -131,10 +143,12 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
         inline=format.tells_results and options.inline_refs,
         tell=options.constraints == "description",
     )
-    if held is not None and freeform is None:
+    if held is not None and freeform is None:  # a freeform tool has no schema that could be strict
         _check_strict(tool, format.name, held, made.schema)
     description, losses = _description(tool, freeform is not None)
     output = _output(tool, options) if format.tells_results else None
+    form, needs_decoding = freeform or format.function, made.plan is not None and freeform is None
+    hints, untold = _hints(options.hints or tool.hints, form, format.name, rewritten=needs_decoding)
     entry = ToolEntry(
         name=name,
         description=description,
@@ -145,15 +159,36 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
         annotations={**HINTS[tool.effect], **tool.annotations},
         grammar=tool.grammar,
         any_text=tool.grammar is None,
+        hints=hints,
     )
-    needs_decoding = made.plan is not None and freeform is None
+    payload = form.write(entry)
+    if group is not None and format.namespace is not None:
+        payload = format.namespace.write(group, [payload])
     return TranslatedTool(
-        name=name,
-        pickled=pickle.dumps((freeform or format.function).write(entry)),
+        name=called,
+        pickled=pickle.dumps(payload),
         decode=Inverse(tool.name, made.plan, made.definitions) if needs_decoding else dict,
-        rewritten=needs_decoding or name != tool.name,
-        losses=(*(made.losses if freeform is None else ()), *losses, *(() if output is None else output.losses)),
+        rewritten=needs_decoding or called != tool.name,
+        losses=(
+            *(made.losses if freeform is None else ()),
+            *losses,
+            *untold,
+            *(() if output is None else output.losses),
+        ),
     )
+
+
+def _hints(
+    given: RequestHints | None, form: EntryFormat, wire: str, *, rewritten: bool
+) -> tuple[RequestHints | None, tuple[str, ...]]:
+    """Returns the hints that the provider can be told, and a line for each that it cannot."""
+    if given is None:
+        return None, ()
+    losses = [f"{name}: {wire} has no field for it" for name in given.given() if name not in form.hints]
+    if rewritten and given.examples and "examples" in form.hints:
+        given = replace(given, examples=())
+        losses.append(f"examples: for {wire} the arguments travel in another form")
+    return given, tuple(losses)
 
 
 def _check_strict(tool: Described, wire: str, form: StrictForm, schema: dict[str, Any]) -> None:

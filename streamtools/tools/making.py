@@ -11,10 +11,11 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter
 
-from ..content import ToolResult
-from ..errors import SchemaError
+from ..content import Namespace, ToolResult
+from ..errors import InvalidArguments, SchemaError
 from ..limits import Limits
 from ..schema import Kept
+from ..schema.names import qualified
 from .binder import ArgumentsValidator, Binder, SchemaSource
 from .callables import (
     Placement,
@@ -153,7 +154,16 @@ def _begun(target: object, options: ToolOptions) -> tuple[Callable[..., Any], st
     function = as_function(target)
     name = checked_name(function, options.name)
     check_options(name, options)
-    return function, name
+    if (namespace := _namespace(options)) is None:
+        return function, name
+    if name == namespace.name:
+        raise refuse(name, "has the name of its namespace; give one of them another name")
+    return function, qualified(namespace.name, name)
+
+
+def _namespace(options: ToolOptions) -> Namespace | None:
+    given = options.namespace
+    return Namespace(given) if isinstance(given, str) else given
 
 
 def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **said: Any) -> dict[str, Any]:
@@ -163,7 +173,21 @@ def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **
     is_async = options.lazy is None and (inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called))
     _check_conflict_key(options.conflict_key, binder, said["name"])
     running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
-    return {**running, "fn": runs, "is_async": is_async, "_binder": binder, **said}
+    _check_examples(options, binder, said["name"])
+    group = {"namespace": _namespace(options), "hints": options.hints}
+    more = {"fn": runs, "is_async": is_async, **group, "_binder": binder}
+    return {**running, **more, **said}
+
+
+def _check_examples(options: ToolOptions, binder: Binder, name: str) -> None:
+    """Refuses an example that the tool would not take."""
+    for number, example in enumerate(options.hints.examples if options.hints else ()):
+        try:
+            binder.validate(example, None)
+        except InvalidArguments as error:
+            raise refuse(
+                name, f"hints.examples[{number}] is no call that it takes: {'; '.join(error.problems)}"
+            ) from None
 
 
 def _check_conflict_key(key: ConflictKey | None, binder: Binder, name: str) -> None:

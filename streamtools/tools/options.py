@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
-from ..content import Grammar
+from ..content import Grammar, Namespace, RequestHints
 from .binder import Coerce
 from .callables import refuse
 
@@ -36,7 +36,7 @@ ConflictKey: TypeAlias = str | Callable[[Mapping[str, Any]], Hashable]
 """The thing that a call works on: the name of an argument, or a function of the validated arguments by name."""
 
 NeedsApproval: TypeAlias = bool | Callable[[Mapping[str, Any]], bool]
-"""Whether a call waits for an approval: always, never, or by a function of the validated arguments by name."""
+"""Makes a call wait for an approval: always, never, or by a function of the validated arguments by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,6 +77,10 @@ class ToolOptions(RunOptions):
     """The policy for a value of another type: it becomes the wanted one where nothing is lost, or is refused."""
     lazy: Callable[[], Callable[..., Any]] | None = None
     """Returns the function to run, at the first call."""
+    namespace: Namespace | str | None = None
+    """The group of tools that the tool belongs to."""
+    hints: RequestHints | None = None
+    """More that a provider may be told about the tool."""
 
 
 class RunKeywords(TypedDict, total=False):
@@ -101,6 +105,8 @@ class ToolKeywords(RunKeywords, total=False):
     grammar: Grammar | None
     coerce: Coerce
     lazy: Callable[[], Callable[..., Any]] | None
+    namespace: Namespace | str | None
+    hints: RequestHints | None
 
 
 def check_options(tool: str, options: ToolOptions) -> None:
@@ -118,6 +124,10 @@ def check_options(tool: str, options: ToolOptions) -> None:
         raise refuse(tool, f"coerce must be 'lax' or 'strict', not {options.coerce!r}")
     if options.kind not in ("function", "custom"):
         raise refuse(tool, f"kind must be 'function' or 'custom', not {options.kind!r}")
+    if not isinstance(options.hints, (RequestHints, NoneType)):
+        raise refuse(tool, "hints must be a RequestHints(...)")
+    if not isinstance(options.namespace, (str, Namespace, NoneType)):
+        raise refuse(tool, "namespace must be a name, or a Namespace(name, description)")
     if options.grammar is not None and not isinstance(options.grammar, Grammar):
         raise refuse(tool, "grammar must be a Grammar(syntax=..., definition=...)")
     if options.lazy is not None and not _is_plain_function(options.lazy):

@@ -79,6 +79,11 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
         grammar: what the text of a freeform tool has to match; makes it one.
         coerce: ``lax`` turns a value of another type into the wanted one where nothing is lost (``"1"`` for an
             integer), and the call's record says so; ``strict`` refuses the call.
+        namespace: the group that the tool belongs to, by its name or as a `Namespace` with a description. The tool's
+            name is then ``billing.get_eta``, so that another group may have a tool of the same name; providers that
+            know namespaces are given the group, all others a name that they take.
+        hints: more that a provider may be told about the tool, as a `streamtools.content.RequestHints`: load it only
+            when it is searched for, cache the request up to it, examples of its arguments.
         lazy: a function without parameters that returns the one to run, called at the first call of the tool, in its
             thread and within its timeout; `fn` then gives only name, text and signature.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..parts import ToolCall
 from .callables import refuse
 from .definition import Tool
 from .tool import tool
@@ -92,6 +93,14 @@ class Toolset(Mapping[str, "Tool | None"]):
         """
         decoder = self._decoders.get(name)
         return arguments if decoder is None else decoder(arguments)
+
+    def called(self, call: ToolCall) -> Tool | None:
+        """Returns the tool that a call is for; None if there is none, or only one of another namespace."""
+        found = self._tools.get(call.name)
+        if found is None or call.namespace is None:
+            return found
+        # A tool without a namespace may be called `billing.get_eta`, too: names may have dots.
+        return found if found.namespace is not None and found.namespace.name == call.namespace else None
 
     def __getitem__(self, name: str) -> Tool | None:
         return self._tools[name]

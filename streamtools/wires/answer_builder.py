@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from ..content import Block
 from ..parts import CallKind, Finish, Part, ToolCall
+from ..schema.names import qualified
 from .history_rules import HistoryRules, Violation, ViolationCode
 from .media import text_of
 from .reading import json_text
@@ -130,6 +131,7 @@ class AnswerBuilder:
         kind: CallKind = "function",
         state: Mapping[str, Any] | None = None,
         object_at: str | None = None,
+        namespace: object = None,
     ) -> None:
         """Adds a call, whose status says whether its arguments are an object.
 
@@ -140,14 +142,17 @@ class AnswerBuilder:
             kind: who runs it, and whether its input is text.
             state: what the decoder would have kept with it.
             object_at: the path of the arguments where they have to be an object, so that the text of one is a flaw.
+            namespace: the tool's, as it stands there.
         """
+        group = namespace if isinstance(namespace, str) and namespace and namespace != name else None
         key = self._names.name(call_id)
         text, value, problem = _custom(arguments) if kind == "custom" else _arguments(arguments)
         self._arguments[key] = (text if problem is None else "{}", value)
         self._calls[key] = ToolCall(
             call_id=key,
             call_id_synthesized=key != call_id,
-            name=name if isinstance(name, str) else "",
+            name=qualified(group, name) if isinstance(name, str) else "",
+            namespace=group,
             kind=kind,
             index=len(self._calls),
             arguments_text=arguments if isinstance(arguments, str) else text,

@@ -30,7 +30,7 @@ class CallFormat:
     name: str
     """The format's name: its wire, and what a tool is there (``openai.responses.custom``)."""
     type: str | None = None
-    """What the field ``type`` says; None where there is no such field."""
+    """The value of the field ``type``; None where there is no such field."""
     type_optional: bool = False
     """A call without a type is one of these, too."""
     inside: str | None = None
@@ -108,7 +108,7 @@ class ResultFormat:
     """The place of a result, and its mark."""
 
     recognises: Callable[[Mapping[str, Any]], bool]
-    """Whether a dict is such a result."""
+    """Returns whether a dict is such a result."""
     list_key: str | None = None
     """Results are blocks of one message, in this field; None where each is a message or an item."""
     head: Mapping[str, Any] = field(default_factory=lambda: {"role": "user"})
@@ -118,7 +118,7 @@ class ResultFormat:
     id_optional: bool = False
     """Results may come without ids, and are then paired by name and order."""
     raw_type: str | None = None
-    """What the field ``type`` says where the call was one of raw text; None where results do not tell."""
+    """The value of the field ``type`` where the call was one of raw text; None where results do not differ."""
     is_message: bool = False
     """A result is a message of its own, not an item among messages."""
 

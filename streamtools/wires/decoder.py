@@ -67,6 +67,7 @@ class WireDecoder(ABC):
         self._finish_raw: str | None = None
         self._verdict: StreamError | None = None  # the provider's own, on a response that it did finish
         self._counts: dict[str, int] = {}  # of tokens, by their path in the wire's usage object
+        self._usage_objects: tuple[dict[str, Any], ...] = ()  # the first and the last
         self._warned: frozenset[tuple[str, str]] = _NOTHING
 
     @property
@@ -105,6 +106,7 @@ class WireDecoder(ABC):
             abandoned: nobody wants the rest, so that its absence is no error.
         """
         self.out = []
+        # The first error wins: the provider's own, then the transport's, then a missing end, then the wire's verdict.
         self.error = self.error or error
         finish, complete = self.close(framed=framed and not abandoned)
         self.end_part()
@@ -120,7 +122,12 @@ class WireDecoder(ABC):
         usage = self.usage.usage(self._counts)
         self.out.append(
             StreamEnd(
-                finish=finish, finish_raw=read_text(self._finish_raw), complete=complete, error=self.error, usage=usage
+                finish=finish,
+                finish_raw=read_text(self._finish_raw),
+                complete=complete,
+                error=self.error,
+                usage=usage,
+                usage_raw={key: value for one in self._usage_objects for key, value in one.items()} or None,
             )
         )
         self.done = True
@@ -207,7 +214,9 @@ class WireDecoder(ABC):
 
     def read_usage(self, usage: object) -> None:
         """Keeps the token counts of a usage object, if that is one; a later count replaces an earlier."""
-        self.usage.read(usage, self._counts)
+        if isinstance(usage, dict):
+            self.usage.read(usage, self._counts)
+            self._usage_objects = (*self._usage_objects[:1], usage)
 
     def object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
         """Returns an arguments object as JSON text, and the problem's code if it cannot be one.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ..parts import ToolCall
 from ..schema.names import PLAIN_NAMES, NameRule
 
 __all__ = ["HistoryRules", "Violation", "ViolationCode", "joined"]
@@ -47,7 +48,7 @@ class Violation:
     path: str
     """Where: ``messages[3].tool_calls[0].id``."""
     message: str
-    """What is wrong, for people. No content of the history but ids, names and roles."""
+    """The fault, in words for people. No content of the history but ids, names and roles."""
     provider_text: str = ""
     """How the provider says it, as far as it was seen; ids and positions in it are those of the report."""
 
@@ -60,11 +61,11 @@ class HistoryRules:
     """One wire's own demands on a history."""
 
     list_name: str = "messages"
-    """What the request calls it (``messages``, ``input``, ``contents``), for paths."""
+    """The request's name for it (``messages``, ``input``, ``contents``), for paths."""
     role_key: str = "role"
     """The field of a message that says whose it is."""
     system: Literal["inline", "apart"] = "inline"
-    """Whether a system prompt is a message, or a field of the request beside them."""
+    """The place of a system prompt: a message among the others, or a field of the request beside them."""
     first_user: bool = False
     """The first message (after system ones) has to be the user's."""
     results_in_one_message: bool = False
@@ -82,6 +83,8 @@ class HistoryRules:
     """Two messages of one role in a row are refused, or joined with other meaning."""
     names: NameRule = PLAIN_NAMES
     """The names that a called tool may have."""
+    namespaces: bool = False
+    """A call names the namespace of its tool in a field of its own."""
     call_path: str = ""
     """Where a message has its calls, for paths (``tool_calls[{}]``); ``""`` where they stand among other things."""
     result_names: bool = False
@@ -93,12 +96,16 @@ class HistoryRules:
     check: Callable[[Sequence[Mapping[str, Any]]], Iterable[Violation]] | None = None
     """Rules that no other wire has, on the native messages."""
     mend: Callable[[list[Any]], list[Any]] | None = None
-    """What makes `check` find nothing more. It returns the same list if there is nothing to do, keeps the messages that
+    """Mends what `check` finds. It returns the same list if there is nothing to do, keeps the messages that
     it does not change, and changes none in place."""
     join: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]] | None = None
     """Messages of one role as one, where `alternate` asks for it."""
     for_model: Callable[[str], HistoryRules] | None = None
     """The rules of one model, by its name, where an endpoint has models that demand more (Bedrock)."""
+
+    def takes_name(self, call: ToolCall) -> bool:
+        """Returns whether the name of a call that stands in such a history may stay as it is."""
+        return self.names.takes(call.local_name if self.namespaces else call.name)
 
     def violation(self, code: ViolationCode, path: str, message: str, text: str | None = None) -> Violation:
         """Returns a violation of these rules, in the provider's words: those of `texts` unless others are given."""

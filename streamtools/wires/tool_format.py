@@ -13,12 +13,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ..content import Grammar
+from ..content import Grammar, Namespace, RequestHints
 from ..schema.bounds import SchemaBound
 from ..schema.dialects import Dialect
 from ..schema.names import NameRule
 
-__all__ = ["JSON", "EntryFormat", "RequestLimits", "StrictForm", "StructuredOutput", "ToolEntry", "ToolFormat"]
+__all__ = [
+    "JSON", "EntryFormat", "NamespaceFormat", "RequestLimits", "StrictForm", "StructuredOutput", "ToolEntry",
+    "ToolFormat",
+]  # fmt: skip
 
 JSON: TypeAlias = Mapping[str, Any]
 
@@ -38,9 +41,10 @@ class ToolEntry:
     title: str | None = None
     annotations: JSON | None = None
     grammar: Grammar | None = None
-    """What the text of a freeform tool has to match."""
+    """The grammar that the text of a freeform tool has to match."""
     any_text: bool = False
     """The entry of a freeform tool says that it has no grammar."""
+    hints: RequestHints | None = None
     extra: JSON = field(default_factory=dict)
     """Fields that were read and mean nothing elsewhere."""
 
@@ -56,7 +60,7 @@ class EntryFormat:
     name: str
     """The format's name: its wire, and what a tool is there (``openai.responses.custom``)."""
     type: str | None = None
-    """What the field ``type`` says; None where there is no such field."""
+    """The value of the field ``type``; None where there is no such field."""
     type_optional: bool = False
     """An entry without a type is one of these, too."""
     inside: str | None = None
@@ -70,7 +74,7 @@ class EntryFormat:
     schema_optional: bool = False
     """A function without parameters is written without a schema."""
     strict: Literal["never", "where_strict", "always"] = "never"
-    """Whether a field ``strict`` is written."""
+    """True where a field ``strict`` is written."""
     output_at: str | None = None
     """The field of the result's schema."""
     titled: bool = False
@@ -79,6 +83,8 @@ class EntryFormat:
     """The tool takes one raw text."""
     grammar_at: str | None = None
     """The object in ``format`` that holds a grammar; None where syntax and definition stand in ``format`` itself."""
+    hints: Mapping[str, Callable[[Any], JSON]] = field(default_factory=dict)
+    """Writes the entry's fields for each field of `RequestHints` that the provider knows."""
     never: frozenset[str] = frozenset()
     """Fields that show that an entry is of another format."""
     bare: bool = False
@@ -103,6 +109,8 @@ class EntryFormat:
             body[self.output_at] = entry.output_schema
         if self.titled:
             body |= {k: v for k, v in (("title", entry.title), ("annotations", entry.annotations)) if v}
+        for name, value in (entry.hints or RequestHints()).given().items():
+            body |= self.hints[name](value) if name in self.hints else {}
         type_ = {} if self.type is None else {"type": self.type}
         return {**type_, **body} if self.inside is None else {**type_, self.inside: body}
 
@@ -209,10 +217,40 @@ def _tools_field(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
     return {"tools": entries}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceFormat:
+    """The entry of a group of tools: ``{"type": "namespace", "name": "billing", "description": "", "tools": []}``."""
+
+    type: str
+    list_key: str = "tools"
+
+    def write(self, namespace: Namespace, entries: list[JSON]) -> dict[str, Any]:
+        """Returns the entry of a group that has these tools."""
+        said = {"name": namespace.name, "description": namespace.description or namespace.name}
+        return {"type": self.type, **said, self.list_key: entries}
+
+    def entry_in(self, payload: JSON) -> JSON:
+        """Returns the one tool in the entry of a group; the payload itself if it is no group's."""
+        entry: JSON = payload[self.list_key][0] if payload.get("type") == self.type else payload
+        return entry
+
+    def joined(self, payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Returns the payloads with one entry for each group, at the place of its first tool."""
+        groups: dict[object, dict[str, Any]] = {}
+        for number, payload in enumerate(payloads):
+            if payload.get("type") != self.type:
+                groups[number] = payload
+            elif (known := groups.get(payload["name"])) is None:
+                groups[payload["name"]] = {**payload, self.list_key: list(payload[self.list_key])}
+            else:
+                known[self.list_key] += payload[self.list_key]
+        return list(groups.values())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ToolFormat:
-    """How one provider's requests tell their tools, and what it takes. Each is itself alone, so that it may be a
-    key."""
+    """Describes the tools in one provider's requests, and the schemas that it takes. Each equals itself alone, so that
+    it may be a key."""
 
     name: str
     """The wire's, or one of its own for a second form."""
@@ -232,8 +270,10 @@ class ToolFormat:
     joined with those of `request`. `streamtools.interop` adds them."""
     hosted: Callable[[JSON], str | None] | None = None
     """The name of the tool if the entry is one of a tool that the provider runs itself."""
+    namespace: NamespaceFormat | None = None
+    """The form of a group of tools; None makes the group's name a part of each tool's."""
     limits: RequestLimits = field(default_factory=RequestLimits)
-    """What the provider documents."""
+    """The limits that the provider documents."""
     tells_results: bool = False
     """A tool is exported with the schema of its result, title and annotations, and with references resolved."""
 

@@ -85,9 +85,9 @@ class Prompt:
     origin: tuple[int, int] | None = None
     """First and one past the last of the native messages that it was read from; None if it was made here."""
     state: Mapping[str, Any] | None = field(default=None, repr=False)
-    """What the message has beside its content (``role: developer``, ``name``), to go back over the same wire."""
+    """The message's fields beside its content (``role: developer``, ``name``), to go back over the same wire."""
     flaws: tuple[Violation, ...] = ()
-    """What was wrong with the messages and does not show here any more, such as an empty block."""
+    """The faults of the messages that do not show here any more, such as an empty block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

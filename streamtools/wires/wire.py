@@ -24,16 +24,16 @@ class Tolerance:
     """One deviation of real servers that a wire takes: a row of its table, and of the page about wires."""
 
     seen: str
-    """What the server sends."""
+    """The deviation, as the server sends it."""
     becomes: str
-    """What becomes of it."""
+    """The outcome that it has here."""
     _: KW_ONLY
     case: str
     """Id of the case that shows it, in ``tests/data/quirks``."""
     warning: str | None = None
     """Code of the `StreamWarning` that says so; None where nothing was meant otherwise."""
     servers: str = ""
-    """Who was seen doing it."""
+    """The servers that were seen to do it."""
     source: str = ""
     """Where it was reported or is specified."""
 
@@ -43,7 +43,7 @@ class CallIds:
     """The call ids that a provider takes back."""
 
     pattern: str
-    """What a whole id has to match."""
+    """The pattern that a whole id has to match."""
     made_up: Callable[[str], str] = lambda digest: f"call_{digest[:24]}"
     """An id that the provider takes, from 32 hexadecimal digits."""
 
@@ -69,7 +69,7 @@ class Wire:
     """The provider as traces name it: `gen_ai.provider.name` of OpenTelemetry's conventions, where they know it."""
     decoder: Callable[[Limits], WireDecoder]
     recognises: Callable[[Mapping[str, Any]], bool]
-    """Whether a payload can only be of this wire."""
+    """Returns whether a payload can only be of this wire."""
     render: Callable[[Answer], list[dict[str, Any]]]
     call_ids: CallIds
     usage: UsageMap = NO_COUNTS
@@ -82,7 +82,7 @@ class Wire:
     render_prompt: Callable[[Prompt], list[dict[str, Any]]]
     """A prompt as messages. A system prompt where the wire has none in its list gives none."""
     rules: HistoryRules = field(default_factory=HistoryRules)
-    """What the provider demands of a history."""
+    """The provider's demands of a history."""
     calls: tuple[CallFormat, ...]
     """How its history writes a call, the usual form first."""
     results: ResultFormat

@@ -153,8 +153,52 @@ async def test_a_tool_that_wants_to_be_called_again_says_so_until_its_budget_is_
     again = "Error: 1 letters are too few\nMend the arguments and call find again."
     assert said[:2] == [again, again]
     assert said[2] == (
-        "Error: 1 letters are too few\nDo not call find again: it asked for that more than max_model_retries=2 times."
+        "Error: 1 letters are too few\n"
+        "Do not call find again: more than max_model_retries=2 of its calls could not be used."
     )
+
+
+async def test_all_calls_of_a_tool_that_could_not_be_used_are_one_budget() -> None:
+    @tool(effect="pure")
+    async def find(city: str) -> str:
+        """Find."""
+        if city == "no":
+            raise ModelRetry("another city")
+        return "found"
+
+    run, limits, said = Trajectory(), Limits(max_model_retries=3, max_repeated_calls=1), []
+    texts = ['{"city": 1}', '{"city": "no"}', '{"city": "no"}', '{"town": "a"}', '{"city": "yes"}', '{"city": 2}']
+    for number, text in enumerate(texts):
+        turn = await turn_of([(f"c{number}", "find", text)], [find], trajectory=run, limits=limits)
+        said.append((turn.observations[0].outcome, turn.observations[0].model_content))
+    assert [outcome for outcome, _ in said] == ["invalid", "failed", "denied", "invalid", "ok", "invalid"]
+    last = "Do not call find again: more than max_model_retries=3 of its calls could not be used."
+    assert [content.endswith(last) for _, content in said] == [False, False, False, True, False, True]
+
+
+async def test_an_invalid_call_that_comes_again_and_again_is_denied() -> None:
+    @tool(effect="pure")
+    async def find(city: str) -> str:
+        """Find."""
+        return city
+
+    limits = Limits(max_repeated_calls=2)
+    calls = [(f"c{number}", "find", '{"city": 1}') for number in range(4)] + [("d", "find", '{"city": 2}')]
+    calls += [(f"e{number}", "seek", '{"city": 1}') for number in range(3)]
+    outcomes = [one.outcome for one in (await turn_of(calls, [find], limits=limits)).observations]
+    assert outcomes == [*["invalid"] * 2, *["denied"] * 2, "invalid", *["unknown_tool"] * 2, "denied"]
+
+
+async def test_calls_of_tools_that_are_not_there_share_one_budget() -> None:
+    @tool(effect="pure")
+    async def find(city: str) -> str:
+        """Find."""
+        return city
+
+    calls = [(f"c{number}", f"seek_{number}", "{}") for number in range(5)] + [("d", "find", '{"city": 1}')]
+    seen = (await turn_of(calls, [find])).observations
+    last = "Call no other tools: more than max_model_retries=3 calls were of tools that do not exist."
+    assert [one.model_content.endswith(last) for one in seen] == [*[False] * 3, True, True, False]
 
 
 # -- tools that are not there --

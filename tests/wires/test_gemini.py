@@ -413,7 +413,7 @@ def test_thoughts_are_output_and_are_not_counted_twice() -> None:
     inside = apart | {"candidatesTokenCount": 45}
     assert counted(inside) == Usage(input_tokens=10, output_tokens=45, reasoning_tokens=40)
     with_tools = inside | {"toolUsePromptTokenCount": 3, "totalTokenCount": 58}
-    assert counted(with_tools) == Usage(input_tokens=10, output_tokens=45, reasoning_tokens=40)
+    assert counted(with_tools) == Usage(input_tokens=10, output_tokens=45, reasoning_tokens=40, tool_use_input_tokens=3)
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------

@@ -41,6 +41,83 @@ def test_a_wire_of_the_users_own_has_a_map_of_its_own() -> None:
     assert turn.usage == Usage(input_tokens=3, output_tokens=7)
 
 
+USAGES = {
+    "anthropic.messages": (
+        {
+            "input_tokens": 9,
+            "cache_creation_input_tokens": 5,
+            "cache_creation": {"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 3},
+            "output_tokens": 7,
+            "output_tokens_details": {"thinking_tokens": 4},
+        },
+        Usage(
+            input_tokens=14,
+            cache_write_input_tokens=5,
+            long_cache_write_input_tokens=3,
+            output_tokens=7,
+            reasoning_tokens=4,
+        ),
+    ),
+    "openai.chat_completions": (
+        {
+            "prompt_tokens": 9,
+            "prompt_tokens_details": {"audio_tokens": 2, "cache_write_tokens": 5},
+            "prompt_cache_hit_tokens": 3,
+            "completion_tokens": 7,
+            "completion_tokens_details": {"audio_tokens": 4},
+            "reasoning_tokens": 1,
+        },
+        Usage(
+            input_tokens=9,
+            audio_input_tokens=2,
+            cache_write_input_tokens=5,
+            cached_input_tokens=3,
+            output_tokens=7,
+            audio_output_tokens=4,
+            reasoning_tokens=1,
+        ),
+    ),
+    "openai.responses": (
+        {
+            "input_tokens": 9,
+            "input_tokens_details": {
+                "cache_write_tokens": 5,
+                "cache_write_tokens_details": {"ttl_30m_tokens": 3, "ttl_12h_tokens": 2},
+            },
+            "output_tokens": 7,
+        },
+        Usage(input_tokens=9, cache_write_input_tokens=5, long_cache_write_input_tokens=2, output_tokens=7),
+    ),
+    "gemini.generate_content": (
+        {"promptTokenCount": 9, "toolUsePromptTokenCount": 3, "candidatesTokenCount": 7},
+        Usage(input_tokens=9, tool_use_input_tokens=3, output_tokens=7),
+    ),
+}
+
+
+@pytest.mark.parametrize("wire", USAGES)
+def test_parts_of_the_counts_are_read_where_the_wire_has_them(wire: str) -> None:
+    raw, usage = USAGES[wire]
+    assert read(find(wire).usage, raw) == usage
+
+
+def test_the_providers_own_usage_is_kept_beside_ours() -> None:
+    start = {"input_tokens": 9, "server_tool_use": {"web_search_requests": 2}, "output_tokens": 1}
+    body = [
+        {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [], "usage": start}},
+        *({"type": "message_delta", "delta": {}, "usage": {"output_tokens": n, f"new{n}": n}} for n in range(99)),
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 7, "inference_geo": "eu"},
+        },
+        {"type": "message_stop"},
+    ]
+    turn = parse(body)
+    assert turn.usage == Usage(input_tokens=9, output_tokens=7)
+    assert turn.usage_raw == start | {"output_tokens": 7, "inference_geo": "eu"}, "what came between is not kept"
+
+
 def test_of_several_places_the_first_that_has_a_count_is_right() -> None:
     counts = UsageMap({"input_tokens": ("new.count", "old")})
     assert read(counts, {"old": 3, "new": {"count": 5}}) == Usage(input_tokens=5)

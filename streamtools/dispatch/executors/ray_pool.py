@@ -28,7 +28,7 @@ class Actor:
 
     handle: Any
     open: int = 0
-    """How many calls have a place on it."""
+    """The number of calls that have a place on it."""
     is_ready: bool = False
     """True once the actor has answered, so that it came up."""
     is_retired: bool = False
@@ -70,9 +70,9 @@ class ActorPool:
     start: Callable[[], Any]
     """Starts an actor, and does not wait for it."""
     size: int
-    """How many actors there are."""
+    """The number of actors."""
     max_concurrency: int
-    """How many calls an actor runs at once; more wait, in order."""
+    """The number of calls that an actor runs at once; more wait, in order."""
     start_timeout_s: float
     """How long a call waits while no actor has come up."""
     _failed_starts: int = 0

@@ -214,6 +214,7 @@ class AnthropicDecoder(WireDecoder):
                 kind=kind,
                 start=True,
                 provider_state=self.to_keep(rest_of(block.raw, "id", "name", "input")),
+                namespace=read_text(block.raw.get("toolset_name")),
             )
         )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from ...parts import CallKind
 from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
@@ -42,6 +44,17 @@ CALLS = (
     ),
 )
 
+CALLERS = {"direct": "direct", "code": "code_execution_20260521"}
+
+# `types/tool_param.py` of anthropic 2.12.0
+HINT_FIELDS: dict[str, Callable[[Any], JSON]] = {
+    "defer_loading": lambda given: {"defer_loading": given},
+    "allowed_callers": lambda given: {"allowed_callers": [CALLERS[one] for one in given]},
+    "cache": lambda ttl: {"cache_control": {"type": "ephemeral", "ttl": ttl}},
+    "examples": lambda given: {"input_examples": [dict(one) for one in given]},
+    "eager": lambda given: {"eager_input_streaming": given},
+}
+
 RESULT = ResultFormat(
     recognises=lambda result: result.get("type") == "tool_result" and "tool_use_id" in result, list_key="content"
 )
@@ -66,7 +79,9 @@ TOOLS = (
         dialect=ANTHROPIC,
         strict=StrictForm(dialect=ANTHROPIC_STRICT, said_at="`strict`"),
         names=NAMES,
-        function=EntryFormat(name="anthropic.messages.tool", schema_at=("input_schema",), strict="where_strict"),
+        function=EntryFormat(
+            name="anthropic.messages.tool", schema_at=("input_schema",), strict="where_strict", hints=HINT_FIELDS
+        ),
         choice={"tool_choice": {"type": "auto"}},
         hosted=hosted,
         limits=LIMITS,
@@ -84,6 +99,7 @@ SERVER_RESULT = (
 )
 
 RULES = HistoryRules(
+    namespaces=True,  # toolsets: `toolset_name`
     system="apart",
     # https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages (read 2026-11-21)
     system_stands="before_answer",
@@ -128,4 +144,6 @@ USAGE = UsageMap({
     "output_tokens": ("output_tokens",),
     "cached_input_tokens": ("cache_read_input_tokens",),
     "cache_write_input_tokens": ("cache_creation_input_tokens",),
+    "long_cache_write_input_tokens": ("cache_creation.ephemeral_1h_input_tokens",),
+    "reasoning_tokens": ("output_tokens_details.thinking_tokens",),
 })  # fmt: skip

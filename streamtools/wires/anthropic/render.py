@@ -81,8 +81,15 @@ def _render_part(part: Part, answer: Answer) -> dict[str, Any] | None:
         call = answer.calls[part.call_id]
         if call.kind == "server" and not answer.own_wire:
             return None
-        own = {"id": call.call_id, "name": PLAIN_NAMES.cleaned(call.name), "input": answer.arguments[call.call_id][1]}
-        return {"type": "tool_use", **answer.state_of(call), **own}
+        state = answer.state_of(call)
+        name = PLAIN_NAMES.cleaned(call.local_name if "toolset_name" in state else call.name)
+        return {
+            "type": "tool_use",
+            **state,
+            "id": call.call_id,
+            "name": name,
+            "input": answer.arguments[call.call_id][1],
+        }
     if part.kind == "reasoning":  # without its signature the API refuses it, so an interrupted one is left out
         return {"type": "thinking", "thinking": part.text, **state} if state.get("signature") else None
     if part.kind == "provider":

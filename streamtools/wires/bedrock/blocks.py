@@ -27,7 +27,7 @@ class StartedBlock:
     has_input: bool = False
     """Some delta brought arguments."""
     raw: dict[str, Any] = field(default_factory=dict)
-    """What the start of an opaque block or of a call, or the deltas of an image, said about it."""
+    """The fields that came with the start of an opaque block or of a call, or with the deltas of an image."""
     signature: list[str] = field(default_factory=list)
     citations: list[Any] = field(default_factory=list)
     content: list[Any] = field(default_factory=list)

@@ -216,5 +216,7 @@ USAGE = UsageMap({
         "candidatesTokenCount", "thoughtsTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "totalTokenCount",
     ), _output),
     "cached_input_tokens": ("cachedContentTokenCount",),
+    # beside the prompt: "totalTokenCount: prompt + candidates + toolUse + thoughts", https://ai.google.dev/api
+    "tool_use_input_tokens": ("toolUsePromptTokenCount",),
     "reasoning_tokens": ("thoughtsTokenCount",),
 })  # fmt: skip

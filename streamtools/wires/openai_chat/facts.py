@@ -141,6 +141,10 @@ RULES = HistoryRules(
 USAGE = UsageMap({
     "input_tokens": ("prompt_tokens",),
     "output_tokens": ("completion_tokens",),
-    "cached_input_tokens": ("prompt_tokens_details.cached_tokens",),
-    "reasoning_tokens": ("completion_tokens_details.reasoning_tokens",),
+    # DeepSeek: https://api-docs.deepseek.com/guides/kv_cache
+    "cached_input_tokens": ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens"),
+    "cache_write_input_tokens": ("prompt_tokens_details.cache_write_tokens",),
+    "audio_input_tokens": ("prompt_tokens_details.audio_tokens",),
+    "reasoning_tokens": ("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),  # the second: SGLang
+    "audio_output_tokens": ("completion_tokens_details.audio_tokens",),
 })  # fmt: skip

@@ -28,7 +28,10 @@ def announced(item: Item, raw: Mapping[str, Any], kept: Mapping[str, Any], *, st
     if item.kind != "server":
         unfinished = ("status", TEXT_FIELDS[item.type]) if item.type in TEXT_FIELDS else ()
         state["item"] = {key: value for key, value in kept.items() if key not in unfinished}
-    return _fragment(item, id=_id(item, raw), name=_name(item, raw), start=start, provider_state=state)
+    namespace = read_text(raw.get("namespace"))
+    return _fragment(
+        item, id=_id(item, raw), name=_name(item, raw), namespace=namespace, start=start, provider_state=state
+    )
 
 
 def grown(item: Item, text: str) -> ToolCallFragment:
@@ -38,10 +41,11 @@ def grown(item: Item, text: str) -> ToolCallFragment:
 
 
 def repeated(item: Item, raw: Mapping[str, Any], text: str, problem: str | None) -> ToolCallFragment:
-    """Returns all of the arguments, which are over; the item is not over yet."""
+    """Returns all of the arguments, which are over; the item is not over yet. The event has neither the call's id nor
+    its namespace, so its name counts only if the item was announced: else the item's end has all three."""
     item.text_done = True
     item.has_text = item.has_text or bool(text or problem)
-    return _fragment(item, name=_name(item, raw), whole=text or None, problem=problem)
+    return _fragment(item, name=_name(item, raw) if item.has_id else None, whole=text or None, problem=problem)
 
 
 def completed(
@@ -59,6 +63,7 @@ def completed(
         item,
         id=_id(item, raw),
         name=_name(item, raw),
+        namespace=read_text(raw.get("namespace")),
         whole=text or None,
         end=item.ended,
         cut=item.cut,

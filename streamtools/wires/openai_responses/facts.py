@@ -4,7 +4,9 @@ what it counts, what its events are called."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from ...parts import CallKind, Finish
 from ...schema.dialects import OPENAI
@@ -12,7 +14,7 @@ from ...schema.names import PLAIN_NAMES
 from ..call_format import CallFormat, ResultFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import CHOICE, LIMITS, STRICT
-from ..tool_format import JSON, EntryFormat, ToolFormat
+from ..tool_format import JSON, EntryFormat, NamespaceFormat, ToolFormat
 from ..usage import UsageMap
 
 __all__ = [
@@ -44,6 +46,14 @@ RESULT = ResultFormat(
     raw_type="custom_tool_call_output",
 )
 
+CALLERS = {"direct": "direct", "code": "programmatic"}
+
+# `types/responses/function_tool_param.py` of openai 3.54.0
+HINT_FIELDS: dict[str, Callable[[Any], JSON]] = {
+    "defer_loading": lambda given: {"defer_loading": given},
+    "allowed_callers": lambda given: {"allowed_callers": [CALLERS[one] for one in given]},
+}
+
 FUNCTION = EntryFormat(
     name="openai.responses.function",
     type="function",
@@ -52,10 +62,15 @@ FUNCTION = EntryFormat(
     # https://platform.openai.com/docs/guides/function-calling#strict-mode
     strict="always",
     output_at="output_schema",
+    hints=HINT_FIELDS,
 )
 
 CUSTOM = EntryFormat(
-    name="openai.responses.custom", type="custom", freeform=True, never=frozenset({"custom", "input_schema"})
+    name="openai.responses.custom",
+    type="custom",
+    freeform=True,
+    hints=HINT_FIELDS,
+    never=frozenset({"custom", "input_schema"}),
 )
 
 
@@ -77,6 +92,8 @@ TOOLS = (
         freeform=CUSTOM,
         choice=CHOICE,
         hosted=hosted,
+        # https://platform.openai.com/docs/guides/function-calling#defining-namespaces
+        namespace=NamespaceFormat(type="namespace"),
         limits=LIMITS,
     ),
 )
@@ -86,6 +103,7 @@ NO_REASONING = "Item 'fc_1' of type 'function_call' was provided without its req
 
 RULES = HistoryRules(
     list_name="input",
+    namespaces=True,
     texts={
         # bytedance/trae-agent#245
         "unanswered_call": "No tool output found for function call call_1.",
@@ -107,6 +125,8 @@ USAGE = UsageMap({
     "input_tokens": ("input_tokens",),
     "output_tokens": ("output_tokens",),
     "cached_input_tokens": ("input_tokens_details.cached_tokens",),
+    "cache_write_input_tokens": ("input_tokens_details.cache_write_tokens",),
+    "long_cache_write_input_tokens": ("input_tokens_details.cache_write_tokens_details.ttl_12h_tokens",),
     "reasoning_tokens": ("output_tokens_details.reasoning_tokens",),
 })  # fmt: skip
 

@@ -192,7 +192,8 @@ def _say(item: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilde
     kind = call_kind(type_, item)
     if kind is not None:
         id_ = item.get("call_id") or (item.get("id") if kind == "server" else None)
-        answer.call(id_, name_of(item), _arguments(type_, item), kind=kind, state=state)
+        namespace = item.get("namespace")
+        answer.call(id_, name_of(item), _arguments(type_, item), kind=kind, state=state, namespace=namespace)
     elif type_ == "message":
         _say_message(item, state, answer)
     elif type_ == "reasoning":

@@ -61,7 +61,8 @@ def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
         what = {"type": "custom_tool_call", "input": value["input"]}
     else:
         what = {"type": "function_call", "arguments": text}
-    return own | what | {"call_id": call.call_id, "name": PLAIN_NAMES.cleaned(call.name)}
+    name = call.local_name if "namespace" in own else call.name
+    return own | what | {"call_id": call.call_id, "name": PLAIN_NAMES.cleaned(name)}
 
 
 def _returnable(item: Mapping[str, Any]) -> dict[str, Any]:
