@@ -89,11 +89,12 @@ INPUT: dict[str, Any] = {
 }
 
 _MCP = Format(
-    "mcp.tool",
-    schema=lambda said, parameters: {**said, "inputSchema": parameters},
+    name="mcp.tool",
     call=lambda _, name, __, value: {"name": name, "arguments": value},
+    tool=lambda said, parameters: {**said, "inputSchema": parameters},
 )
-_FORMATS = {format.name: format for format in (*(each for cases in CASES.values() for each in cases.formats), _MCP)}
+_FORMATS = {format.name: format for cases in CASES.values() for format in cases.formats} | {_MCP.name: _MCP}
+_USUAL = {format.name: cases.formats[0] for cases in CASES.values() for format in cases.formats if format.tool is None}
 
 CHAT_FUNCTION, CHAT_CUSTOM = "openai.chat_completions.function", "openai.chat_completions.custom"
 RESPONSES_FUNCTION, RESPONSES_CUSTOM = "openai.responses.function", "openai.responses.custom"
@@ -101,13 +102,17 @@ ANTHROPIC, GEMINI = "anthropic.messages.tool", "gemini.function_declaration"
 BEDROCK, MCP = "bedrock.tool_spec", _MCP.name
 CUSTOM = tuple(name for name in FORMATS if _FORMATS[name].raw)
 FUNCTIONS = tuple(name for name in FORMATS if name not in CUSTOM)
+TOOLS = {name: _USUAL.get(name, _FORMATS[name]).name for name in FORMATS}
+"""The format of the tools that are called in each format."""
 
 
 def function_schema(
     format: str, parameters: dict[str, Any] = PARAMETERS, said: dict[str, Any] = _SAID
 ) -> dict[str, Any]:
     """A function's schema in one format."""
-    return _FORMATS[format].schema(said, copy.deepcopy(parameters))
+    write = _FORMATS[TOOLS[format]].tool
+    assert write is not None, "the usual format of a wire writes tools, too"
+    return write(said, copy.deepcopy(parameters))
 
 
 def custom_schema(format: str) -> dict[str, Any]:

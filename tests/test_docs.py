@@ -41,6 +41,7 @@ def test_the_tables_of_the_pages_are_those_of_the_code() -> None:
     tables = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tables)
     assert [name for name in ("bodies", "calls", *WIRES) if f"<!-- tolerances: {name} -->" not in page] == []
+    assert [name for name in WIRES if f"| [`{name}`](#{name.replace('.', '')}) |" not in page] == []
     for path in tables.PAGES:
         written = path.read_text(encoding="utf-8")
         assert tables.with_tables(written) == written, "run: python docs/tables.py"

@@ -35,7 +35,7 @@ def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
 
 
 TOOLS = ToolFormat(
-    name="example.chat",
+    name="example.own",
     dialect=PLAIN,
     strict=StrictForm(dialect=OPENAI_STRICT, said_at="`checked` of the request", whole_request=True),
     names=NameRule("a-z_", "a-z0-9_", 16),
@@ -46,7 +46,7 @@ TOOLS = ToolFormat(
 )
 EXAMPLE: Wire = replace(
     find("openai.chat_completions"),
-    name="example.chat",
+    name="example.own",
     short_name="example",
     recognises=lambda payload: "example" in payload,
     calls=(CallFormat(name="example.skill", inside="use", arguments="with"),),
@@ -76,15 +76,15 @@ def test_a_wire_that_nobody_registered_is_exported_to_when_it_is_passed_itself()
     assert add.to(EXAMPLE) == export(add, EXAMPLE).payload == schema(add).to(EXAMPLE) == written
     assert export_all([add], EXAMPLE).request == {"skills": [written], "checked": False}
     assert export_all([add], EXAMPLE, strict=True).request["checked"] is True
-    assert export(add, EXAMPLE).wire == "example.chat"
-    with pytest.raises(ExportError, match=r"unknown wire 'example\.chat'"):
-        export(add, "example.chat")
+    assert export(add, EXAMPLE).wire == "example.own"
+    with pytest.raises(ExportError, match=r"unknown wire 'example\.own'"):
+        export(add, "example.own")
 
 
 def test_its_rule_for_names_and_its_limits_hold() -> None:
     assert export(tool(add.fn, name="add_up"), EXAMPLE).name == "add_up"
     assert re.fullmatch("_dd_up_[0-9a-f]{6}", export(tool(add.fn, name="Add.up"), EXAMPLE).name)
-    with pytest.raises(ExportError, match=r"example\.chat takes 2 tools in a request, not 3"):
+    with pytest.raises(ExportError, match=r"example\.own takes 2 tools in a request, not 3"):
         export_all([add, tool(add.fn, name="b"), tool(add.fn, name="c")], EXAMPLE)
 
 
@@ -122,15 +122,15 @@ def test_a_title_that_is_no_text_goes_where_references_are_inlined_and_titles_ke
 
 @pytest.mark.usefixtures("registered")
 def test_a_registered_wire_is_known_by_name_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "example.chat" in targets()
-    assert "example.chat" in targets(strict=True)
-    assert "| `example.chat` | `skill.takes.schema` | `checked` of the request |" in table()
-    assert add.to("example.chat") == add.to(EXAMPLE)
-    assert parts(export(add, "example.chat")) == {**SAID, "parameters": add.schema}
-    with pytest.raises(ExportError, match=r"'example'; write 'example\.chat'"):
+    assert "example.own" in targets()
+    assert "example.own" in targets(strict=True)
+    assert "| `example.own` | `skill.takes.schema` | `checked` of the request |" in table()
+    assert add.to("example.own") == add.to(EXAMPLE)
+    assert parts(export(add, "example.own")) == {**SAID, "parameters": add.schema}
+    with pytest.raises(ExportError, match=r"'example'; write 'example\.own'"):
         add.to("example")
     assert main(["schema", "show", "--help"]) == 0
-    assert "example (example.chat)" in capsys.readouterr().out
+    assert "example (example.own)" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("registered")
@@ -144,7 +144,7 @@ def test_the_command_line_takes_its_short_name(
     monkeypatch.delitem(sys.modules, "example_tools", raising=False)
     assert main(["schema", "show", "example_tools:add", "--targets", "example", "--json"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)
-    assert (shown["target"], shown["payload"]["skill"]["name"]) == ("example.chat", "add")
+    assert (shown["target"], shown["payload"]["skill"]["name"]) == ("example.own", "add")
 
 
 @pytest.mark.usefixtures("registered")
@@ -152,17 +152,17 @@ def test_its_schemas_are_translated_to_other_providers_and_back() -> None:
     registry = ToolInteropRegistry.of()
     (theirs,) = registry.convert_schemas([add.to(EXAMPLE)], target="anthropic.messages")
     assert theirs == {**SAID, "input_schema": add.schema}
-    assert registry.convert_schemas([theirs], target="example.chat") == [add.to(EXAMPLE)]
-    (renamed,) = registry.convert_schemas([{**theirs, "name": "Add"}], target="example.chat")
+    assert registry.convert_schemas([theirs], target="example.own") == [add.to(EXAMPLE)]
+    (renamed,) = registry.convert_schemas([{**theirs, "name": "Add"}], target="example.own")
     assert re.fullmatch("_dd_[0-9a-f]{6}", renamed["skill"]["name"])
-    assert registry.inspect_schema({"example_search": {}}).format == "example.chat.built_in"
-    with pytest.raises(ExportError, match=r"run by its provider \(example\.chat\)"):
+    assert registry.inspect_schema({"example_search": {}}).format == "example.own.built_in"
+    with pytest.raises(ExportError, match=r"run by its provider \(example\.own\)"):
         registry.convert_schemas([{"example_search": {}}], target="anthropic.messages")
 
 
 @pytest.mark.usefixtures("registered")
 def test_its_responses_are_read_where_it_has_its_message() -> None:
-    adapter = NativeToolAdapter("example.chat")
+    adapter = NativeToolAdapter("example.own")
     assert adapter.format_request([add], []) == {"skills": [add.to(EXAMPLE)], "checked": False}
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
     response = {"reply": {"role": "assistant", "content": None, "tool_calls": [call]}}
@@ -177,5 +177,5 @@ def test_a_row_that_says_no_place_of_its_schema_is_refused() -> None:
 
 
 def test_a_wire_without_a_format_of_tools_is_refused() -> None:
-    with pytest.raises(ExportError, match=r"example\.chat says no format of tools; give it one"):
+    with pytest.raises(ExportError, match=r"example\.own says no format of tools; give it one"):
         add.to(replace(EXAMPLE, tools=()))

@@ -24,6 +24,7 @@ from interop_cards import (
     PARAMETERS,
     RESPONSES_CUSTOM,
     RESPONSES_FUNCTION,
+    TOOLS,
     call,
     custom_schema,
     function_schema,
@@ -166,7 +167,7 @@ def test_a_schema_tells_name_kind_and_parameters(format: str) -> None:
     found = registry().inspect_schema(source)
     raw = format in CUSTOM
     assert (found.format, found.tool_name, found.kind) == (
-        format,
+        TOOLS[format],
         "apply_patch" if raw else "read_file",
         "custom" if raw else "function",
     )

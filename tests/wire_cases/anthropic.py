@@ -135,9 +135,9 @@ CASES = WireCases(
     takes=_MESSAGES.validate_python,
     formats=(
         Format(
-            "anthropic.messages.tool",
-            schema=lambda said, parameters: {**said, "input_schema": parameters},
+            name="anthropic.messages.tool",
             call=lambda call_id, name, _, value: {"type": "tool_use", "id": call_id, "name": name, "input": value},
+            tool=lambda said, parameters: {**said, "input_schema": parameters},
         ),
     ),
     request=lambda tool: {"tools": [tool], "tool_choice": {"type": "auto"}},

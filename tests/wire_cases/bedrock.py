@@ -142,9 +142,9 @@ CASES = WireCases(
     says_failures=False,
     formats=(
         Format(
-            "bedrock.tool_spec",
-            schema=lambda said, parameters: {"toolSpec": {**said, "inputSchema": {"json": parameters}}},
+            name="bedrock.tool_spec",
             call=lambda call_id, name, _, value: {"toolUse": {"toolUseId": call_id, "name": name, "input": value}},
+            tool=lambda said, parameters: {"toolSpec": {**said, "inputSchema": {"json": parameters}}},
         ),
     ),
     request=lambda tool: {"toolConfig": {"tools": [tool], "toolChoice": {"auto": {}}}},

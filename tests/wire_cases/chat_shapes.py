@@ -79,13 +79,13 @@ def flow(message: Message) -> Iterator[Spoken]:
 # -- the tools ---------------------------------------------------------------------------------------------------------
 
 FUNCTION = Format(
-    "openai.chat_completions.function",
-    schema=lambda said, parameters: {"type": "function", "function": {**said, "parameters": parameters}},
+    name="openai.chat_completions.function",
     call=lambda call_id, name, arguments, _: {
         "id": call_id,
         "type": "function",
         "function": {"name": name, "arguments": arguments},
     },
+    tool=lambda said, parameters: {"type": "function", "function": {**said, "parameters": parameters}},
 )
 
 

@@ -157,9 +157,9 @@ CASES = WireCases(
     takes=_takes,
     formats=(
         Format(
-            "gemini.function_declaration",
-            schema=lambda said, parameters: {**said, "parametersJsonSchema": parameters},
+            name="gemini.function_declaration",
             call=lambda call_id, name, _, value: {"functionCall": {"id": call_id, "name": name, "args": value}},
+            tool=lambda said, parameters: {**said, "parametersJsonSchema": parameters},
         ),
     ),
     request=lambda tool: {

@@ -37,9 +37,9 @@ def _check(turn: Turn, messages: list[Message]) -> None:
 
 
 _CUSTOM = Format(
-    "openai.chat_completions.custom",
-    schema=lambda said, _: {"type": "custom", "custom": dict(said)},
+    name="openai.chat_completions.custom",
     call=lambda call_id, name, _, value: {"id": call_id, "type": "custom", "custom": {"name": name, "input": value}},
+    tool=lambda said, _: {"type": "custom", "custom": dict(said)},
     raw=True,
 )
 

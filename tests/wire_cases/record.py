@@ -62,16 +62,17 @@ class Native:
     """Writes a system prompt; None where it stands in the request, outside the messages."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """Writes tools and calls in one format of `streamtools.interop`."""
+    """Writes calls, and the tools that are called so, in one format of `streamtools.interop`."""
 
     name: str
     """The format's name, as the wire's `CallFormat` has it."""
-    schema: Callable[[Mapping[str, str], Any], Message]
-    """Writes a tool from its ``name`` and ``description`` and its parameters, which a raw format leaves out."""
     call: Callable[[str, str, str, Any], Message]
     """Writes a call from its id, its name, its arguments as text and the same as a value: one of these two is used."""
+    tool: Callable[[Mapping[str, str], Any], Message] | None = None
+    """Writes a tool from its ``name`` and ``description`` and its parameters, which a raw format leaves out; None where
+    the wire has this format for calls alone, and their tools are in the usual one."""
     raw: bool = False
     """Whether its calls carry one raw text instead of arguments."""
 

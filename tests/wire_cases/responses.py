@@ -133,24 +133,24 @@ def _takes(items: list[Message]) -> None:
 
 
 _FUNCTION = Format(
-    "openai.responses.function",
-    schema=lambda said, parameters: {"type": "function", **said, "parameters": parameters, "strict": False},
+    name="openai.responses.function",
     call=lambda call_id, name, arguments, _: {
         "type": "function_call",
         "call_id": call_id,
         "name": name,
         "arguments": arguments,
     },
+    tool=lambda said, parameters: {"type": "function", **said, "parameters": parameters, "strict": False},
 )
 _CUSTOM = Format(
-    "openai.responses.custom",
-    schema=lambda said, _: {"type": "custom", **said},
+    name="openai.responses.custom",
     call=lambda call_id, name, _, value: {
         "type": "custom_tool_call",
         "call_id": call_id,
         "name": name,
         "input": value,
     },
+    tool=lambda said, _: {"type": "custom", **said},
     raw=True,
 )
 

@@ -35,9 +35,9 @@ def test_a_decoder_reads_the_map_of_its_wire(wire: str) -> None:
 
 def test_a_wire_of_the_users_own_has_a_map_of_its_own() -> None:
     counts = UsageMap({"input_tokens": ("in",), "output_tokens": total("out", "thought")})
-    acme = replace(find("openai.chat_completions"), name="acme.chat", usage=counts)
+    own = replace(find("openai.chat_completions"), name="example.own", usage=counts)
     chunk = {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}
-    turn = parse([chunk | {"usage": {"in": 3, "out": 2, "thought": 5, "prompt_tokens": 9}}], wire=acme)
+    turn = parse([chunk | {"usage": {"in": 3, "out": 2, "thought": 5, "prompt_tokens": 9}}], wire=own)
     assert turn.usage == Usage(input_tokens=3, output_tokens=7)
 
 
