@@ -26,6 +26,7 @@ _FINISHES: dict[str, Finish] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "pause_turn": "pause",
+    "compaction": "pause",
     "refusal": "content_filter",
     # compatible servers
     "stop": "stop",
@@ -348,7 +349,7 @@ class AnthropicDecoder(WireDecoder):
 
 
 # Blocks that are kept whole and given back without being looked into.
-_OPAQUE_BLOCKS = frozenset({"redacted_thinking", "container_upload", "compaction", "fallback"})
+_OPAQUE_BLOCKS = frozenset({"redacted_thinking", "container_upload", "compaction", "fallback", "mcp_tool_listing"})
 _STARTERS: dict[str, Callable[[AnthropicDecoder, object, _Block], None]] = {
     "text": AnthropicDecoder._text_start,
     "thinking": AnthropicDecoder._thinking_start,

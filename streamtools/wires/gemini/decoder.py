@@ -37,6 +37,7 @@ _NOT_PLAIN_CANDIDATE = frozenset({"finishReason", "finish_reason"})
 _BARE = frozenset({"text", "thought", "thoughtSignature"})
 _OPAQUE = frozenset({
     "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData", "functionResponse",
+    "audioTranscription",
 })  # fmt: skip
 
 

@@ -1,0 +1,176 @@
+"""Every type that the providers' SDKs know is read, or is listed on the page about wires with the reason.
+
+A new version of an SDK that brings a type fails here, so that nobody finds out from a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+from anthropic.types import ContentBlock, RawContentBlockDelta, RawMessageStreamEvent
+from anthropic.types.beta import (
+    BetaContentBlock,
+    BetaRawContentBlockDelta,
+    BetaRawMessageStreamEvent,
+    BetaStopReason,
+)
+from google.genai import types as genai
+from openai.types.chat.chat_completion_chunk import Choice, ChoiceDelta, ChoiceDeltaToolCall
+from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
+
+from streamtools import Turn, parse
+
+PAGE = (Path(__file__).parents[2] / "docs" / "wires.md").read_text(encoding="utf-8")
+CHAT, RESPONSES, ANTHROPIC, GEMINI = (
+    "openai.chat_completions",
+    "openai.responses",
+    "anthropic.messages",
+    "gemini.generate_content",
+)
+
+UNREAD = {
+    "response.audio.delta",
+    "response.audio.done",
+    "response.audio.transcript.delta",
+    "response.audio.transcript.done",
+}
+"""Types that are passed on as `UnknownPayload`."""
+
+
+def members(kind: Any) -> Iterator[Any]:
+    """The classes of a union, however it is wrapped."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Union or type(kind).__name__ == "UnionType":
+        for each in get_args(kind):
+            yield from members(each)
+    else:
+        yield kind
+
+
+def types_of(*unions: Any) -> list[str]:
+    kinds = {each for union in unions for each in members(union)}
+    return sorted({word for kind in kinds for word in get_args(kind.model_fields["type"].annotation)})
+
+
+def codes(turn: Turn) -> list[str]:
+    return [warning.code for warning in turn.warnings]
+
+
+# -- OpenAI ------------------------------------------------------------------------------------------------------------
+
+ITEMS = types_of(ResponseOutputItem)
+
+
+def responses(*payloads: dict[str, Any]) -> Turn:
+    created = {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}}
+    return parse([created, *payloads], wire=RESPONSES)
+
+
+@pytest.mark.parametrize("event", types_of(ResponseStreamEvent))
+def test_every_event_of_a_response_is_read_or_listed(event: str) -> None:
+    topic = event.removeprefix("response.").partition(".")[0]
+    items = [item for item in ITEMS if topic.startswith(item)] or ["reasoning" if "reasoning" in topic else "message"]
+    item = {"id": "i", "type": max(items, key=len), "call_id": "c"}
+    body = {"type": event, "item_id": "i", "output_index": 0, "delta": "x", "response": {"id": "r", "output": []}}
+    turn = responses({"type": "response.output_item.added", "output_index": 0, "item": item}, body)
+    assert ("unknown_event" in codes(turn)) is (event in UNREAD)
+    assert event not in UNREAD or f"`{event}`" in PAGE
+
+
+@pytest.mark.parametrize("item", sorted({*ITEMS} - {"mcp_approval_response"}))
+def test_every_item_of_a_response_is_read(item: str) -> None:
+    """An approval is no output: the union has it because the API lists inputs by the same type."""
+    body = {"id": "i", "type": item, "call_id": "c", "name": "f", "arguments": "{}"}
+    turn = responses({"type": "response.output_item.done", "output_index": 0, "item": body})
+    assert "unknown_item_type" not in codes(turn)
+
+
+def test_every_field_of_a_chunk_is_read() -> None:
+    assert set(ChoiceDelta.model_fields) == {"audio", "content", "function_call", "refusal", "role", "tool_calls"}
+    assert set(ChoiceDeltaToolCall.model_fields) == {"index", "id", "function", "type"}
+    words = [word for each in get_args(Choice.model_fields["finish_reason"].annotation) for word in get_args(each)]
+    for word in words:
+        chunk = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {}, "finish_reason": word}]}
+        turn = parse([chunk], wire=CHAT)
+        assert turn.finish not in (None, "other"), word
+
+
+# -- Anthropic ---------------------------------------------------------------------------------------------------------
+
+
+def anthropic(*payloads: dict[str, Any]) -> Turn:
+    message = {"id": "m", "role": "assistant", "content": [], "usage": {}}
+    return parse([{"type": "message_start", "message": message}, *payloads], wire=ANTHROPIC)
+
+
+@pytest.mark.parametrize("event", types_of(RawMessageStreamEvent, BetaRawMessageStreamEvent))
+def test_every_event_of_a_message_is_read(event: str) -> None:
+    assert "unknown_event" not in codes(anthropic({"type": event, "index": 0, "delta": {}, "content_block": {}}))
+
+
+@pytest.mark.parametrize("block", types_of(ContentBlock, BetaContentBlock))
+def test_every_block_is_read(block: str) -> None:
+    body = {"type": block, "id": "i", "name": "n"}
+    start = {"type": "content_block_start", "index": 0, "content_block": body}
+    assert "unknown_block_type" not in codes(anthropic(start, {"type": "content_block_stop", "index": 0}))
+
+
+@pytest.mark.parametrize("delta", types_of(RawContentBlockDelta, BetaRawContentBlockDelta))
+def test_every_delta_is_read(delta: str) -> None:
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    body = {"type": "content_block_delta", "index": 0, "delta": {"type": delta}}
+    assert not {"unknown_delta", "unknown_delta_type"} & set(codes(anthropic(start, body)))
+
+
+@pytest.mark.parametrize("reason", get_args(BetaStopReason))
+def test_every_reason_to_stop_has_a_finish(reason: str) -> None:
+    turn = anthropic({"type": "message_delta", "delta": {"stop_reason": reason}}, {"type": "message_stop"})
+    assert turn.finish not in (None, "other")
+
+
+def test_a_compaction_pauses_the_turn() -> None:
+    turn = anthropic({"type": "message_delta", "delta": {"stop_reason": "compaction"}}, {"type": "message_stop"})
+    assert turn.finish == "pause", "the turn goes back as it is, to be continued"
+
+
+# -- Gemini ------------------------------------------------------------------------------------------------------------
+
+VALUES: dict[str, Any] = {
+    "text": "x",
+    "thought": True,
+    "thought_signature": "QUI=",
+    "function_call": {"name": "f", "args": {}},
+    "inline_data": {"mimeType": "image/png", "data": "QUI="},
+}
+ALONE = {
+    "text", "function_call", "function_response", "inline_data", "file_data", "executable_code",
+    "code_execution_result", "tool_call", "tool_response", "audio_transcription",
+}  # fmt: skip
+UNSAID = {"FINISH_REASON_UNSPECIFIED", "OTHER", "IMAGE_OTHER", "NO_IMAGE", "PUP_LIMITED_DISABLED"}
+"""Reasons that say no more than `other`, or nothing."""
+
+
+def camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.title() for word in rest)
+
+
+def gemini(part: dict[str, Any], reason: str = "STOP") -> Turn:
+    candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": reason, "index": 0}
+    return parse([{"candidates": [candidate]}], wire=GEMINI)
+
+
+@pytest.mark.parametrize("field", genai.Part.model_fields)
+def test_every_field_of_a_part_is_read(field: str) -> None:
+    part = {camel(field): VALUES.get(field, {"a": 1})}
+    turn = gemini(part if field in ALONE else {"text": "x", **part})
+    assert codes(turn) == []
+
+
+@pytest.mark.parametrize("reason", [reason.value for reason in genai.FinishReason])
+def test_every_finish_of_gemini_has_one_of_ours(reason: str) -> None:
+    assert (gemini({"text": "x"}, reason).finish in (None, "other")) is (reason in UNSAID)
