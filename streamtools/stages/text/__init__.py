@@ -11,19 +11,19 @@ beside them. All text around blocks and calls stays as it is, to the character.
     parts      the base of these stages, and the stage for reasoning
     calls      the stage for calls: candidate, call, spoiled
     reader     the reader that the parsers of calls share, and the search for their markers
-    json_calls, tagged, pythonic     the parsers
+    dialects   the table of dialects
+    json_calls, tagged, invokes, pythonic     the parsers
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from ...limits import Limits
 from ...tools import Toolset
-from . import json_calls, pythonic, tagged
-from .calls import TextCalls, TextDialect
+from .calls import TextCalls
+from .dialects import DIALECTS
 from .parts import DEFAULT_TAGS, SplitThink, Tags, TextStage, tag_pair
 
 __all__ = ["DIALECTS", "TextRecipe", "split_think", "text_calls"]
@@ -92,35 +92,3 @@ def split_think(tags: Iterable[str | tuple[str, str]] = DEFAULT_TAGS, *, opened:
         raise ValueError("split_think() needs at least one tag")
     known = Tags(pairs)
     return TextRecipe("split_think", lambda tools, limits: SplitThink(known, opened=opened))
-
-
-# Sources, read on 2026-11-21: the chat templates of the models named, and the parsers of vLLM, SGLang and llama.cpp.
-_ALL = (
-    TextDialect(name="hermes", anywhere={"<tool_call>": json_calls.hermes}),
-    TextDialect(name="qwen3_coder", anywhere={"<tool_call>": tagged.qwen_coder, "<function=": tagged.qwen_coder}),
-    TextDialect(
-        name="llama3",
-        anywhere={json_calls.PYTHON_TAG: json_calls.python_tag, json_calls.FUNCTION_OPENER: json_calls.function_tag},
-        at_line_start={"{": json_calls.bare_objects},
-    ),
-    TextDialect(name="mistral", anywhere={json_calls.MISTRAL_OPENER: json_calls.mistral}),
-    TextDialect(
-        name="deepseek",
-        anywhere={
-            **dict.fromkeys(json_calls.DEEPSEEK_OPENERS, json_calls.deepseek),
-            **dict.fromkeys(tagged.DSML.openers, tagged.DSML),
-        },
-    ),
-    TextDialect(name="kimi", anywhere=dict.fromkeys(json_calls.KIMI_OPENERS, json_calls.kimi)),
-    TextDialect(name="glm", anywhere={"<tool_call>": tagged.glm}),
-    TextDialect(name="minimax", anywhere=dict.fromkeys(tagged.MINIMAX.openers, tagged.MINIMAX)),
-    TextDialect(
-        name="pythonic",
-        anywhere=dict.fromkeys(pythonic.PYTHONIC_MARKERS, pythonic.marked_list),
-        at_line_start={"[": pythonic.plain_list},
-    ),
-    TextDialect(name="json", anywhere={}, at_line_start={json_calls.FENCE: json_calls.fenced}),
-)
-
-DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for known in _ALL})
-"""Every dialect by its name."""

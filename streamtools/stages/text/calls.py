@@ -7,22 +7,33 @@ text that may still become such a marker. From there a parser of the dialect rea
                 is text again, and the search goes on behind it.
     call        The name has come and the arguments have begun, so the call was announced (`CallWriter.begin`), which
                 nothing can take back. Arguments go out as they come.
-    spoiled     The markup of an announced call is broken. The text that follows up to its closing marker is added to
-                its arguments, so that nothing is lost; the call is reported as cut, or its arguments are no JSON: it
-                cannot run.
+    spoiled     The markup of an announced call is broken. The text that follows, up to a closing marker of the dialect
+                or the next call, is added to its arguments, so that nothing is lost; the call is reported as cut, or
+                its arguments are no JSON: it cannot run. Inside the raw value of a parameter only a closing marker
+                ends it, since a value may quote a whole call, and a quoted one must not run.
 
 A call ends at its closing marker, or where the list that it stands in goes on or ends. If the text ends before that,
 the call was cut, and is reported as such. Where a dialect has neither marker nor list, its call ends with the response,
 as calls of the chat wire do.
+
+Which markers win: outside of the arguments' strings a closing marker of the dialect ends the call, whatever the JSON
+says, and so does the marker of the next call. Inside a string they are content, if the string is closed as JSON closes
+it (`Reader.value`).
+
+An orphan, which is a closing marker with nothing to close, is dropped with the warning ``stray_marker``. A plain tag
+(``</tool_call>``) may be prose, and is dropped only directly behind a call. After an opening marker that stayed text, a
+closing one does, too: both are mentioned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
-from ...events import StreamEnd, ToolCallFragment
+from ...events import StreamEnd, StreamWarning, ToolCallFragment
 from ...limits import Limits
 from ...tools import Toolset
 from .parts import TextStage
@@ -41,8 +52,14 @@ class CallWriter:
         tell: takes each fragment.
     """
 
-    def __init__(self, dialect: str, tools: Toolset, reader: Reader, tell: Callable[[ToolCallFragment], None]) -> None:
+    def __init__(
+        self, dialect: TextDialect, tools: Toolset, reader: Reader, tell: Callable[[ToolCallFragment], None]
+    ) -> None:
         self.tools = tools
+        self.stops = dialect.stops
+        """The markers that end a call's arguments, whatever they are; None if the dialect has none."""
+        self.in_value = False
+        """True while the raw value of a parameter is read, which may quote any marker."""
         self.count = 0
         """Number of calls begun so far."""
         self.is_open = False
@@ -51,7 +68,7 @@ class CallWriter:
         self.is_json = False
         """True if the open call has arguments, and they are JSON that the model wrote, not composed of parts."""
         self._verbatim = True
-        self._dialect = dialect
+        self._dialect = dialect.name
         self._reader = reader
         self._tell = tell
         self._label = ""
@@ -81,7 +98,7 @@ class CallWriter:
             self._left = ""
         self.count += 1
         self.is_open, self.close = True, close
-        self.is_json, self._verbatim = False, verbatim
+        self.is_json, self._verbatim, self.in_value = False, verbatim, False
         self._label = f"{self._dialect}:{self.count}"
         self._tell(ToolCallFragment(self._label, call_id, name, start=True))
 
@@ -117,15 +134,37 @@ class TextDialect:
     """The markers that begin a call anywhere, with the parsers that read from there."""
     at_line_start: Mapping[str, Parser] = field(default_factory=dict)
     """The markers that begin a call only if nothing but blanks stands before them in their line."""
-    openers: Markers = field(init=False, repr=False)
-    """All of these markers."""
-    first_characters: frozenset[str] = field(init=False, repr=False)
-    """The characters that the markers begin with."""
+    closers: tuple[str, ...] = ()
+    """The markers that end a call or a section."""
+    inner: tuple[str, ...] = ()
+    """The closing markers inside a call, which are orphans outside of one."""
+    markers: Markers = field(init=False, repr=False)
+    """All markers to look for between calls."""
+    stops: Markers | None = field(init=False, repr=False)
+    """The markers that end a call, whatever its arguments are."""
+    ends: Markers | None = field(init=False, repr=False)
+    """The closing markers among the stops."""
+    orphans: frozenset[str] = field(init=False, repr=False)
+    """The closing markers that are dropped where there is nothing to close. A fence is none: it may open one."""
+    begins: re.Pattern[str] = field(init=False, repr=False)
+    """Finds the beginning of a marker: two characters of it, or one at the end of a text."""
 
     def __post_init__(self) -> None:
-        openers = [*self.anywhere, *self.at_line_start]
-        object.__setattr__(self, "openers", Markers(openers))  # it is frozen
-        object.__setattr__(self, "first_characters", frozenset(opener[0] for opener in openers))
+        orphans = [marker for marker in (*self.closers, *self.inner) if marker not in self.at_line_start]
+        markers = [*self.anywhere, *self.at_line_start, *orphans]
+        stops = [*self.anywhere, *self.closers]
+        beginnings = {re.escape(marker[:2]) for marker in markers} | {
+            re.escape(marker[0]) + r"\Z" for marker in markers
+        }
+        set_field = partial(object.__setattr__, self)  # it is frozen
+        set_field("markers", Markers(markers))
+        set_field("stops", Markers(stops) if stops else None)
+        set_field("ends", Markers(self.closers) if self.closers else None)
+        set_field("orphans", frozenset(orphans))
+        set_field("begins", re.compile("|".join(sorted(beginnings))))
+
+
+_is_plain_tag = re.compile(r"</\w+>").fullmatch
 
 
 class TextCalls(TextStage):
@@ -140,14 +179,18 @@ class TextCalls(TextStage):
     def __init__(self, dialect: TextDialect, tools: Toolset, limits: Limits) -> None:
         super().__init__()
         self._dialect = dialect
-        self._first_characters = dialect.first_characters
+        self._begins = dialect.begins.search
         self._lines = bool(dialect.at_line_start)
         self._reader = Reader(limits, lines=self._lines)
-        self._calls = CallWriter(dialect.name, tools, self._reader, self._tell_between)
+        self._calls = CallWriter(dialect, tools, self._reader, self._tell_between)
         self._parsing: Parsing[None] | None = None
+        self._count = 0  # number of calls begun before the parser did
+        self._behind_call = False  # nothing but blanks came since the last call
+        self._mentioned = False  # an opening marker stayed text since the last call
+        self._warned: set[str] = set()
 
     def _is_plain(self, text: str) -> bool:
-        if self._parsing is not None or self._reader.text or not self._first_characters.isdisjoint(text):
+        if self._parsing is not None or self._reader.text or self._behind_call or self._begins(text):
             return False
         if self._lines:
             self._reader.passed(text)
@@ -175,6 +218,7 @@ class TextCalls(TextStage):
             except StopIteration:
                 self._parsing = None
                 self._reader.let_go()
+                self._leave()
             except NotACall:
                 self._give_up()
             except TextOver:
@@ -185,33 +229,65 @@ class TextCalls(TextStage):
         reader, dialect = self._reader, self._dialect
         text, start = reader.text, reader.at
         at = start
-        while found := dialect.openers.search(text, at):
+        while found := dialect.markers.search(text, at):
             at = found.end()
+            if found[0] in dialect.orphans:
+                self._say(text[start : found.start()])
+                if self._is_orphan(found[0]):
+                    self._warn("stray_marker", found[0])
+                else:
+                    self._say(found[0])
+                start = at
+                continue
             parser = dialect.anywhere.get(found[0])
             if parser is None and reader.begins_line(found.start()):
                 parser = dialect.at_line_start[found[0]]
             if parser is not None:
-                self._tell_text(text[start : found.start()])
+                self._say(text[start : found.start()])
                 reader.at = found.start()
                 reader.hold()
-                self._parsing = parser(reader, self._calls)
+                self._parsing, self._count = parser(reader, self._calls), self._calls.count
                 return True
-        reader.at = len(text) if reader.over else dialect.openers.held_from(text, at)
-        self._tell_text(text[start : reader.at])
+        reader.at = len(text) if reader.over else dialect.markers.held_from(text, at)
+        self._say(text[start : reader.at])
         if reader.at == len(text):
             reader.feed("")
         return False
 
+    def _is_orphan(self, marker: str) -> bool:
+        """Returns whether a closing marker that closes nothing can be no prose."""
+        return not self._mentioned and (self._behind_call or not _is_plain_tag(marker))
+
+    def _say(self, text: str) -> None:
+        if self._behind_call and text and not text.isspace():
+            self._behind_call = False
+        self._tell_text(text)
+
+    def _warn(self, code: str, detail: str) -> None:
+        if code not in self._warned:
+            self._warned.add(code)
+            self._out.append(StreamWarning(code, detail))
+
+    def _leave(self) -> None:
+        """Notes the end of a parser's calls."""
+        if self._calls.count > self._count:
+            self._behind_call, self._mentioned = True, False
+
     def _give_up(self) -> None:
         """Stops reading a call that turned out to be none, or broken."""
+        calls = self._calls
         rest = self._reader.take_back()
-        if self._calls.is_open and self._calls.close is not None:
-            self._parsing = _spoiled(self._reader, self._calls, self._calls.close, rest)
+        if calls.is_open and calls.close is not None:
+            ends = Markers([calls.close]) if self._dialect.ends is None else self._dialect.ends
+            stops = ends if calls.in_value or calls.stops is None else calls.stops
+            self._parsing = _spoiled(self._reader, calls, stops, self._dialect.closers, rest)
             return
         self._parsing = None
-        if self._calls.is_open:
-            self._calls.end(cut=True)
-        self._tell_text(rest)
+        if calls.is_open:
+            calls.end(cut=True)
+        self._mentioned = self._mentioned or calls.count == self._count
+        self._leave()
+        self._say(rest)
 
     def _cut(self) -> None:
         """Stops reading where the text ended inside a call."""
@@ -224,8 +300,9 @@ class TextCalls(TextStage):
             self._tell_text(self._reader.take_back())
 
 
-def _spoiled(reader: Reader, calls: CallWriter, close: str, rest: str) -> Parsing[None]:
-    """Reads a broken call to its closing marker. `rest` is the text read since its arguments."""
+def _spoiled(reader: Reader, calls: CallWriter, stops: Markers, closers: Collection[str], rest: str) -> Parsing[None]:
+    """Reads a broken call up to one of `stops`, and takes it if it is a closing marker. `rest` is the text read since
+    the call's arguments."""
     was_json, more = calls.is_json, False
 
     def take(piece: str) -> None:
@@ -235,7 +312,8 @@ def _spoiled(reader: Reader, calls: CallWriter, close: str, rest: str) -> Parsin
 
     if rest:
         take(rest)
-    yield from reader.until(Markers([close]), take)
-    reader.at += len(close)
+    stop = yield from reader.until(stops, take)
+    if stop in closers:
+        reader.at += len(stop)
     # JSON with something behind it is no JSON any more. Any other spoiled arguments might look like good ones.
     calls.end(cut=not (was_json and more))

@@ -161,3 +161,15 @@ def test_a_name_is_normalised_as_a_native_one_is() -> None:
 def test_an_unknown_dialect_is_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match=r"no dialect called 'hermès'; there are: hermes, qwen3_coder, llama3"):
         text_calls("hermès")
+
+
+@pytest.mark.parametrize("text", ["a<|tool_call_end|>b", "a<|tool_call_end|><|tool_calls_section_end|>b"])
+def test_an_orphan_is_dropped_with_one_warning_that_names_it(text: str) -> None:
+    turn = read("kimi", [text])
+    assert (turn.text, turn.finish) == ("ab", "stop")
+    assert [(warning.code, warning.detail) for warning in turn.warnings] == [("stray_marker", "<|tool_call_end|>")]
+
+
+def test_a_closing_marker_is_text_behind_an_opening_one_that_is_text() -> None:
+    text = "from <|tool_calls_section_begin|> to <|tool_calls_section_end|>"
+    assert (read("kimi", [text]).text, read("kimi", [text]).warnings) == (text, ())
