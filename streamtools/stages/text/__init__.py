@@ -44,7 +44,7 @@ class TextRecipe:
         return self._make(tools, limits)
 
 
-def text_calls(dialect_name: str) -> TextRecipe:
+def text_calls(dialect_name: str, *, in_unclosed_thoughts: bool = False) -> TextRecipe:
     """Finds the calls that a model writes into its text, for a model or server without native tool calling.
 
         pipeline(stream, tools=[...], stages=DEFAULT.insert_before("accumulate", text_calls("hermes")))
@@ -56,6 +56,9 @@ def text_calls(dialect_name: str) -> TextRecipe:
 
     Args:
         dialect_name: how the model writes calls, a key of `DIALECTS`: ``hermes``, ``llama3``, ``mistral``...
+        in_unclosed_thoughts: run the calls at the end of a thought that the model never closed, for a model that often
+            forgets it (Kimi K2 Thinking, MiniMax M3). A call there does not run if the response was cut, or text or a
+            call follows the thought. Without this it is reasoning; a ``call_in_reasoning`` warning names it either way.
 
     Returns:
         A recipe for `StageList.insert_before`, with the name ``text_calls``.
@@ -66,7 +69,11 @@ def text_calls(dialect_name: str) -> TextRecipe:
     if dialect_name not in DIALECTS:
         raise ValueError(f"no dialect called {dialect_name!r}; there are: {', '.join(DIALECTS)}")
     chosen = DIALECTS[dialect_name]
-    return TextRecipe("text_calls", lambda tools, limits: TextCalls(chosen, tools, limits), before="accumulate")
+
+    def make(tools: Toolset, limits: Limits) -> TextCalls:
+        return TextCalls(chosen, tools, limits, runs_thoughts=in_unclosed_thoughts)
+
+    return TextRecipe("text_calls", make, before="accumulate")
 
 
 def split_think(tags: Iterable[str | tuple[str, str]] = DEFAULT_TAGS, *, opened: bool = False) -> TextRecipe:

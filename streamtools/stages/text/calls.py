@@ -33,11 +33,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
-from ...events import StreamEnd, StreamWarning, ToolCallFragment
+from ...events import Event, StreamEnd, StreamWarning, TextDelta, TextEnd, TextStart, ToolCallFragment
 from ...limits import Limits
 from ...tools import Toolset
 from .parts import TextStage
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
+from .thoughts import THINKING, Thought
 
 __all__ = ["CallWriter", "TextDialect", "Parser", "TextCalls"]
 
@@ -174,9 +175,12 @@ class TextCalls(TextStage):
         dialect: the way calls are written.
         tools: the tools that may be called.
         limits: bounds on names and arguments.
+        runs_thoughts: run the calls that end a thought which was never closed, if nothing follows it.
     """
 
-    def __init__(self, dialect: TextDialect, tools: Toolset, limits: Limits) -> None:
+    handles = TextStage.handles | THINKING | {ToolCallFragment}
+
+    def __init__(self, dialect: TextDialect, tools: Toolset, limits: Limits, *, runs_thoughts: bool = False) -> None:
         super().__init__()
         self._dialect = dialect
         self._begins = dialect.begins.search
@@ -186,11 +190,15 @@ class TextCalls(TextStage):
         self._parsing: Parsing[None] | None = None
         self._count = 0  # number of calls begun before the parser did
         self._behind_call = False  # nothing but blanks came since the last call
+        self._behind = False  # nothing but blanks came since the last call or the last thought
         self._mentioned = False  # an opening marker stayed text since the last call
         self._warned: set[str] = set()
+        self._thought = Thought(limits)
+        self._runs_thoughts = runs_thoughts
+        self._tools, self._limits = tools, limits
 
     def _is_plain(self, text: str) -> bool:
-        if self._parsing is not None or self._reader.text or self._behind_call or self._begins(text):
+        if self._parsing is not None or self._reader.text or self._behind or self._begins(text):
             return False
         if self._lines:
             self._reader.passed(text)
@@ -204,9 +212,37 @@ class TextCalls(TextStage):
         self._reader.over = True
         self._read()
         self._reader.begin_again()  # a wire may have several texts
+        self._behind_call = self._mentioned = False
+
+    def _other(self, event: Event) -> None:
+        if type(event) in THINKING:
+            self._behind = self._thought.take(event) or self._behind_call
+            self._out.append(event)
+        elif type(event) is ToolCallFragment:
+            self._thought.forget()
+            self._out.append(event)
+        else:
+            super()._other(event)
 
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
-        return replace(end, finish="tool_calls") if end.finish == "stop" and self._calls.count else end
+        count = self._calls.count
+        if not count and end.ended_well and (text := self._thought.unclosed_text()):
+            count = self._calls_in_thought(text)
+        return replace(end, finish="tool_calls") if end.finish == "stop" and count else end
+
+    def _calls_in_thought(self, text: str) -> int:
+        """Emits the calls that end an unclosed thought, if that was asked for, and a warning; returns how many run."""
+        inner = TextCalls(self._dialect, self._tools, self._limits)
+        events = [event for item in (TextStart(), TextDelta(text), TextEnd()) for event in inner.feed(item)]
+        last = [at for at, event in enumerate(events) if type(event) is TextDelta and not event.text.isspace()]
+        found = [event for event in events[last[-1] + 1 if last else 0 :] if isinstance(event, ToolCallFragment)]
+        names = [event.name for event in found if event.start and event.name]
+        if names:
+            self._warn("call_in_reasoning", ", ".join(names))
+        if not self._runs_thoughts:
+            return 0
+        self._out.extend(found)
+        return len(names)
 
     def _read(self) -> None:
         """Reads all text that has come."""
@@ -259,8 +295,9 @@ class TextCalls(TextStage):
         return not self._mentioned and (self._behind_call or not _is_plain_tag(marker))
 
     def _say(self, text: str) -> None:
-        if self._behind_call and text and not text.isspace():
-            self._behind_call = False
+        if self._behind and text and not text.isspace():
+            self._behind = self._behind_call = False
+            self._thought.forget()
         self._tell_text(text)
 
     def _warn(self, code: str, detail: str) -> None:
@@ -271,7 +308,8 @@ class TextCalls(TextStage):
     def _leave(self) -> None:
         """Notes the end of a parser's calls."""
         if self._calls.count > self._count:
-            self._behind_call, self._mentioned = True, False
+            self._behind = self._behind_call = True
+            self._mentioned = False
 
     def _give_up(self) -> None:
         """Stops reading a call that turned out to be none, or broken."""
