@@ -28,141 +28,30 @@ closing one does, too: both are mentioned.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TypeAlias
+from collections.abc import Collection
+from dataclasses import replace
 
-from ...events import Event, StreamEnd, StreamWarning, TextDelta, TextEnd, TextStart, ToolCallFragment
+from ...events import (
+    Event,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    StreamEnd,
+    StreamWarning,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallFragment,
+)
 from ...limits import Limits
 from ...tools import Toolset
+from .dialect import TextDialect
 from .parts import TextStage
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
-from .thoughts import THINKING, Thought
+from .thoughts import THINKING, UNCLOSED, Thought
+from .writer import CallWriter
 
-__all__ = ["CallWriter", "TextDialect", "Parser", "TextCalls"]
-
-
-class CallWriter:
-    """Emits the calls that a parser reads. One call is open at a time.
-
-    Args:
-        dialect: goes into the labels of the calls.
-        tools: the tools that may be called.
-        reader: the reader of the parser.
-        tell: takes each fragment.
-    """
-
-    def __init__(
-        self, dialect: TextDialect, tools: Toolset, reader: Reader, tell: Callable[[ToolCallFragment], None]
-    ) -> None:
-        self.tools = tools
-        self.stops = dialect.stops
-        """The markers that end a call's arguments, whatever they are; None if the dialect has none."""
-        self.in_value = False
-        """True while the raw value of a parameter is read, which may quote any marker."""
-        self.count = 0
-        """Number of calls begun so far."""
-        self.is_open = False
-        self.close: str | None = None
-        """The closing marker of the open call; None if it has none."""
-        self.is_json = False
-        """True if the open call has arguments, and they are JSON that the model wrote, not composed of parts."""
-        self._verbatim = True
-        self._dialect = dialect.name
-        self._reader = reader
-        self._tell = tell
-        self._label = ""
-        self._left = ""  # label of the call that ends with the response, or with the next call
-
-    def knows(self, name: str) -> bool:
-        """Returns whether a tool of that name is registered."""
-        return name.removeprefix("functions.") in self.tools.names
-
-    def begin(self, name: str, call_id: str | None = None, *, close: str | None, verbatim: bool = True) -> None:
-        """Announces a call, which cannot be taken back.
-
-        Args:
-            name: the tool's name.
-            call_id: the call's id, if the dialect has one.
-            close: the marker that ends it.
-            verbatim: its arguments are JSON that the model wrote.
-
-        Raises:
-            NotACall: the name is empty or too long.
-        """
-        if not name or len(name) > self._reader.limits.max_name_bytes:
-            raise NotACall
-        self._reader.let_go()
-        if self._left:
-            self._tell(ToolCallFragment(self._left, end=True))
-            self._left = ""
-        self.count += 1
-        self.is_open, self.close = True, close
-        self.is_json, self._verbatim, self.in_value = False, verbatim, False
-        self._label = f"{self._dialect}:{self.count}"
-        self._tell(ToolCallFragment(self._label, call_id, name, start=True))
-
-    def add(self, text: str) -> None:
-        """Emits more of the open call's arguments."""
-        if text:
-            self.is_json = self._verbatim
-            self._tell(ToolCallFragment(self._label, arguments=text))
-
-    def end(self, *, cut: bool = False) -> None:
-        """Ends the open call. The text that follows is held, since it may be plain text."""
-        self.is_open = False
-        self._tell(ToolCallFragment(self._label, end=True, cut=cut))
-        self._reader.hold()
-
-    def leave(self) -> None:
-        """Ends the open call together with the next call or the response: it is whole, but has no closing marker. The
-        text that follows is held, since it may be plain text."""
-        self.is_open = False
-        self._left = self._label
-        self._reader.hold()
-
-
-Parser: TypeAlias = Callable[[Reader, CallWriter], Parsing[None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextDialect:
-    """The way in which a family of models writes calls."""
-
-    name: str
-    anywhere: Mapping[str, Parser]
-    """The markers that begin a call anywhere, with the parsers that read from there."""
-    at_line_start: Mapping[str, Parser] = field(default_factory=dict)
-    """The markers that begin a call only if nothing but blanks stands before them in their line."""
-    closers: tuple[str, ...] = ()
-    """The markers that end a call or a section."""
-    inner: tuple[str, ...] = ()
-    """The closing markers inside a call, which are orphans outside of one."""
-    markers: Markers = field(init=False, repr=False)
-    """All markers to look for between calls."""
-    stops: Markers | None = field(init=False, repr=False)
-    """The markers that end a call, whatever its arguments are."""
-    ends: Markers | None = field(init=False, repr=False)
-    """The closing markers among the stops."""
-    orphans: frozenset[str] = field(init=False, repr=False)
-    """The closing markers that are dropped where there is nothing to close. A fence is none: it may open one."""
-    begins: re.Pattern[str] = field(init=False, repr=False)
-    """Finds the beginning of a marker: two characters of it, or one at the end of a text."""
-
-    def __post_init__(self) -> None:
-        orphans = [marker for marker in (*self.closers, *self.inner) if marker not in self.at_line_start]
-        markers = [*self.anywhere, *self.at_line_start, *orphans]
-        stops = [*self.anywhere, *self.closers]
-        beginnings = {re.escape(marker[:2]) for marker in markers} | {
-            re.escape(marker[0]) + r"\Z" for marker in markers
-        }
-        set_field = partial(object.__setattr__, self)  # it is frozen
-        set_field("markers", Markers(markers))
-        set_field("stops", Markers(stops) if stops else None)
-        set_field("ends", Markers(self.closers) if self.closers else None)
-        set_field("orphans", frozenset(orphans))
-        set_field("begins", re.compile("|".join(sorted(beginnings))))
+__all__ = ["TextCalls"]
 
 
 _is_plain_tag = re.compile(r"</\w+>").fullmatch
@@ -186,7 +75,7 @@ class TextCalls(TextStage):
         self._begins = dialect.begins.search
         self._lines = bool(dialect.at_line_start)
         self._reader = Reader(limits, lines=self._lines)
-        self._calls = CallWriter(dialect, tools, self._reader, self._tell_between)
+        self._calls = CallWriter(dialect.name, tools, self._reader, self, dialect.stops)
         self._parsing: Parsing[None] | None = None
         self._count = 0  # number of calls begun before the parser did
         self._behind_call = False  # nothing but blanks came since the last call
@@ -194,8 +83,43 @@ class TextCalls(TextStage):
         self._mentioned = False  # an opening marker stayed text since the last call
         self._warned: set[str] = set()
         self._thought = Thought(limits)
+        self._thinking = False  # a thought is open that the dialect marks
         self._runs_thoughts = runs_thoughts
         self._tools, self._limits = tools, limits
+
+    # -- for the parsers --
+
+    def say(self, text: str) -> None:
+        """Emits text."""
+        if self._behind and text and not text.isspace():
+            self._behind = self._behind_call = False
+            self._thought.forget()
+        self._tell_text(text)
+
+    def think(self, text: str) -> None:
+        """Emits a piece of a thought."""
+        if not text:
+            return
+        if not self._thinking:
+            self._thinking = True
+            self._tell_between(self._thought.note(ReasoningStart()))
+        self._out.append(self._thought.note(ReasoningDelta(text)))
+
+    def end_thought(self, *, closed: bool = True) -> None:
+        """Ends a thought."""
+        if not self._thinking:
+            return
+        self._thinking = False
+        if not closed:
+            self._out.append(self._thought.note(StreamWarning(UNCLOSED)))
+        self._out.append(self._thought.note(ReasoningEnd()))
+        self._behind = True
+
+    def tell(self, event: Event) -> None:
+        """Emits a fragment of a call."""
+        self._tell_between(event)
+
+    # -- for the base --
 
     def _is_plain(self, text: str) -> bool:
         if self._parsing is not None or self._reader.text or self._behind or self._begins(text):
@@ -266,26 +190,29 @@ class TextCalls(TextStage):
         text, start = reader.text, reader.at
         at = start
         while found := dialect.markers.search(text, at):
+            if not reader.over and dialect.markers.may_grow(text, found.start()):
+                at = found.start()
+                break
             at = found.end()
             if found[0] in dialect.orphans:
-                self._say(text[start : found.start()])
+                self.say(text[start : found.start()])
                 if self._is_orphan(found[0]):
                     self._warn("stray_marker", found[0])
                 else:
-                    self._say(found[0])
+                    self.say(found[0])
                 start = at
                 continue
             parser = dialect.anywhere.get(found[0])
             if parser is None and reader.begins_line(found.start()):
                 parser = dialect.at_line_start[found[0]]
             if parser is not None:
-                self._say(text[start : found.start()])
+                self.say(text[start : found.start()])
                 reader.at = found.start()
                 reader.hold()
                 self._parsing, self._count = parser(reader, self._calls), self._calls.count
                 return True
         reader.at = len(text) if reader.over else dialect.markers.held_from(text, at)
-        self._say(text[start : reader.at])
+        self.say(text[start : reader.at])
         if reader.at == len(text):
             reader.feed("")
         return False
@@ -293,12 +220,6 @@ class TextCalls(TextStage):
     def _is_orphan(self, marker: str) -> bool:
         """Returns whether a closing marker that closes nothing can be no prose."""
         return not self._mentioned and (self._behind_call or not _is_plain_tag(marker))
-
-    def _say(self, text: str) -> None:
-        if self._behind and text and not text.isspace():
-            self._behind = self._behind_call = False
-            self._thought.forget()
-        self._tell_text(text)
 
     def _warn(self, code: str, detail: str) -> None:
         if code not in self._warned:
@@ -325,7 +246,7 @@ class TextCalls(TextStage):
             calls.end(cut=True)
         self._mentioned = self._mentioned or calls.count == self._count
         self._leave()
-        self._say(rest)
+        self.say(rest)
 
     def _cut(self) -> None:
         """Stops reading where the text ended inside a call."""

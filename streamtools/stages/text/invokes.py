@@ -6,6 +6,7 @@
     DeepSeek V4.1 <｜DSML｜ calls><｜DSML｜ invoke name="get_weather">...
     MiniCPM5      <function name="get_weather"><param name="city">Paris</param></function>
     dots          <dots_function_call><invoke name="get_weather">...
+    Muse          <atem:function_calls><atem:invoke name="t.get_weather"><atem:parameter name="city">Paris...
     Step3         <｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="f">...
 
 White space between tags is ignored. Nothing is escaped in a value, so the first closing tag ends it; a value that
@@ -20,13 +21,13 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from .calls import CallWriter
 from .objects import call_objects
 from .parameters import NO_STRING, STRING, Arguments, Types
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 from .tagged import parameter_key
+from .writer import CallWriter
 
-__all__ = ["DOTS", "DSML", "MINICPM", "MINIMAX", "STEP3", "Invokes"]
+__all__ = ["DOTS", "DSML", "MINICPM", "MINIMAX", "MUSE", "STEP3", "Invokes"]
 
 _QUOTE = Markers('"')
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
@@ -48,6 +49,7 @@ class Invokes:
         strays: reads the forms that DeepSeek V4 sometimes writes: a parameter that the next one closes, if the tool has
             that one; ``{"arguments": {...}}`` around all arguments.
         cdata: a value may stand in a CDATA section, which may contain tags.
+        spaces: a name has the tool's namespace before it, which is no part of a registered tool's name.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Invokes:
         objects: bool = False,
         strays: bool = False,
         cdata: bool = False,
+        spaces: bool = False,
     ) -> None:
         prefixes, blanks = [*prefixes], [*blanks]
         self._sections, self._ends, self._noise = sections, tuple(dict.fromkeys(sections.values())), tuple(noise)
@@ -71,7 +74,7 @@ class Invokes:
         self._parameter_ends = tuple(f"</{prefix}{parameter}>" for prefix in prefixes)
         self._tags = Markers([*self._invokes, *self._invoke_ends, *self._parameters, *self._parameter_ends])
         self._after_value = (*self._parameters, *self._invoke_ends, *self._invokes, *self._ends)
-        self._objects, self._strays, self._cdata = objects, strays, cdata
+        self._objects, self._strays, self._cdata, self._spaces = objects, strays, cdata, spaces
         self.openers = (*sections, *self._invokes)
         """The tags that begin a call: a section, or an ``invoke`` without one, which can call only registered tools."""
         self.closers = (*self._invoke_ends, *self._ends)
@@ -104,6 +107,8 @@ class Invokes:
     def _invoke(self, reader: Reader, calls: CallWriter, *, known_only: bool) -> Parsing[str]:
         """Reads a call from behind the beginning of its tag; returns the tag that ended it, its own or another."""
         name = yield from reader.name()
+        if self._spaces and not calls.knows(name) and calls.knows(name.rpartition(".")[2]):
+            name = name.rpartition(".")[2]
         yield from reader.expect('"')
         if known_only and not calls.knows(name):
             raise NotACall
@@ -231,6 +236,7 @@ DSML = tuple(map(_dsml, _BARS))
 """DeepSeek V3.2 to V4.1, by the bars around the word; V4 writes odd ones now and then."""
 MINIMAX = Invokes({"<minimax:tool_call>": "</minimax:tool_call>"})
 MINICPM = Invokes({}, invoke="function", parameter="param", blanks=(" ", "", "Ġ"), cdata=True)
+MUSE = Invokes({"<atem:function_calls>": "</atem:function_calls>"}, prefixes=["atem:"], spaces=True)
 DOTS = Invokes({"<dots_function_call>": "</dots_function_call>"}, objects=True)
 STEP3 = Invokes(
     {"<｜tool_calls_begin｜>": "<｜tool_calls_end｜>"},

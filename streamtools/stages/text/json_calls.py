@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import re
 
-from .calls import CallWriter
 from .objects import call_objects, one_call_object
 from .pythonic import dotted_call
 from .reader import Markers, NotACall, Parsing, Reader
+from .writer import CallWriter
 
 __all__ = [
     "DEEPSEEK_CLOSERS",
@@ -32,6 +32,7 @@ __all__ = [
     "KIMI_OPENERS",
     "MISTRAL_OPENER",
     "PYTHON_TAG",
+    "bare_list",
     "bare_objects",
     "deepseek",
     "fenced",
@@ -158,6 +159,11 @@ def fenced(reader: Reader, calls: CallWriter) -> Parsing[None]:
     if (yield from reader.word(max(map(len, _LABELS)))) not in _LABELS:
         raise NotACall
     yield from call_objects(reader, calls, close=FENCE, known_only=True)
+
+
+def bare_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads a list of call objects without a marker, which can call only registered tools."""
+    yield from call_objects(reader, calls, close=None, known_only=True)
 
 
 def python_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .calls import CallWriter
 from .reader import NotACall, Parsing, Reader
+from .writer import CallWriter
 
 __all__ = ["MarkedObjects", "call_objects", "keyed_objects", "listed_objects", "one_call_object"]
 

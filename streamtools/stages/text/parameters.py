@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic_core import from_json
 
 from ...tools import Toolset
-from .calls import CallWriter
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
+from .writer import CallWriter
 
-__all__ = ["NO_STRING", "STRING", "Arguments", "Types", "as_json", "escaped", "parameter_types"]
+__all__ = [
+    "NO_STRING",
+    "STRING",
+    "Arguments",
+    "Types",
+    "as_json",
+    "escaped",
+    "parameter_types",
+    "resolved",
+    "types_of",
+]
+
+T = TypeVar("T")
 
 Types: TypeAlias = "frozenset[str] | None"
 """The JSON types that a parameter takes; None if they are not known."""
@@ -41,6 +53,26 @@ def parameter_types(tools: Toolset, name: str) -> Mapping[str, Types]:
     if not isinstance(properties, Mapping):
         return {}
     return {parameter: _types(inner, schema, _MAX_STEPS) for parameter, inner in properties.items()}
+
+
+def types_of(schema: Any, root: Mapping[str, Any]) -> Types:
+    """Returns the JSON types that a schema takes; None where it does not say. References are looked up in `root`."""
+    return _types(schema, root, _MAX_STEPS)
+
+
+def resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a schema without references, by its branch for an array or object if it has several; {} for no schema."""
+    for _ in range(_MAX_STEPS):
+        if not isinstance(schema, Mapping):
+            return {}
+        if isinstance(reference := schema.get("$ref"), str):
+            schema = _referenced(reference, root)
+        elif isinstance(branches := schema.get("anyOf") or schema.get("oneOf"), list):
+            containers = (branch for branch in branches if (types_of(branch, root) or _ALL) & {"array", "object"})
+            schema = next(containers, None)
+        else:
+            return schema
+    return {}
 
 
 def as_json(text: str, types: Types) -> str:
@@ -169,8 +201,20 @@ class Arguments:
 
     def put(self, key: str, text: str) -> None:
         """Emits a parameter, by its raw text."""
+        self.put_json(key, as_json(text, self.types.get(key)))
+
+    def within(self, read: Parsing[T]) -> Parsing[T]:
+        """Reads a value by `read`, inside of which markers may be quoted; returns its result."""
+        self._calls.in_value = True
+        value = yield from read
+        self._calls.in_value = False
+        self._reader.hold()
+        return value
+
+    def put_json(self, key: str, value: str) -> None:
+        """Emits a parameter, by its value as JSON."""
         self._name(key)
-        self._calls.add(as_json(text, self.types.get(key)))
+        self._calls.add(value)
 
     def whole(self, text: str) -> None:
         """Emits all arguments, as JSON."""

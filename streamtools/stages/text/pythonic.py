@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 
-from .calls import CallWriter
 from .objects import call_objects, listed_objects
 from .parameters import escaped
 from .reader import Markers, NotACall, Parsing, Reader
+from .writer import CallWriter
 
 __all__ = ["LINES_CLOSER", "LINES_OPENER", "PYTHONIC_MARKERS", "dotted_call", "lines", "marked_list", "plain_list"]
 

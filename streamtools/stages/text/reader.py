@@ -45,6 +45,10 @@ class Markers:
                 return at
         return len(text)
 
+    def may_grow(self, text: str, at: int) -> bool:
+        """Returns whether the end of a text, from `at` on, may become a longer marker with more text."""
+        return len(text) - at < self._longest and text[at:] in self._beginnings
+
 
 T = TypeVar("T")
 Parsing: TypeAlias = Generator[None, None, T]
@@ -247,7 +251,7 @@ class Reader:
         while True:
             found = stops.search(self.text, self.at)
             limit = self._take(found.start() if found else stops.held_from(self.text, self.at), take, limit)
-            if found:
+            if found and (self.over or not stops.may_grow(self.text, self.at)):
                 return found[0]
             yield from self.more()
 

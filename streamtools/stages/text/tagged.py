@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .calls import CallWriter
 from .objects import call_objects
 from .parameters import NO_STRING, STRING, Arguments, Types
 from .reader import Markers, NotACall, Parsing, Reader
+from .writer import CallWriter
 
 __all__ = [
     "GLM",

@@ -7,6 +7,8 @@ it, are the calls at its very end no drafts.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from ...events import Event, ReasoningDelta, ReasoningEnd, ReasoningStart, StreamWarning
 from ...limits import Limits
 
@@ -16,6 +18,7 @@ THINKING: frozenset[type[Event]] = frozenset({ReasoningStart, ReasoningDelta, Re
 """The types of the events that a `Thought` takes."""
 UNCLOSED = "unclosed_think"
 """The code of the warning that a block of reasoning was not closed."""
+E = TypeVar("E", bound=Event)
 _CLOSING_TAG = "</think>"
 
 
@@ -45,6 +48,11 @@ class Thought:
         elif type(event) is StreamWarning:
             self._warned = event.code == UNCLOSED or self._warned
         return bool(self._pieces)
+
+    def note(self, event: E) -> E:
+        """Takes an event; returns it."""
+        self.take(event)
+        return event
 
     def forget(self) -> None:
         """Drops the thought, since something else follows it."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from streamtools import tool
 
-__all__ = ["CASES", "TOOLS", "WHOLE", "Called", "Case"]
+__all__ = ["NOON", "ODD", "PARIS", "SERVED", "TOOLS", "Called", "Case", "broken", "cut"]
 
 
 @tool(effect="pure")
@@ -1116,7 +1116,7 @@ FENCED = [
     ),
 ]
 
-CASES: dict[str, list[Case]] = {
+SERVED: dict[str, list[Case]] = {
     "hermes": HERMES,
     "qwen3_coder": QWEN,
     "llama3": LLAMA,
@@ -1128,6 +1128,4 @@ CASES: dict[str, list[Case]] = {
     "pythonic": PYTHONIC,
     "json": FENCED,
 }
-
-WHOLE = {dialect: next(case for case in cases if case.calls and case.said == "") for dialect, cases in CASES.items()}
-"""One text of each dialect that is a call and nothing else."""
+"""The cases of the dialects that many servers read, too."""

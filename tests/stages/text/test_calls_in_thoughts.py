@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from dialect_cases import CASES, TOOLS, WHOLE
+from all_cases import CASES, WHOLE
+from dialect_cases import TOOLS
 from sansio import check_histories, check_turn, snapshot
 from streams import chat
 
