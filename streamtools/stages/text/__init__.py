@@ -11,19 +11,19 @@ beside them. All text around blocks and calls stays as it is, to the character.
     parts      the base of these stages, and the stage for reasoning
     calls      the stage for calls: candidate, call, spoiled
     reader     the reader that the parsers of calls share, and the search for their markers
-    json_calls, tagged, pythonic     the parsers
+    dialects   the table of dialects
+    json_calls, tagged, invokes, pythonic     the parsers
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from ...limits import Limits
 from ...tools import Toolset
-from . import json_calls, pythonic, tagged
-from .calls import TextCalls, TextDialect
+from .calls import TextCalls
+from .dialects import DIALECTS
 from .parts import DEFAULT_TAGS, SplitThink, Tags, TextStage, tag_pair
 
 __all__ = ["DIALECTS", "TextRecipe", "split_think", "text_calls"]
@@ -44,7 +44,7 @@ class TextRecipe:
         return self._make(tools, limits)
 
 
-def text_calls(dialect_name: str) -> TextRecipe:
+def text_calls(dialect_name: str, *, in_unclosed_thoughts: bool = False) -> TextRecipe:
     """Finds the calls that a model writes into its text, for a model or server without native tool calling.
 
         pipeline(stream, tools=[...], stages=DEFAULT.insert_before("accumulate", text_calls("hermes")))
@@ -56,6 +56,9 @@ def text_calls(dialect_name: str) -> TextRecipe:
 
     Args:
         dialect_name: how the model writes calls, a key of `DIALECTS`: ``hermes``, ``llama3``, ``mistral``...
+        in_unclosed_thoughts: run the calls at the end of a thought that the model never closed, for a model that often
+            forgets it (Kimi K2 Thinking, MiniMax M3). A call there does not run if the response was cut, or text or a
+            call follows the thought. Without this it is reasoning; a ``call_in_reasoning`` warning names it either way.
 
     Returns:
         A recipe for `StageList.insert_before`, with the name ``text_calls``.
@@ -66,7 +69,11 @@ def text_calls(dialect_name: str) -> TextRecipe:
     if dialect_name not in DIALECTS:
         raise ValueError(f"no dialect called {dialect_name!r}; there are: {', '.join(DIALECTS)}")
     chosen = DIALECTS[dialect_name]
-    return TextRecipe("text_calls", lambda tools, limits: TextCalls(chosen, tools, limits), before="accumulate")
+
+    def make(tools: Toolset, limits: Limits) -> TextCalls:
+        return TextCalls(chosen, tools, limits, runs_thoughts=in_unclosed_thoughts)
+
+    return TextRecipe("text_calls", make, before="accumulate")
 
 
 def split_think(tags: Iterable[str | tuple[str, str]] = DEFAULT_TAGS, *, opened: bool = False) -> TextRecipe:
@@ -92,35 +99,3 @@ def split_think(tags: Iterable[str | tuple[str, str]] = DEFAULT_TAGS, *, opened:
         raise ValueError("split_think() needs at least one tag")
     known = Tags(pairs)
     return TextRecipe("split_think", lambda tools, limits: SplitThink(known, opened=opened))
-
-
-# Sources, read on 2026-11-21: the chat templates of the models named, and the parsers of vLLM, SGLang and llama.cpp.
-_ALL = (
-    TextDialect(name="hermes", anywhere={"<tool_call>": json_calls.hermes}),
-    TextDialect(name="qwen3_coder", anywhere={"<tool_call>": tagged.qwen_coder, "<function=": tagged.qwen_coder}),
-    TextDialect(
-        name="llama3",
-        anywhere={json_calls.PYTHON_TAG: json_calls.python_tag, json_calls.FUNCTION_OPENER: json_calls.function_tag},
-        at_line_start={"{": json_calls.bare_objects},
-    ),
-    TextDialect(name="mistral", anywhere={json_calls.MISTRAL_OPENER: json_calls.mistral}),
-    TextDialect(
-        name="deepseek",
-        anywhere={
-            **dict.fromkeys(json_calls.DEEPSEEK_OPENERS, json_calls.deepseek),
-            **dict.fromkeys(tagged.DSML.openers, tagged.DSML),
-        },
-    ),
-    TextDialect(name="kimi", anywhere=dict.fromkeys(json_calls.KIMI_OPENERS, json_calls.kimi)),
-    TextDialect(name="glm", anywhere={"<tool_call>": tagged.glm}),
-    TextDialect(name="minimax", anywhere=dict.fromkeys(tagged.MINIMAX.openers, tagged.MINIMAX)),
-    TextDialect(
-        name="pythonic",
-        anywhere=dict.fromkeys(pythonic.PYTHONIC_MARKERS, pythonic.marked_list),
-        at_line_start={"[": pythonic.plain_list},
-    ),
-    TextDialect(name="json", anywhere={}, at_line_start={json_calls.FENCE: json_calls.fenced}),
-)
-
-DIALECTS: Mapping[str, TextDialect] = MappingProxyType({known.name: known for known in _ALL})
-"""Every dialect by its name."""

@@ -7,125 +7,54 @@ text that may still become such a marker. From there a parser of the dialect rea
                 is text again, and the search goes on behind it.
     call        The name has come and the arguments have begun, so the call was announced (`CallWriter.begin`), which
                 nothing can take back. Arguments go out as they come.
-    spoiled     The markup of an announced call is broken. The text that follows up to its closing marker is added to
-                its arguments, so that nothing is lost; the call is reported as cut, or its arguments are no JSON: it
-                cannot run.
+    spoiled     The markup of an announced call is broken. The text that follows, up to a closing marker of the dialect
+                or the next call, is added to its arguments, so that nothing is lost; the call is reported as cut, or
+                its arguments are no JSON: it cannot run. Inside the raw value of a parameter only a closing marker
+                ends it, since a value may quote a whole call, and a quoted one must not run.
 
 A call ends at its closing marker, or where the list that it stands in goes on or ends. If the text ends before that,
 the call was cut, and is reported as such. Where a dialect has neither marker nor list, its call ends with the response,
 as calls of the chat wire do.
+
+Which markers win: outside of the arguments' strings a closing marker of the dialect ends the call, whatever the JSON
+says, and so does the marker of the next call. Inside a string they are content, if the string is closed as JSON closes
+it (`Reader.value`).
+
+An orphan, which is a closing marker with nothing to close, is dropped with the warning ``stray_marker``. A plain tag
+(``</tool_call>``) may be prose, and is dropped only directly behind a call. After an opening marker that stayed text, a
+closing one does, too: both are mentioned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+import re
+from collections.abc import Collection
+from dataclasses import replace
 
-from ...events import StreamEnd, ToolCallFragment
+from ...events import (
+    Event,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    StreamEnd,
+    StreamWarning,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallFragment,
+)
 from ...limits import Limits
 from ...tools import Toolset
+from .dialect import TextDialect
 from .parts import TextStage
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
+from .thoughts import THINKING, UNCLOSED, Thought
+from .writer import CallWriter
 
-__all__ = ["CallWriter", "TextDialect", "Parser", "TextCalls"]
-
-
-class CallWriter:
-    """Emits the calls that a parser reads. One call is open at a time.
-
-    Args:
-        dialect: goes into the labels of the calls.
-        tools: the tools that may be called.
-        reader: the reader of the parser.
-        tell: takes each fragment.
-    """
-
-    def __init__(self, dialect: str, tools: Toolset, reader: Reader, tell: Callable[[ToolCallFragment], None]) -> None:
-        self.tools = tools
-        self.count = 0
-        """Number of calls begun so far."""
-        self.is_open = False
-        self.close: str | None = None
-        """The closing marker of the open call; None if it has none."""
-        self.is_json = False
-        """True if the open call has arguments, and they are JSON that the model wrote, not composed of parts."""
-        self._verbatim = True
-        self._dialect = dialect
-        self._reader = reader
-        self._tell = tell
-        self._label = ""
-        self._left = ""  # label of the call that ends with the response, or with the next call
-
-    def knows(self, name: str) -> bool:
-        """Returns whether a tool of that name is registered."""
-        return name.removeprefix("functions.") in self.tools.names
-
-    def begin(self, name: str, call_id: str | None = None, *, close: str | None, verbatim: bool = True) -> None:
-        """Announces a call, which cannot be taken back.
-
-        Args:
-            name: the tool's name.
-            call_id: the call's id, if the dialect has one.
-            close: the marker that ends it.
-            verbatim: its arguments are JSON that the model wrote.
-
-        Raises:
-            NotACall: the name is empty or too long.
-        """
-        if not name or len(name) > self._reader.limits.max_name_bytes:
-            raise NotACall
-        self._reader.let_go()
-        if self._left:
-            self._tell(ToolCallFragment(self._left, end=True))
-            self._left = ""
-        self.count += 1
-        self.is_open, self.close = True, close
-        self.is_json, self._verbatim = False, verbatim
-        self._label = f"{self._dialect}:{self.count}"
-        self._tell(ToolCallFragment(self._label, call_id, name, start=True))
-
-    def add(self, text: str) -> None:
-        """Emits more of the open call's arguments."""
-        if text:
-            self.is_json = self._verbatim
-            self._tell(ToolCallFragment(self._label, arguments=text))
-
-    def end(self, *, cut: bool = False) -> None:
-        """Ends the open call. The text that follows is held, since it may be plain text."""
-        self.is_open = False
-        self._tell(ToolCallFragment(self._label, end=True, cut=cut))
-        self._reader.hold()
-
-    def leave(self) -> None:
-        """Ends the open call together with the next call or the response: it is whole, but has no closing marker. The
-        text that follows is held, since it may be plain text."""
-        self.is_open = False
-        self._left = self._label
-        self._reader.hold()
+__all__ = ["TextCalls"]
 
 
-Parser: TypeAlias = Callable[[Reader, CallWriter], Parsing[None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextDialect:
-    """The way in which a family of models writes calls."""
-
-    name: str
-    anywhere: Mapping[str, Parser]
-    """The markers that begin a call anywhere, with the parsers that read from there."""
-    at_line_start: Mapping[str, Parser] = field(default_factory=dict)
-    """The markers that begin a call only if nothing but blanks stands before them in their line."""
-    openers: Markers = field(init=False, repr=False)
-    """All of these markers."""
-    first_characters: frozenset[str] = field(init=False, repr=False)
-    """The characters that the markers begin with."""
-
-    def __post_init__(self) -> None:
-        openers = [*self.anywhere, *self.at_line_start]
-        object.__setattr__(self, "openers", Markers(openers))  # it is frozen
-        object.__setattr__(self, "first_characters", frozenset(opener[0] for opener in openers))
+_is_plain_tag = re.compile(r"</\w+>").fullmatch
 
 
 class TextCalls(TextStage):
@@ -135,19 +64,65 @@ class TextCalls(TextStage):
         dialect: the way calls are written.
         tools: the tools that may be called.
         limits: bounds on names and arguments.
+        runs_thoughts: run the calls that end a thought which was never closed, if nothing follows it.
     """
 
-    def __init__(self, dialect: TextDialect, tools: Toolset, limits: Limits) -> None:
+    handles = TextStage.handles | THINKING | {ToolCallFragment}
+
+    def __init__(self, dialect: TextDialect, tools: Toolset, limits: Limits, *, runs_thoughts: bool = False) -> None:
         super().__init__()
         self._dialect = dialect
-        self._first_characters = dialect.first_characters
+        self._begins = dialect.begins.search
         self._lines = bool(dialect.at_line_start)
         self._reader = Reader(limits, lines=self._lines)
-        self._calls = CallWriter(dialect.name, tools, self._reader, self._tell_between)
+        self._calls = CallWriter(dialect.name, tools, self._reader, self, dialect.stops)
         self._parsing: Parsing[None] | None = None
+        self._count = 0  # number of calls begun before the parser did
+        self._behind_call = False  # nothing but blanks came since the last call
+        self._behind = False  # nothing but blanks came since the last call or the last thought
+        self._mentioned = False  # an opening marker stayed text since the last call
+        self._warned: set[str] = set()
+        self._thought = Thought(limits)
+        self._thinking = False  # a thought is open that the dialect marks
+        self._runs_thoughts = runs_thoughts
+        self._tools, self._limits = tools, limits
+
+    # -- for the parsers --
+
+    def say(self, text: str) -> None:
+        """Emits text."""
+        if self._behind and text and not text.isspace():
+            self._behind = self._behind_call = False
+            self._thought.forget()
+        self._tell_text(text)
+
+    def think(self, text: str) -> None:
+        """Emits a piece of a thought."""
+        if not text:
+            return
+        if not self._thinking:
+            self._thinking = True
+            self._tell_between(self._thought.note(ReasoningStart()))
+        self._out.append(self._thought.note(ReasoningDelta(text)))
+
+    def end_thought(self, *, closed: bool = True) -> None:
+        """Ends a thought."""
+        if not self._thinking:
+            return
+        self._thinking = False
+        if not closed:
+            self._out.append(self._thought.note(StreamWarning(UNCLOSED)))
+        self._out.append(self._thought.note(ReasoningEnd()))
+        self._behind = True
+
+    def tell(self, event: Event) -> None:
+        """Emits a fragment of a call."""
+        self._tell_between(event)
+
+    # -- for the base --
 
     def _is_plain(self, text: str) -> bool:
-        if self._parsing is not None or self._reader.text or not self._first_characters.isdisjoint(text):
+        if self._parsing is not None or self._reader.text or self._behind or self._begins(text):
             return False
         if self._lines:
             self._reader.passed(text)
@@ -161,9 +136,37 @@ class TextCalls(TextStage):
         self._reader.over = True
         self._read()
         self._reader.begin_again()  # a wire may have several texts
+        self._behind_call = self._mentioned = False
+
+    def _other(self, event: Event) -> None:
+        if type(event) in THINKING:
+            self._behind = self._thought.take(event) or self._behind_call
+            self._out.append(event)
+        elif type(event) is ToolCallFragment:
+            self._thought.forget()
+            self._out.append(event)
+        else:
+            super()._other(event)
 
     def _stream_end(self, end: StreamEnd) -> StreamEnd:
-        return replace(end, finish="tool_calls") if end.finish == "stop" and self._calls.count else end
+        count = self._calls.count
+        if not count and end.ended_well and (text := self._thought.unclosed_text()):
+            count = self._calls_in_thought(text)
+        return replace(end, finish="tool_calls") if end.finish == "stop" and count else end
+
+    def _calls_in_thought(self, text: str) -> int:
+        """Emits the calls that end an unclosed thought, if that was asked for, and a warning; returns how many run."""
+        inner = TextCalls(self._dialect, self._tools, self._limits)
+        events = [event for item in (TextStart(), TextDelta(text), TextEnd()) for event in inner.feed(item)]
+        last = [at for at, event in enumerate(events) if type(event) is TextDelta and not event.text.isspace()]
+        found = [event for event in events[last[-1] + 1 if last else 0 :] if isinstance(event, ToolCallFragment)]
+        names = [event.name for event in found if event.start and event.name]
+        if names:
+            self._warn("call_in_reasoning", ", ".join(names))
+        if not self._runs_thoughts:
+            return 0
+        self._out.extend(found)
+        return len(names)
 
     def _read(self) -> None:
         """Reads all text that has come."""
@@ -175,6 +178,7 @@ class TextCalls(TextStage):
             except StopIteration:
                 self._parsing = None
                 self._reader.let_go()
+                self._leave()
             except NotACall:
                 self._give_up()
             except TextOver:
@@ -185,33 +189,64 @@ class TextCalls(TextStage):
         reader, dialect = self._reader, self._dialect
         text, start = reader.text, reader.at
         at = start
-        while found := dialect.openers.search(text, at):
+        while found := dialect.markers.search(text, at):
+            if not reader.over and dialect.markers.may_grow(text, found.start()):
+                at = found.start()
+                break
             at = found.end()
+            if found[0] in dialect.orphans:
+                self.say(text[start : found.start()])
+                if self._is_orphan(found[0]):
+                    self._warn("stray_marker", found[0])
+                else:
+                    self.say(found[0])
+                start = at
+                continue
             parser = dialect.anywhere.get(found[0])
             if parser is None and reader.begins_line(found.start()):
                 parser = dialect.at_line_start[found[0]]
             if parser is not None:
-                self._tell_text(text[start : found.start()])
+                self.say(text[start : found.start()])
                 reader.at = found.start()
                 reader.hold()
-                self._parsing = parser(reader, self._calls)
+                self._parsing, self._count = parser(reader, self._calls), self._calls.count
                 return True
-        reader.at = len(text) if reader.over else dialect.openers.held_from(text, at)
-        self._tell_text(text[start : reader.at])
+        reader.at = len(text) if reader.over else dialect.markers.held_from(text, at)
+        self.say(text[start : reader.at])
         if reader.at == len(text):
             reader.feed("")
         return False
 
+    def _is_orphan(self, marker: str) -> bool:
+        """Returns whether a closing marker that closes nothing can be no prose."""
+        return not self._mentioned and (self._behind_call or not _is_plain_tag(marker))
+
+    def _warn(self, code: str, detail: str) -> None:
+        if code not in self._warned:
+            self._warned.add(code)
+            self._out.append(StreamWarning(code, detail))
+
+    def _leave(self) -> None:
+        """Notes the end of a parser's calls."""
+        if self._calls.count > self._count:
+            self._behind = self._behind_call = True
+            self._mentioned = False
+
     def _give_up(self) -> None:
         """Stops reading a call that turned out to be none, or broken."""
+        calls = self._calls
         rest = self._reader.take_back()
-        if self._calls.is_open and self._calls.close is not None:
-            self._parsing = _spoiled(self._reader, self._calls, self._calls.close, rest)
+        if calls.is_open and calls.close is not None:
+            ends = Markers([calls.close]) if self._dialect.ends is None else self._dialect.ends
+            stops = ends if calls.in_value or calls.stops is None else calls.stops
+            self._parsing = _spoiled(self._reader, calls, stops, self._dialect.closers, rest)
             return
         self._parsing = None
-        if self._calls.is_open:
-            self._calls.end(cut=True)
-        self._tell_text(rest)
+        if calls.is_open:
+            calls.end(cut=True)
+        self._mentioned = self._mentioned or calls.count == self._count
+        self._leave()
+        self.say(rest)
 
     def _cut(self) -> None:
         """Stops reading where the text ended inside a call."""
@@ -224,8 +259,9 @@ class TextCalls(TextStage):
             self._tell_text(self._reader.take_back())
 
 
-def _spoiled(reader: Reader, calls: CallWriter, close: str, rest: str) -> Parsing[None]:
-    """Reads a broken call to its closing marker. `rest` is the text read since its arguments."""
+def _spoiled(reader: Reader, calls: CallWriter, stops: Markers, closers: Collection[str], rest: str) -> Parsing[None]:
+    """Reads a broken call up to one of `stops`, and takes it if it is a closing marker. `rest` is the text read since
+    the call's arguments."""
     was_json, more = calls.is_json, False
 
     def take(piece: str) -> None:
@@ -235,7 +271,8 @@ def _spoiled(reader: Reader, calls: CallWriter, close: str, rest: str) -> Parsin
 
     if rest:
         take(rest)
-    yield from reader.until(Markers([close]), take)
-    reader.at += len(close)
+    stop = yield from reader.until(stops, take)
+    if stop in closers:
+        reader.at += len(stop)
     # JSON with something behind it is no JSON any more. Any other spoiled arguments might look like good ones.
     calls.end(cut=not (was_json and more))

@@ -11,26 +11,28 @@ Mistral (v11 on)  [TOOL_CALLS]get_weather[CALL_ID]a1b2c3d4e[ARGS]{"city": "Paris
 Llama 3.1         <function=get_weather>{"city": "Paris"}</function>
 others            {"name": "get_weather", "arguments": {"city": "Paris"}}
 
-In a call object ``parameters`` may stand for ``arguments``. ``type``, ``id`` and a wrapping ``function`` object are
-accepted as in the chat API; an object with any other key is no call. Arguments that come after the name are emitted as
-they come; those before the name wait for it.
+The objects are read by `objects`.
 """
 
 from __future__ import annotations
 
 import re
 
-from .calls import CallWriter
+from .objects import call_objects, one_call_object
 from .pythonic import dotted_call
 from .reader import Markers, NotACall, Parsing, Reader
+from .writer import CallWriter
 
 __all__ = [
+    "DEEPSEEK_CLOSERS",
     "DEEPSEEK_OPENERS",
     "FENCE",
     "FUNCTION_OPENER",
+    "KIMI_CLOSERS",
     "KIMI_OPENERS",
     "MISTRAL_OPENER",
     "PYTHON_TAG",
+    "bare_list",
     "bare_objects",
     "deepseek",
     "fenced",
@@ -41,126 +43,18 @@ __all__ = [
     "python_tag",
 ]
 
-_KEYS = frozenset({"name", "function", "arguments", "parameters", "id", "type"})
-_MAX_KEY = 32  # characters of a key; the longest key has ten
-
-
-def call_objects(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
-    """Reads an object, or a list of them, and the closing marker.
-
-    Args:
-        reader: its position is before the object.
-        calls: takes the calls.
-        close: the marker; None if there is none, as for a list that needs none.
-        known_only: only registered tools can be called.
-    """
-    first = yield from reader.spaces()
-    if first == "[":
-        reader.at += 1
-        yield from _list(reader, calls, close, known_only)
-    else:
-        yield from one_call_object(reader, calls, close=close, known_only=known_only)
-        if close is None:
-            calls.leave()
-            return
-        yield from reader.then(close)
-        calls.end()
-
-
-def _list(reader: Reader, calls: CallWriter, close: str | None, known_only: bool) -> Parsing[None]:
-    while True:
-        yield from reader.spaces()
-        yield from one_call_object(reader, calls, close=close, known_only=known_only)
-        separator = yield from reader.then(",", "]")
-        calls.end()
-        if separator == "]":
-            break
-    if close is not None:
-        yield from reader.then(close)
-
-
-def one_call_object(reader: Reader, calls: CallWriter, *, close: str | None, known_only: bool) -> Parsing[None]:
-    """Reads one object and announces its call. The caller has to end the call."""
-    call = _CallObject(reader, calls, close, known_only)
-    yield from call.read()
-    call.check()
-
-
-class _CallObject:
-    """One call object while it is read."""
-
-    __slots__ = ("arguments", "begun", "call_id", "calls", "close", "known_only", "name", "reader")
-
-    def __init__(self, reader: Reader, calls: CallWriter, close: str | None, known_only: bool) -> None:
-        self.reader = reader
-        self.calls = calls
-        self.close = close
-        self.known_only = known_only
-        self.name = ""
-        self.call_id: str | None = None
-        self.arguments: list[str] | None = None  # those that came before the name, or [] once they were emitted
-        self.begun = False
-
-    def read(self, *, nested: bool = False) -> Parsing[None]:
-        """Reads the object."""
-        yield from self.reader.expect("{")
-        yield from self.reader.members(_MAX_KEY, self._nested_member if nested else self._member, _KEYS)
-
-    def check(self) -> None:
-        """Announces the call if the whole object did not yet, or finds that it is none."""
-        if not self.begun:
-            if self.known_only:  # an object without arguments may be anything that has a name
-                raise NotACall
-            self._begin()
-
-    def _member(self, key: str, first: str) -> Parsing[None]:
-        is_object = key == "function" and first == "{"
-        yield from self.read(nested=True) if is_object else self._nested_member(key, first)
-
-    def _nested_member(self, key: str, first: str) -> Parsing[None]:
-        if key in ("name", "function"):
-            if self.name:
-                raise NotACall
-            self.name = yield from self.reader.string(self.reader.limits.max_name_bytes)
-            if self.known_only and not self.calls.knows(self.name):
-                raise NotACall
-            if self.arguments is not None:
-                self._begin()
-        elif key in ("arguments", "parameters"):
-            yield from self._arguments()
-        elif key == "id":
-            self.call_id = yield from self.reader.string(self.reader.limits.max_id_bytes)
-        else:
-            yield from self.reader.string(_MAX_KEY)
-
-    def _arguments(self) -> Parsing[None]:
-        if self.arguments is not None:
-            raise NotACall
-        self.arguments = []
-        if self.name:
-            self._begin()
-            yield from self.reader.value(self.calls.add)
-            self.reader.hold()
-        else:
-            yield from self.reader.value(self.arguments.append, self.reader.limits.max_argument_bytes)
-
-    def _begin(self) -> None:
-        self.calls.begin(self.name, self.call_id, close=self.close)
-        self.begun = True
-        for text in self.arguments or ():
-            self.calls.add(text)
-
-
 _DEEPSEEK_CALL, _DEEPSEEK_NAME_END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"
 _DEEPSEEK_CALL_END, _DEEPSEEK_END = "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"
 # R1 spells the first marker in several ways.
 _DEEPSEEK_SECTIONS = ("<｜tool▁calls▁begin｜>", "<｜tool_calls_begin｜>", "<｜tool calls begin｜>", "<｜tool▁calls｜>")
 DEEPSEEK_OPENERS = (*_DEEPSEEK_SECTIONS, _DEEPSEEK_CALL)
+DEEPSEEK_CLOSERS = (_DEEPSEEK_CALL_END, _DEEPSEEK_END)
 
 _KIMI_SECTION, _KIMI_CALL = "<|tool_calls_section_begin|>", "<|tool_call_begin|>"
 _KIMI_ARGUMENTS, _KIMI_CALL_END = "<|tool_call_argument_begin|>", "<|tool_call_end|>"
 _KIMI_END = "<|tool_calls_section_end|>"
 KIMI_OPENERS = (_KIMI_SECTION, _KIMI_CALL)
+KIMI_CLOSERS = (_KIMI_CALL_END, _KIMI_END)
 _KIMI_ID_END = Markers([_KIMI_ARGUMENTS])
 _KIMI_ID = re.compile(r"(?:functions\.)?([\w.\-]+?)(:\d+)?")
 
@@ -249,7 +143,7 @@ def _json_arguments(
     if (yield from reader.spaces()) != "{":
         raise NotACall
     calls.begin(name, call_id, close=close)
-    yield from reader.value(calls.add)
+    yield from reader.value(calls.add, stops=calls.stops)
     reader.hold()
 
 
@@ -265,6 +159,11 @@ def fenced(reader: Reader, calls: CallWriter) -> Parsing[None]:
     if (yield from reader.word(max(map(len, _LABELS)))) not in _LABELS:
         raise NotACall
     yield from call_objects(reader, calls, close=FENCE, known_only=True)
+
+
+def bare_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads a list of call objects without a marker, which can call only registered tools."""
+    yield from call_objects(reader, calls, close=None, known_only=True)
 
 
 def python_tag(reader: Reader, calls: CallWriter) -> Parsing[None]:

@@ -7,8 +7,8 @@ before it is a part of its own, and so is the text after it. Text without anythi
 
 Theory of operation of `SplitThink`. Outside a block the first opening tag is looked for, inside it its own closing tag:
 blocks do not nest, and a tag of another kind inside is reasoning. Only text that may still become a tag is held back. A
-closing tag outside a block is text. A block that is never closed is reasoning to the end: the model was cut while it
-thought, and its thoughts must not turn into an answer.
+closing tag outside a block is text. A block that is never closed is reasoning to the end, with the warning
+``unclosed_think``: the model was cut while it thought, and its thoughts must not turn into an answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
-from ...events import Event, ReasoningDelta, ReasoningEnd, ReasoningStart, StreamEnd, TextDelta, TextEnd, TextStart
+from ...events import (
+    Event,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    StreamEnd,
+    StreamWarning,
+    TextDelta,
+    TextEnd,
+    TextStart,
+)
 from .reader import Markers
 
 __all__ = ["DEFAULT_TAGS", "SplitThink", "Tags", "TextStage", "tag_pair"]
@@ -181,6 +191,8 @@ class SplitThink(TextStage):
     def _text_over(self) -> None:
         held, self._held = self._held, ""
         self._tell(held)
+        if self._thinking:
+            self._out.append(StreamWarning("unclosed_think"))
         self._leave()
 
     def _leave(self) -> None:

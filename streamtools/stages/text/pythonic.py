@@ -1,7 +1,8 @@
-"""Reads calls written as a Python list: ``[get_weather(city='Paris', days=3), get_time(zone="CET")]``.
+"""Reads calls written as Python: ``[get_weather(city='Paris', days=3), get_time(zone="CET")]``.
 
 The list is read by a grammar and never evaluated: it takes keyword arguments whose values are literals, namely strings,
-numbers as JSON has them, ``True False None`` (or ``true false null``), lists, tuples and dicts with string keys. A list
+numbers as JSON has them, ``True False None`` (or ``true false null``), lists, tuples and dicts with string keys. A
+string may contain line breaks as they are, which models write though Python does not allow them. A list
 with anything else in it (a variable, an operator, a positional argument) is text as a whole. So nothing is emitted
 before the list has ended, and one list has at most `max_argument_bytes`.
 """
@@ -10,14 +11,16 @@ from __future__ import annotations
 
 import re
 
-from .calls import CallWriter
+from .objects import call_objects, listed_objects
+from .parameters import escaped
 from .reader import Markers, NotACall, Parsing, Reader
-from .tagged import escaped
+from .writer import CallWriter
 
-__all__ = ["PYTHONIC_MARKERS", "dotted_call", "marked_list", "plain_list"]
+__all__ = ["LINES_CLOSER", "LINES_OPENER", "PYTHONIC_MARKERS", "dotted_call", "lines", "marked_list", "plain_list"]
 
 PYTHONIC_MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
 """Opening and closing markers that some models put around the list: Llama 4, LFM2."""
+LINES_OPENER, LINES_CLOSER = "<function_calls>", "</function_calls>"
 
 _WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -26,8 +29,7 @@ _MAX_NUMBER = 4400  # characters: the longest integer that is parsed has 4300 di
 _MAX_DEPTH = 100  # of brackets: two generators read each level, one inside the other, and Python's limit is a thousand
 _CLOSING = {"[": "]", "(": ")"}
 _QUOTES = "'\""
-_STOPS = {quote: Markers([quote, "\\", "\n"]) for quote in _QUOTES}
-_LONG_STOPS = {quote: Markers([quote, "\\"]) for quote in _QUOTES}
+_STOPS = {quote: Markers([quote, "\\"]) for quote in _QUOTES}
 # Python's escape → its form in a JSON string.
 _ESCAPES = {
     "\n": "", "\\": "\\\\", "'": "'", '"': '\\"', "a": "\\u0007", "b": "\\b", "f": "\\f", "n": "\\n", "r": "\\r",
@@ -47,13 +49,30 @@ def plain_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
 
 
 def marked_list(reader: Reader, calls: CallWriter) -> Parsing[None]:
-    """Reads a list between two markers, the second of which may be missing."""
+    """Reads a list between two markers, the second of which may be missing; or call objects, which LFM2 writes there if
+    it is asked for JSON."""
     close = PYTHONIC_MARKERS[(yield from reader.expect(*PYTHONIC_MARKERS))]
+    if (yield from reader.spaces()) == "{":
+        yield from call_objects(reader, calls, close=close, known_only=False)
+        return
+    yield from reader.expect("[")
+    if (yield from reader.spaces()) == "{":
+        yield from listed_objects(reader, calls, close=close, known_only=False)
+        return
     heard: _Heard = []
-    yield from reader.spaces()
-    yield from _List(reader, calls, known_only=False).read(heard)
+    yield from _List(reader, calls, known_only=False).read_items(heard)
     _tell(heard, calls)
     yield from reader.then(close)
+
+
+def lines(reader: Reader, calls: CallWriter) -> Parsing[None]:
+    """Reads OLMo 3's calls, one in a line, between its tags."""
+    yield from reader.expect(LINES_OPENER)
+    heard: _Heard = []
+    while (yield from reader.spaces()) != "<":
+        heard.append((yield from _List(reader, calls, known_only=False).call()))
+    yield from reader.expect(LINES_CLOSER)
+    _tell(heard, calls)
 
 
 def dotted_call(reader: Reader, calls: CallWriter) -> Parsing[None]:
@@ -85,9 +104,12 @@ class _List:
 
     def read(self, heard: _Heard) -> Parsing[None]:
         """Reads the list of calls."""
-        reader = self._reader
-        yield from reader.expect("[")
-        yield from reader.spaces()
+        yield from self._reader.expect("[")
+        yield from self._reader.spaces()
+        yield from self.read_items(heard)
+
+    def read_items(self, heard: _Heard) -> Parsing[None]:
+        """Reads the list from behind its bracket."""
         while True:
             heard.append((yield from self.call()))
             if not (yield from self._more("]")):
@@ -202,9 +224,7 @@ class _List:
         return f'"{"".join(pieces)}"'
 
     def _short_string(self, quote: str, pieces: list[str]) -> Parsing[None]:
-        while (stop := (yield from self._run(_STOPS[quote], pieces))) != quote:
-            if stop == "\n":
-                raise NotACall
+        while (yield from self._run(_STOPS[quote], pieces)) != quote:
             pieces.append((yield from self._escape()))
 
     def _long_string(self, quote: str, pieces: list[str]) -> Parsing[None]:
@@ -213,7 +233,7 @@ class _List:
             if (yield from self._reader.peek()) != quote:
                 pieces.append(escaped(quote * quotes))
                 quotes = 0
-                if (yield from self._run(_LONG_STOPS[quote], pieces)) != quote:
+                if (yield from self._run(_STOPS[quote], pieces)) != quote:
                     pieces.append((yield from self._escape()))
                     continue
                 quotes = 1

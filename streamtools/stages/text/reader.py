@@ -17,6 +17,7 @@ from typing import TypeAlias, TypeVar
 from pydantic_core import from_json
 
 from ...limits import Limits
+from .extent import Extent
 
 __all__ = ["Markers", "NotACall", "Parsing", "Reader", "TextOver"]
 
@@ -44,6 +45,10 @@ class Markers:
                 return at
         return len(text)
 
+    def may_grow(self, text: str, at: int) -> bool:
+        """Returns whether the end of a text, from `at` on, may become a longer marker with more text."""
+        return len(text) - at < self._longest and text[at:] in self._beginnings
+
 
 T = TypeVar("T")
 Parsing: TypeAlias = Generator[None, None, T]
@@ -53,10 +58,8 @@ _MAX_SPACE = 4096  # characters of white space in one place; no model writes a t
 _MAX_SCALAR = 4400  # characters of a number, true, false or null: the longest integer that is parsed has 4300 digits
 
 _match_word = re.compile(r"[\w.\-]*").match
-_search_bracket = re.compile(r'["{}\[\]]').search
-_search_string_end = re.compile(r'["\\]').search
 _STRING_STOPS = Markers('"\\')
-_SCALAR_END = " \t\r\n,]}"
+_SCALAR_END = " \t\r\n,]}<[`"  # the last three begin markers, and no scalar has them
 _SCALAR_STOPS = Markers(_SCALAR_END)
 
 
@@ -178,6 +181,15 @@ class Reader:
                 raise NotACall
             yield from self.more()
 
+    def takes(self, literal: str) -> Parsing[bool]:
+        """Takes `literal` if it comes next; returns whether it did."""
+        while not self.text.startswith(literal, self.at):
+            if not literal.startswith(self.text[self.at : self.at + len(literal)]):
+                return False
+            yield from self.more()
+        self.at += len(literal)
+        return True
+
     def then(self, *literals: str) -> Parsing[str]:
         """Takes white space, then one of `literals`; returns the one found."""
         yield from self.spaces()
@@ -239,7 +251,7 @@ class Reader:
         while True:
             found = stops.search(self.text, self.at)
             limit = self._take(found.start() if found else stops.held_from(self.text, self.at), take, limit)
-            if found:
+            if found and (self.over or not stops.may_grow(self.text, self.at)):
                 return found[0]
             yield from self.more()
 
@@ -278,10 +290,22 @@ class Reader:
         assert isinstance(value, str), "it stands in quotes"
         return value
 
-    def value(self, take: Callable[[str], object], limit: int | None = None) -> Parsing[None]:
+    def value(
+        self, take: Callable[[str], object], limit: int | None = None, *, stops: Markers | None = None
+    ) -> Parsing[None]:
         """Takes one JSON value as it stands, in pieces. Only its end is looked for; whether it is valid is not checked.
 
-        `limit`: the most characters that a call may have here, else `NotACall`; None: any number.
+        A stop outside of the value's strings ends it, since no JSON contains it there. Inside a string it is content if
+        the string goes on as JSON does, to a quote with ``, : ] }`` behind it; else the string was cut, and the stop
+        ends the value. So nothing behind a stop in a string is given out before the string has ended.
+
+        Args:
+            take: takes the pieces.
+            limit: the most characters that a call may have here; None: any number.
+            stops: the markers that end a value before it is whole.
+
+        Raises:
+            NotACall: the value is broken, or longer than `limit`; the reader stands before the stop, if there is one.
         """
         first = yield from self.peek()
         if first not in '{["':
@@ -289,64 +313,71 @@ class Reader:
                 raise NotACall
             yield from self.until(_SCALAR_STOPS, take, _MAX_SCALAR)
             return
-        extent = _Extent(self.limits.max_json_depth)
+        extent = Extent(self.limits.max_json_depth)
         while True:
-            end = extent.scan(self.text, self.at)
-            limit = self._take(end or len(self.text), take, limit)
+            found = stops.search(self.text, self.at) if stops else None
+            region = found.start() if found else len(self.text)
+            if stops and not found:
+                region = stops.held_from(self.text, self.at)
+            end = extent.scan(self.text, self.at, region)
+            limit = self._take(end or region, take, limit)
             if extent.broken:
                 raise NotACall
             if end:
                 return
-            yield from self.more()
-
-
-class _Extent:
-    """Finds the end of a JSON value by its brackets and quotes."""
-
-    __slots__ = ("_escaped", "_expected", "_in_string", "_max_depth", "broken")
-
-    def __init__(self, max_depth: int) -> None:
-        self._expected: list[str] = []  # the closing bracket of each container that is open
-        self._max_depth = max_depth
-        self._in_string = self._escaped = False
-        self.broken = False
-        """True if a bracket closes one that is not open, or too many are open: no further text can mend that."""
-
-    def scan(self, text: str, at: int) -> int:
-        """Reads on; returns where in `text` the value ends or breaks, or 0 if it goes on."""
-        expected = self._expected
-        while at < len(text):
-            if self._in_string:
-                if self._escaped:
-                    self._escaped = False
-                    at += 1
-                    continue
-                match = _search_string_end(text, at)
-                if match is None:
-                    return 0
-                at = match.end()
-                if match[0] == "\\":
-                    self._escaped = True
-                    continue
-                self._in_string = False
+            if found is None:
+                yield from self._more_of_value(take)
+            elif not extent.in_string:
+                raise NotACall
             else:
-                match = _search_bracket(text, at)
-                if match is None:
-                    return 0
-                at, character = match.end(), match[0]
-                if character == '"':
-                    self._in_string = True
-                    continue
-                if character in "{[":
-                    expected.append("}" if character == "{" else "]")
-                    self.broken = len(expected) > self._max_depth
-                else:
-                    self.broken = expected.pop() != character
-                if self.broken:
-                    return at
-            if not expected:
-                return at
-        return 0
+                yield from self._rest_of_string(extent, take)
+                if extent.is_over:
+                    return
+
+    def _more_of_value(self, take: Callable[[str], object]) -> Parsing[None]:
+        """Waits for more text; if none comes, the beginning of a marker that was held belongs to the value."""
+        try:
+            yield from self.more()
+        except TextOver:
+            self._take(len(self.text), take, None)
+            raise
+
+    def _rest_of_string(self, extent: Extent, take: Callable[[str], object]) -> Parsing[None]:
+        """Takes the rest of a string from a marker on, if the marker is content."""
+        pieces: list[str] = []
+        left: int | None = self.limits.max_argument_bytes
+        held = self._hold_apart()
+        try:
+            end = 0
+            while not end:
+                if self.at == len(self.text):
+                    yield from self.more()
+                end = extent.scan_string(self.text, self.at, len(self.text))
+                left = self._take(end or len(self.text), pieces.append, left)
+            while (follows := (yield from self.peek())).isspace():
+                left = self._take(self.at + 1, pieces.append, left)
+            if follows not in ",:]}":
+                raise NotACall
+        except (NotACall, TextOver):
+            self._put_back(pieces, held)
+            raise NotACall from None
+        take("".join(pieces))
+
+    def _hold_apart(self) -> int:
+        """Separates the text held so far from the text that comes; returns the number of its pieces."""
+        if self._from >= 0:
+            self._held.append(self.text[self._from : self.at])
+            self._from = self.at
+        return len(self._held)
+
+    def _put_back(self, pieces: list[str], held: int) -> None:
+        """Puts text back that was taken since `_hold_apart`. A marker stands at its beginning, so no line does."""
+        self.text = "".join(pieces) + self.text[self.at :]
+        self.at = 0
+        self._before = "x"
+        if self._from >= 0:
+            del self._held[held:]
+            self._from = 0
 
 
 def _begins_line(text: str, at: int) -> bool | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from streamtools import tool
 
-__all__ = ["CASES", "TOOLS", "WHOLE", "Called", "Case"]
+__all__ = ["NOON", "ODD", "PARIS", "SERVED", "TOOLS", "Called", "Case", "broken", "cut"]
 
 
 @tool(effect="pure")
@@ -206,6 +206,64 @@ HERMES = [
         (cut(PARIS),),
     ),
     Case(
+        "arguments that the closing marker cuts, and a good call",
+        '<tool_call>{"name": "get_weather", "arguments": {"days": 1</tool_call>Hi'
+        '<tool_call>{"name": "get_time", "arguments": {}}</tool_call>',
+        "Hi",
+        (cut(PARIS), NOON),
+    ),
+    Case(
+        "a string that the closing marker cuts, and a good call",
+        '<tool_call>{"name": "get_weather", "arguments": {"city": "Par</tool_call>Hi'
+        '<tool_call>{"name": "get_time", "arguments": {}}</tool_call>',
+        "Hi",
+        (cut(PARIS), NOON),
+    ),
+    Case(
+        "a string that the closing marker cuts, and no other quote",
+        '<tool_call>{"name": "get_weather", "arguments": {"city": "Par</tool_call> so',
+        " so",
+        (cut(PARIS),),
+    ),
+    Case(
+        "arguments before the name that the closing marker cuts, and a good call",
+        '<tool_call>{"arguments": {"city": "Par</tool_call><tool_call>{"name": "get_time"}</tool_call>',
+        '<tool_call>{"arguments": {"city": "Par</tool_call>',
+        (NOON,),
+    ),
+    Case(
+        "a string that the closing marker cuts in a call behind another, as a number is",
+        '<tool_call>{"name": "get_time", "arguments": 1</tool_call>\n<tool_call>{"name": "get_time"}</tool_call>',
+        "\n",
+        (cut(NOON), NOON),
+    ),
+    Case(
+        "several markers inside a string, and a key behind it",
+        '<tool_call>{"name": "search", "arguments": {"query": "</tool_call><tool_call>{}" , "where": []}}</tool_call>',
+        "",
+        (Called("search", {"query": "</tool_call><tool_call>{}", "where": []}),),
+    ),
+    Case(
+        "arguments that the next call cuts",
+        '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris"}\n'
+        '<tool_call>{"name": "get_time", "arguments": {}}</tool_call>',
+        "",
+        (cut(PARIS), NOON),
+    ),
+    Case(
+        "a closing tag twice",
+        '<tool_call>{"name": "get_time"}</tool_call>\n</tool_call> so',
+        "\n so",
+        (NOON,),
+    ),
+    Case("a closing tag that may be prose", "so </tool_call> so", "so </tool_call> so"),
+    Case(
+        "a closing tag that may be prose, behind a call",
+        '<tool_call>{"name": "get_time"}</tool_call> so </tool_call>',
+        " so </tool_call>",
+        (NOON,),
+    ),
+    Case(
         "arguments twice",
         '<tool_call>{"name": "get_time", "arguments": {}, "arguments": {"zone": "CET"}}</tool_call>',
         "",
@@ -301,6 +359,24 @@ QWEN = [
         (cut(PARIS),),
     ),
     Case(
+        "the closing tag is missing before the next function",
+        "<tool_call><function=get_weather><parameter=city>Paris</parameter><function=get_time></function></tool_call>",
+        "",
+        (cut(PARIS), NOON),
+    ),
+    Case(
+        "Seed-OSS' outer tags",
+        "<seed:tool_call><function=get_weather><parameter=city>Paris</parameter></function></seed:tool_call> so",
+        " so",
+        (PARIS,),
+    ),
+    Case(
+        "a closing tag twice",
+        "<tool_call><function=get_time></function></tool_call></tool_call> so",
+        " so",
+        (NOON,),
+    ),
+    Case(
         "a number that is none",
         "<tool_call><function=get_weather><parameter=city>x</parameter><parameter=days>two</parameter></function>"
         "</tool_call>",
@@ -375,6 +451,12 @@ GLM = [
         "</tool_call> so",
         " so",
         (cut(ODD),),
+    ),
+    Case(
+        "the closing tag is missing before the next call",
+        "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value><tool_call>get_time</tool_call> so",
+        " so",
+        (cut(PARIS), NOON),
     ),
     Case(
         "a key without a value",
@@ -454,9 +536,30 @@ MINIMAX = [
         "a parameter that was not closed; the next call is a call",
         '<minimax:tool_call><invoke name="search"><parameter name="query">a<parameter name="where">b</parameter>'
         '</invoke><invoke name="get_time"></invoke></minimax:tool_call>',
-        "</minimax:tool_call>",
+        "",
         (cut(ODD), NOON),
     ),
+    Case(
+        "the closing tag of a call is missing before the next one",
+        '<minimax:tool_call><invoke name="get_weather"><parameter name="city">Paris</parameter>\n<invoke name="rm">'
+        "</invoke></minimax:tool_call> so",
+        " so",
+        (cut(PARIS), Called("rm", {})),
+    ),
+    Case(
+        "the closing tag of a call is missing before the section's",
+        '<minimax:tool_call><invoke name="get_weather"><parameter name="city">Paris</parameter></minimax:tool_call> so',
+        " so",
+        (cut(PARIS),),
+    ),
+    Case(
+        "a whole call that a value quotes does not run",
+        '<minimax:tool_call><invoke name="search"><parameter name="query">say <invoke name="get_time"></invoke>'
+        "</parameter></invoke></minimax:tool_call> so",
+        " so",
+        (cut(ODD),),
+    ),
+    Case("a closing tag that closes nothing", "so</minimax:tool_call> so", "so so"),
     Case(
         "an attribute that nobody knows",
         '<minimax:tool_call><invoke name="search"><parameter name="query" type="x">a</parameter></invoke> so',
@@ -510,7 +613,7 @@ DEEPSEEK = [
     Case(
         "something behind the arguments",
         f'{V3_BEGIN}{V3_CALL}get_weather{V3_SEP}{{"city": "Paris"}} or Rome{V3_CALL_END}{V3_END}',
-        V3_END,
+        "",
         (broken(PARIS),),
     ),
     Case(
@@ -541,6 +644,99 @@ DEEPSEEK = [
         "",
         (cut(PARIS),),
     ),
+    Case(
+        "V4: a call that closes itself",
+        f'<{DSML}tool_calls><{DSML}invoke name="get_time"/><{DSML}invoke name="rm" /></{DSML}tool_calls> so',
+        " so",
+        (NOON, Called("rm", {})),
+    ),
+    Case(
+        "V4.1: blanks behind the bars",
+        f'<{DSML} calls>\n<{DSML} invoke name="get_weather">\n<{DSML} parameter name="city" string="true">Paris'
+        f'</{DSML} parameter>\n<{DSML} parameter name="days" string="false">2</{DSML} parameter>\n</{DSML} invoke>\n'
+        f"</{DSML} calls>",
+        "",
+        (Called("get_weather", {"city": "Paris", "days": 2}),),
+    ),
+    Case(
+        "V4: no section, no attribute, other bars",
+        'a<||DSML||invoke name="get_weather"><||DSML||parameter name="city">Paris</||DSML||parameter>'
+        '<||DSML||parameter name="days">2</||DSML||parameter></||DSML||invoke>b',
+        "ab",
+        (Called("get_weather", {"city": "Paris", "days": 2}),),
+    ),
+    *(
+        Case(
+            f"V4: bars written {bars}, section {name}",
+            f'<{bars}{name}><{bars}invoke name="get_time"></{bars}invoke></{bars}{name}>',
+            "",
+            (NOON,),
+        )
+        for bars, name in (("｜｜DSML｜｜", "tool_calls"), ("|DSML|", "toolcalls"), ("‖DSML‖", "tool"))
+    ),
+    Case(
+        "V4: a parameter that the next one closes",
+        f'<{DSML}tool_calls><{DSML}invoke name="get_weather"><{DSML}parameter name="city" string="true">Paris'
+        f'<{DSML}parameter name="days" string="false">2</{DSML}parameter></{DSML}invoke></{DSML}tool_calls>',
+        "",
+        (Called("get_weather", {"city": "Paris", "days": 2}),),
+    ),
+    Case(
+        "V4: a value that quotes a parameter of another tool",
+        f'<{DSML}tool_calls><{DSML}invoke name="search"><{DSML}parameter name="query" string="true">as in '
+        f'<{DSML}parameter name="city" string="true">Paris</{DSML}parameter></{DSML}invoke></{DSML}tool_calls> so',
+        " so",
+        (cut(ODD),),
+    ),
+    Case(
+        "V4: the arguments in an object, as JSON",
+        f'<{DSML}tool_calls><{DSML}invoke name="get_weather">{{"arguments": {{"city": "Paris"}}}}</{DSML}invoke>'
+        f"</{DSML}tool_calls>",
+        "",
+        (PARIS,),
+    ),
+    Case(
+        "V4: the arguments in an object, as a parameter",
+        f'<{DSML}tool_calls><{DSML}invoke name="get_weather"><{DSML}parameter name="arguments" string="false">'
+        f'{{"city": "Paris"}}</{DSML}parameter></{DSML}invoke></{DSML}tool_calls>',
+        "",
+        (PARIS,),
+    ),
+    Case(
+        "V4: the arguments in an object, and one of them beside it",
+        f'<{DSML}tool_calls><{DSML}invoke name="rm"><{DSML}parameter name="arguments" string="false">{{"n": 1}}'
+        f'</{DSML}parameter><{DSML}parameter name="s" string="true">a</{DSML}parameter></{DSML}invoke>'
+        f"</{DSML}tool_calls>",
+        "",
+        (Called("rm", {"arguments": {"n": 1}, "s": "a"}),),
+    ),
+    Case(
+        "V4: the closing tag of a call is missing before the next one",
+        f'<{DSML}tool_calls><{DSML}invoke name="get_weather"><{DSML}parameter name="city" string="true">Paris'
+        f'</{DSML}parameter><{DSML}invoke name="get_time"></{DSML}invoke></{DSML}tool_calls> so',
+        " so",
+        (cut(PARIS), NOON),
+    ),
+    Case(
+        "V4: JSON that its closing tag cuts",
+        f'<{DSML}tool_calls><{DSML}invoke name="get_weather">{{"city": "Par</{DSML}invoke></{DSML}tool_calls> so',
+        " so",
+        (cut(PARIS),),
+    ),
+    Case("V4: closing tags that close nothing", f"so</{DSML}invoke></{DSML}tool_calls> so", "so so"),
+    Case(
+        "V3.1: arguments that the closing marker cuts, and a good call",
+        f'{V3_BEGIN}{V3_CALL}get_weather{V3_SEP}{{"city": [{V3_CALL_END} Hi {V3_BEGIN}{V31_NOON}{V3_END}',
+        " Hi ",
+        (cut(PARIS), NOON),
+    ),
+    Case(
+        "V3.1: a string that the closing marker cuts, and a good call",
+        f'{V3_BEGIN}{V3_CALL}get_weather{V3_SEP}{{"city": "Par{V3_CALL_END}{V31_PARIS}{V3_END}',
+        "",
+        (cut(PARIS), PARIS),
+    ),
+    Case("V3.1: a closing marker that closes nothing", f"so {V3_CALL_END}{V3_END} so", "so  so"),
 ]
 
 KIMI_BEGIN, KIMI_END = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
@@ -595,6 +791,31 @@ KIMI = [
     Case("the end in the closing marker", KIMI_PARIS[:-2], "", (cut(PARIS_0),)),
     Case("the end before the section's", f"{KIMI_BEGIN}{KIMI_PARIS}", "", (PARIS_0,)),
     Case("something behind the arguments", KIMI_PARIS.replace("}", "}}") + " so", " so", (broken(PARIS_0),)),
+    Case(
+        "arguments that the closing marker cuts, and a good call",
+        f"{KIMI_BEGIN}{KIMI_PARIS.replace('}', '')}{KIMI_NOON}{KIMI_END} so",
+        " so",
+        (cut(PARIS_0), NOON_1),
+    ),
+    Case(
+        "a string that the closing marker cuts, and a good call",
+        KIMI_PARIS.replace('"}', "") + f" so {KIMI_BEGIN}{KIMI_NOON}{KIMI_END}",
+        " so ",
+        (cut(PARIS_0), NOON_1),
+    ),
+    Case(
+        "arguments that the section's marker cuts",
+        f"{KIMI_BEGIN}{KIMI_PARIS.partition('}')[0]}{KIMI_END} so",
+        " so",
+        (cut(PARIS_0),),
+    ),
+    Case(
+        "arguments that the next call cuts",
+        f"{KIMI_BEGIN}{KIMI_PARIS.partition('}')[0]}{KIMI_NOON}{KIMI_END}",
+        "",
+        (cut(PARIS_0), NOON_1),
+    ),
+    Case("closing markers that close nothing", f"so <|tool_call_end|>{KIMI_END} so", "so  so"),
 ]
 
 MISTRAL = [
@@ -657,6 +878,24 @@ MISTRAL = [
         '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"] so',
         " so",
         (cut(PARIS),),
+    ),
+    Case(
+        "arguments that the next call cuts",
+        '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"[TOOL_CALLS]get_time[ARGS]{}',
+        "",
+        (cut(PARIS), NOON),
+    ),
+    Case(
+        "a string that the next call cuts",
+        '[TOOL_CALLS]get_weather[ARGS]{"city": "Par[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"} so',
+        " so",
+        (cut(PARIS), PARIS),
+    ),
+    Case(
+        "a marker inside a string",
+        '[TOOL_CALLS]search[ARGS]{"query": "[TOOL_CALLS]get_time[ARGS]{} \\" x" , "where": []}',
+        "",
+        (Called("search", {"query": '[TOOL_CALLS]get_time[ARGS]{} " x', "where": []}),),
     ),
     Case(
         "a list whose second is none",
@@ -762,7 +1001,39 @@ PYTHONIC = [
     Case("by position", "[get_weather('Paris')]", "[get_weather('Paris')]"),
     Case("an argument twice", "[get_weather(city='a', city='b')]", "[get_weather(city='a', city='b')]"),
     Case("a list of which one is none", "[get_time(), 5]", "[get_time(), 5]"),
-    Case("a line break in a string", "[get_weather(city='Pa\nris')]", "[get_weather(city='Pa\nris')]"),
+    Case(
+        "a line break in a string",
+        "[get_weather(city='Pa\nris')]",
+        "",
+        (Called("get_weather", {"city": "Pa\nris"}),),
+    ),
+    Case(
+        "LFM2's markers, with JSON",
+        '<|tool_call_start|>[{"name": "get_weather", "arguments": {"city": "Paris"}}, {"name": "get_time"}]'
+        "<|tool_call_end|> so",
+        " so",
+        (PARIS, NOON),
+    ),
+    Case(
+        "LFM2's markers, with an object",
+        '<|tool_call_start|> {"name": "get_weather", "arguments": {"city": "Paris"}} <|tool_call_end|>',
+        "",
+        (PARIS,),
+    ),
+    Case(
+        "LFM2's markers, with JSON that the closing one cuts",
+        '<|tool_call_start|>[{"name": "get_weather", "arguments": {"city": "Par<|tool_call_end|> so [get_time()]\n'
+        "[get_time()]",
+        " so [get_time()]\n",
+        (cut(PARIS), NOON),
+    ),
+    Case(
+        "a name with dots",
+        "<|tool_call_start|>[clock.now(zone='a')]<|tool_call_end|>",
+        "",
+        (Called("clock.now", {"zone": "a"}),),
+    ),
+    Case("a closing marker that closes nothing", "so <|tool_call_end|><|python_end|>", "so "),
     Case("a prefix", "[get_weather(city=f'Paris')]", "[get_weather(city=f'Paris')]"),
     Case("numbers that JSON has not", "[get_weather(city='a', days=0x1)]", "[get_weather(city='a', days=0x1)]"),
     Case("escapes that nobody means", r"[get_weather(city='\101')]", r"[get_weather(city='\101')]"),
@@ -845,7 +1116,7 @@ FENCED = [
     ),
 ]
 
-CASES: dict[str, list[Case]] = {
+SERVED: dict[str, list[Case]] = {
     "hermes": HERMES,
     "qwen3_coder": QWEN,
     "llama3": LLAMA,
@@ -857,6 +1128,4 @@ CASES: dict[str, list[Case]] = {
     "pythonic": PYTHONIC,
     "json": FENCED,
 }
-
-WHOLE = {dialect: next(case for case in cases if case.calls and case.said == "") for dialect, cases in CASES.items()}
-"""One text of each dialect that is a call and nothing else."""
+"""The cases of the dialects that many servers read, too."""

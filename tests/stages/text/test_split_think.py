@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from dialect_cases import TOOLS, WHOLE
+from all_cases import WHOLE
+from dialect_cases import TOOLS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import examples

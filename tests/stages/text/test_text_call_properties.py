@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
-from dialect_cases import CASES, TOOLS, WHOLE
+from all_cases import CASES, FRAMED, WHOLE
+from dialect_cases import TOOLS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import examples, mostly_thorough
@@ -68,13 +69,11 @@ def check(dialect: str, text: str, sizes: Sequence[int]) -> None:
     whole = read(dialect, [text] if text else [])
     assert snapshot(read(dialect, pieces(text, sizes))) == snapshot(whole)
     check_turn(whole)
-    if not whole.calls:
-        assert whole.text == text
-    at = 0
-    for part in whole.parts:
-        if part.kind == "text":
-            assert part.text in text[at:], "all text is the model's, in its order"
-            at = text.index(part.text, at) + len(part.text)
+    has_strays = any(warning.code == "stray_marker" for warning in whole.warnings)
+    if not whole.calls and dialect not in FRAMED:
+        assert (whole.text == text) is not has_strays, "nothing but orphans is dropped"
+    rest = iter(text)
+    assert all(character in rest for character in whole.text), "all text is the model's, in its order"
 
 
 @pytest.mark.parametrize("dialect", CASES)
@@ -98,7 +97,7 @@ def test_any_damage_to_a_call_in_any_pieces(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@given(deltas=st.lists(st.text(st.characters(exclude_characters="<[{`")), max_size=8))
+@given(deltas=st.lists(st.text(st.characters(exclude_characters="<[]{`ft")), max_size=8))
 @settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
 def test_text_in_which_nothing_can_begin_passes_event_by_event(dialect: str, deltas: list[str]) -> None:
     chain = DEFAULT.insert_before("accumulate", text_calls(dialect)).build(Toolset(), Limits())

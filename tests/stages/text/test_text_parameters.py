@@ -12,7 +12,7 @@ from streams import chat
 
 from streamtools import Tool, Turn, parse, tool
 from streamtools.stages import DEFAULT, text_calls
-from streamtools.stages.text.tagged import parameter_types
+from streamtools.stages.text.parameters import parameter_types
 from streamtools.tools import Toolset
 
 STAGES = DEFAULT.insert_before("accumulate", text_calls("qwen3_coder"))

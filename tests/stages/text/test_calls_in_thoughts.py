@@ -1,0 +1,111 @@
+"""A call inside a thought is a draft, unless the model never closed the thought, and it was asked for."""
+
+from __future__ import annotations
+
+import pytest
+from all_cases import CASES, WHOLE
+from dialect_cases import TOOLS
+from sansio import check_histories, check_turn, snapshot
+from streams import chat
+
+from streamtools import Turn, parse
+from streamtools.stages import DEFAULT, StageList, split_think, text_calls
+
+CALL = WHOLE["hermes"].text
+BEGINNINGS = ["<think>so ", "x <think>so "]
+"""The wire splits the first off, the stage the second."""
+OTHER = '<tool_call>{"name": "get_time", "arguments": {}}</tool_call>'
+
+
+def stages(dialect: str, *, run: bool) -> StageList:
+    calls = text_calls(dialect, in_unclosed_thoughts=run)
+    return DEFAULT.insert_before("accumulate", split_think()).insert_before("accumulate", calls)
+
+
+def read(text: str, *, run: bool, dialect: str = "hermes", finish: str | None = "stop", size: int = 0) -> Turn:
+    deltas = [text[at : at + size] for at in range(0, len(text), size)] if size else [text]
+    return parse(b"".join(chat(deltas, finish=finish)), tools=TOOLS, stages=stages(dialect, run=run))
+
+
+def codes(turn: Turn) -> list[str]:
+    return [warning.code for warning in turn.warnings]
+
+
+@pytest.mark.parametrize("before", BEGINNINGS)
+@pytest.mark.parametrize("dialect", CASES)
+def test_a_call_at_the_end_of_an_unclosed_thought_runs_if_asked_for(dialect: str, before: str) -> None:
+    case = WHOLE[dialect]
+    text = f"{before}\n{case.text}\n"
+    turn = read(text, run=True, dialect=dialect)
+    assert [(call.name, call.arguments, call.dispatchable) for call in turn.calls] == [
+        (case.calls[0].name, case.calls[0].arguments, True)
+    ]
+    assert turn.finish == "tool_calls"
+    assert turn.reasoning == text.partition("<think>")[2], "it was thought, and stays so"
+    assert "call_in_reasoning" in codes(turn)
+    check_turn(turn)
+    check_histories(turn)
+    for size in (1, 3):
+        assert snapshot(read(text, run=True, dialect=dialect, size=size)) == snapshot(turn)
+
+
+@pytest.mark.parametrize("before", BEGINNINGS)
+def test_without_asking_it_is_reasoning_and_a_warning_names_it(before: str) -> None:
+    turn = read(before + CALL, run=False)
+    assert (turn.calls, turn.finish) == ((), "stop")
+    assert [w.detail for w in turn.warnings if w.code == "call_in_reasoning"] == ["get_weather"]
+
+
+@pytest.mark.parametrize("before", BEGINNINGS)
+@pytest.mark.parametrize(
+    "rest",
+    [
+        f"{CALL}</think>",
+        f"{CALL}</think>\n",
+        f"{CALL}</think>Done.",
+        f"{CALL} or rather not",
+        "nothing to call",
+    ],
+)
+def test_a_draft_never_runs(before: str, rest: str) -> None:
+    turn = read(before + rest, run=True)
+    assert (turn.calls, turn.finish) == ((), "stop")
+    assert "call_in_reasoning" not in codes(turn)
+
+
+@pytest.mark.parametrize("before", BEGINNINGS)
+def test_the_call_behind_the_thought_is_the_one(before: str) -> None:
+    turn = read(f"{before}{CALL}</think>{OTHER}", run=True)
+    assert [call.name for call in turn.calls] == ["get_time"]
+
+
+@pytest.mark.parametrize("before", BEGINNINGS)
+def test_only_the_calls_at_the_very_end_of_a_thought_are_no_drafts(before: str) -> None:
+    turn = read(f"{before}{CALL} no, twice: {OTHER}\n{OTHER}", run=True)
+    assert [(call.name, call.dispatchable) for call in turn.calls] == [("get_time", True)] * 2
+    assert [w.detail for w in turn.warnings if w.code == "call_in_reasoning"] == ["get_time, get_time"]
+
+
+@pytest.mark.parametrize("finish", ["length", None])
+def test_a_thought_that_was_cut_calls_nothing(finish: str | None) -> None:
+    assert read(f"<think>{CALL}", run=True, finish=finish).calls == ()
+
+
+def test_a_call_without_its_end_does_not_run_there_either() -> None:
+    turn = read(f"<think>{CALL.removesuffix('</tool_call>')}", run=True)
+    assert [(call.status, call.dispatchable) for call in turn.calls] == [("truncated", False)]
+
+
+def test_a_native_call_behind_a_thought_is_the_one() -> None:
+    body = chat([f"<think>{CALL}"], [("a", "get_time", "{}")])
+    turn = parse(body, tools=TOOLS, stages=stages("hermes", run=True))
+    assert [(call.name, call.call_id) for call in turn.calls] == [("get_time", "a")]
+
+
+def test_a_thought_in_a_field_of_its_own_may_have_been_left_open() -> None:
+    body = [{"reasoning_content": f"so {CALL}"}]
+    for text, names in ([], ["get_weather"]), ([{"content": "Done."}], []):
+        chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in [*body, *text]]
+        end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        turn = parse([*chunks, end], tools=TOOLS, stages=stages("hermes", run=True))
+        assert [call.name for call in turn.calls] == names
