@@ -24,7 +24,7 @@ __all__ = [
     "Usage",
 ]
 
-Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "pause", "other", "error"]
+Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "pause", "steered", "other", "error"]
 """Why the model stopped, in our words; the provider's own word is kept beside it."""
 
 
@@ -44,6 +44,7 @@ FINISHES: Mapping[Finish, FinishFacts] = {
     "length": FinishFacts(),
     "content_filter": FinishFacts(),
     "pause": FinishFacts(goes_on=True),
+    "steered": FinishFacts(goes_on=True),  # what it called was decided before the input that redirects it
     "other": FinishFacts(),
     "error": FinishFacts(),
 }

@@ -281,7 +281,7 @@ class StreamDecoder:
 
     def _payload(self, payload: dict[str, Any], raw: bytes | None, out: list[Event]) -> None:
         if self.done:
-            self._after_done(out)
+            self._after_done(out, payload)
             return
         wire = self._wire
         if not self._seen:
@@ -370,9 +370,15 @@ class StreamDecoder:
         elif self._error is None:
             self._error = error
 
-    def _after_done(self, out: list[Event]) -> None:
-        if self._error is None and (self._wire is None or self._wire.error is None):
+    def _after_done(self, out: list[Event], payload: dict[str, Any] | None = None) -> None:
+        wire = self._wire
+        if self._error is not None or (wire is not None and wire.error is not None):
+            return
+        events = wire.after_end(payload) if wire is not None and isinstance(payload, dict) else None
+        if events is None:
             self._warn("data_after_done", out)
+        else:
+            self._chain.feed_all(events, out)
 
     def _warn(self, code: str, out: list[Event]) -> None:
         if code not in self._warned:

@@ -92,6 +92,11 @@ class WireDecoder(ABC):
         self.out = []
         return self.out
 
+    def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
+        """Takes a payload that follows the end of the response, which it cannot change. Returns None if there is
+        nothing to say about it but that it came."""
+        return None
+
     @abstractmethod
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         """Closes what is open at the end of the response. Returns the finish, and whether the wire's marker was

@@ -194,14 +194,6 @@ def test_an_event_without_an_item_breaks_the_wire(odd: Any) -> None:
         assert turn.error.kind == "malformed_chunk"
 
 
-def test_a_response_inside_another_is_an_error_but_not_before_anything_was_said() -> None:
-    other = {"type": "response.created", "response": {"id": "resp_2"}}
-    turn = parse([CREATED, added(0, function()), other, ended()])
-    assert turn.error is not None
-    assert turn.error.kind == "protocol_error"
-    assert codes(read(other)) == ["duplicate_created"]
-
-
 # -- text and reasoning ----------------------------------------------------------------------------------------------
 
 

@@ -7,20 +7,17 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...errors import ProviderError, RemoteProtocolError
-from ...events import Event, ProviderItem, TextDelta
+from ...errors import ProviderError
+from ...events import Event, ProviderItem
 from ...limits import Limits
 from ...parts import Finish
-from ...text import well_formed
-from ..decoder import WireDecoder
 from ..reading import malformed, named_error, provider_error
 from . import calls
-from .facts import ARGUMENTS, FINISHES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
-from .items import OPAQUE, Item, Register, call_kind, identity, message_so_far, name_of, texts_of, type_of
+from .facts import ARGUMENTS, FINISHES, NOTICES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
+from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, type_of
+from .telling import ItemTexts
 
 __all__ = ["ResponsesDecoder", "recognises"]
-
-_NOWHERE = object()  # a place that no payload names
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
@@ -29,41 +26,26 @@ def recognises(payload: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and kind.startswith("response.")
 
 
-class ResponsesDecoder(WireDecoder):
-    """Decodes one response."""
+class ResponsesDecoder(ItemTexts):
+    """Decodes one response: the first of its stream."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
-        self._response_id: object = None
-        self._stored = True  # the provider keeps the items, so that an id is enough to give one back
-        self._register = Register()
-        self._telling: Item | None = None  # the item whose text or reasoning is being told
-        self._text_index: object = _NOWHERE  # where it is, as the wire has it, if it is a message
-        self._pieces: list[str] = []  # its text so far
         self._has_calls = False
         self._ended = False
-
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Returns the event of a payload that holds one delta of the text that is being told."""
-        try:
-            if payload["type"] == "response.output_text.delta" and payload["output_index"] == self._text_index:
-                text = payload["delta"]
-                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
-                    self._text_size = size
-                    self._pieces.append(text)
-                    return TextDelta(text)
-        except (KeyError, TypeError):
-            return None  # whatever it is, `feed` knows
-        return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one stream event."""
         kind = payload.get("type")
         out = self.out = []
+        if self._is_anothers(payload):
+            return out
         self._payload, self._exact = payload, None
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(self, payload)
+            if self._started and not self._followed.begun:
+                self._followed.begin(payload)
         elif isinstance(kind, str) and self._says_nothing_new(kind, payload):
             pass
         elif error := provider_error(payload):
@@ -79,6 +61,27 @@ class ResponsesDecoder(WireDecoder):
         self.done = True
         return self.out
 
+    @override
+    def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
+        out = self.out = []
+        kind = payload.get("type")
+        if self._is_anothers(payload) or kind in QUIET:
+            return out
+        if kind not in NOTICES:
+            return None
+        self._notice(payload)
+        return out
+
+    def _is_anothers(self, payload: dict[str, Any]) -> bool:
+        """Returns whether this belongs to another response, which is then reported once."""
+        name = self._followed.other(payload)
+        if name is None:
+            return False
+        self.tell_slowly()
+        if name:
+            self.warn("other_response", name[: self.limits.max_id_bytes])
+        return True
+
     def _says_nothing_new(self, kind: str, payload: dict[str, Any]) -> bool:
         if kind in QUIET:
             return True
@@ -88,19 +91,14 @@ class ResponsesDecoder(WireDecoder):
     # -- the response --
 
     def _created(self, payload: dict[str, Any]) -> None:
-        id_ = _object(payload.get("response")).get("id")
         if self._started:
-            if self._register.items and isinstance(self._response_id, str) and id_ != self._response_id:
-                self.fail(RemoteProtocolError("response.created while another response is open"))
-                return
             self.warn("duplicate_created")
         self._progress(payload)
 
     def _progress(self, payload: dict[str, Any]) -> None:
         response = _object(payload.get("response"))
         if not self._started:
-            self._response_id = response.get("id")
-            self.emit_start(response.get("model"), self._response_id)
+            self.emit_start(response.get("model"), response.get("id"))
         if isinstance(stored := response.get("store"), bool):
             self._stored = stored
 
@@ -136,6 +134,12 @@ class ResponsesDecoder(WireDecoder):
 
     def _error(self, payload: dict[str, Any]) -> None:
         self.fail(named_error(payload))
+
+    def _notice(self, payload: dict[str, Any]) -> None:
+        """Passes on an answer to what the client sent, which says nothing about the response."""
+        if (code := NOTICES[payload["type"]]) is not None:
+            self.warn(code, str(_object(payload.get("error")).get("code"))[: self.limits.max_name_bytes])
+        self.emit_unknown(payload)
 
     # -- items --
 
@@ -251,65 +255,6 @@ class ResponsesDecoder(WireDecoder):
         if (item := item or self._item_of(payload, type_)) is not None:
             self._tell(item, channel, text, None)
 
-    def _tell(self, item: Item, channel: str, text: str, paragraph: int | None) -> None:
-        if self._telling is not item:
-            self._end_telling()
-            self._telling = item
-        told = item.told.setdefault(channel, [])
-        if channel == "text":
-            self._pieces, self._text_index = told, _NOWHERE if item.index is None else item.index
-            self.emit_text(text)
-        elif channel == "refusal":
-            self.emit_refusal(text)
-        else:
-            if item.paragraph not in (None, (channel, paragraph)):
-                self.emit_reasoning("\n\n")
-            item.paragraph = (channel, paragraph) if text else None
-            self.emit_reasoning(text)
-        if text:
-            told.append(text)
-
-    def _end_telling(self) -> None:
-        """Ends what is told of this item, since another comes; what it still has to say will be a part of its own."""
-        self.end_part()
-        self._telling, self._text_index = None, _NOWHERE
-
-    def _keep(self, item: Item, state: dict[str, Any]) -> None:
-        """Lets the state of an item that is over go with the part that tells it; alone if another is being told."""
-        if self._telling is item and self._open is not None:
-            self.end_part(state)
-        elif "item" in state:
-            self.out.append(ProviderItem(item.type, state))
-        if self._telling is item:
-            self._end_telling()
-        item.told = {}
-
-    def _complete_text(self, item: Item, raw: dict[str, Any], state: dict[str, Any]) -> None:
-        for channel in TEXTS[item.type]:
-            # Of reasoning, the summary or the content is told; both only if both streamed.
-            if item.type == "message" or item.told.get(channel) or not any(item.told.values()):
-                self._compare(item, channel, texts_of(raw, channel))
-        if item.type == "reasoning" and not (self._stored or raw.get("encrypted_content") or raw.get("content")):
-            state.pop("item", None)  # neither the provider nor the item has it: "Item with id 'rs_...' not found"
-        elif "item" not in state and item.type == "message" and any(item.told.values()):
-            state["item"] = message_so_far(item, "completed")
-        self._keep(item, state)
-
-    def _compare(self, item: Item, channel: str, texts: list[str]) -> None:
-        """Compares the whole text with what was told of it, and tells what is missing."""
-        told, whole = "".join(item.told.get(channel, ())), "".join(texts)
-        if self.loose:
-            told, whole = well_formed(told), well_formed(whole)
-        if not whole or whole == told:
-            return
-        if not told:
-            for paragraph, text in enumerate(texts):
-                self._tell(item, channel, text, paragraph)
-            return
-        self.warn("done_overrides_delta")
-        if whole.startswith(told):
-            self._tell(item, channel, whole[len(told) :], item.paragraph and item.paragraph[1])
-
     # -- calls --
 
     def _arguments_delta(self, payload: dict[str, Any]) -> None:
@@ -375,6 +320,7 @@ _HANDLERS: dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]] = {
     **{f"{prefix}.done": ResponsesDecoder._arguments_done for prefix in ARGUMENTS},
     "error": ResponsesDecoder._error,
     "response.error": ResponsesDecoder._error,
+    **dict.fromkeys(NOTICES, ResponsesDecoder._notice),
 }
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "ARGUMENTS",
     "CALLS",
     "FINISHES",
+    "NOTICES",
     "NO_REASONING",
     "QUIET",
     "RESULT",
@@ -149,6 +150,7 @@ FINISHES: dict[str, Finish] = {
     "max_output_tokens": "length",
     "max_tokens": "length",  # compatible servers
     "content_filter": "content_filter",
+    "steered": "steered",
 }
 """Statuses, and reasons of an incomplete response."""
 
@@ -183,6 +185,16 @@ QUIET = frozenset({
     "response.keep_alive", "response.rate_limits.updated",
 })  # fmt: skip
 """Events that say nothing about the response."""
+
+NOTICES: dict[str, str | None] = {
+    "response.steer.accepted": None,
+    "response.steer.pending": None,
+    "response.steer.failed": "steer_failed",
+    "response.inject.created": None,
+    "response.inject.failed": "inject_failed",
+}
+"""Answers to what the client sent while the response went on, and the warning of those that refuse it. None of them
+changes the response: https://developers.openai.com/api/docs/guides/steering (read 2026-11-23)."""
 
 TOLD_LATER = frozenset({
     "apply_patch_call_operation_diff", "code_interpreter_call", "code_interpreter_call_code", "content_part",

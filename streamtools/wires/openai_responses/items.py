@@ -198,6 +198,12 @@ class Register:
         """Returns whether there is an item of any type at that place, or of that id."""
         return (isinstance(index, int) and index in self._places) or (isinstance(id_, str) and id_ in self._ids)
 
+    def is_repeated(self, output: object) -> bool:
+        """Returns whether a list of items has one of these again, by its id or by that of its call."""
+        listed = [raw for raw in output if isinstance(raw, Mapping)] if isinstance(output, list) else []
+        keys = ("id", "call_id")
+        return any(self._by_name(type_of(raw), raw.get(key)) is not None for raw in listed for key in keys)
+
     def open(self, type_: str, index: object, id_: object) -> Item:
         """Opens an item."""
         free = isinstance(index, int) and index not in self._places

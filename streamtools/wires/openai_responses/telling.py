@@ -1,0 +1,115 @@
+"""Tells the texts of items: messages, refusals and reasoning, as events.
+
+An item's text comes in deltas and once more, whole, at its end. One item is told at a time: another that comes in
+between ends the part, and what the first still has to say begins a part of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...events import ProviderItem, TextDelta
+from ...limits import Limits
+from ...text import well_formed
+from ..decoder import WireDecoder
+from .facts import TEXTS
+from .following import Followed
+from .items import Item, Register, message_so_far, texts_of
+
+__all__ = ["ItemTexts"]
+
+_NOWHERE = object()  # a place that no payload names
+
+
+class ItemTexts(WireDecoder):
+    """The part of the decoder that tells texts."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._stored = True  # the provider keeps the items, so that an id is enough to give one back
+        self._register = Register()
+        self._followed = Followed(self._register)
+        self._telling: Item | None = None  # the item whose text or reasoning is being told
+        self._text_index: object = _NOWHERE  # where it is, as the wire has it, if it is a message
+        self._pieces: list[str] = []  # its text so far
+
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        """Returns the event of a payload that holds one delta of the text that is being told."""
+        try:
+            if (
+                payload["type"] == "response.output_text.delta"
+                and payload["output_index"] == self._text_index
+                and payload.get("stream_id") == self._followed.lane
+                and "response_id" not in payload
+            ):
+                text = payload["delta"]
+                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
+                    self._text_size = size
+                    self._pieces.append(text)
+                    return TextDelta(text)
+        except (KeyError, TypeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
+    def tell_slowly(self) -> None:
+        """Keeps `text_delta` from taking the next delta without a look at where it belongs."""
+        self._text_index = _NOWHERE
+
+    def _tell(self, item: Item, channel: str, text: str, paragraph: int | None) -> None:
+        if self._telling is not item:
+            self._end_telling()
+            self._telling = item
+        told = item.told.setdefault(channel, [])
+        if channel == "text":
+            self._pieces, self._text_index = told, _NOWHERE if item.index is None else item.index
+            self.emit_text(text)
+        elif channel == "refusal":
+            self.emit_refusal(text)
+        else:
+            if item.paragraph not in (None, (channel, paragraph)):
+                self.emit_reasoning("\n\n")
+            item.paragraph = (channel, paragraph) if text else None
+            self.emit_reasoning(text)
+        if text:
+            told.append(text)
+
+    def _end_telling(self) -> None:
+        """Ends what is told of this item, since another comes; what it still has to say will be a part of its own."""
+        self.end_part()
+        self._telling, self._text_index = None, _NOWHERE
+
+    def _keep(self, item: Item, state: dict[str, Any]) -> None:
+        """Lets the state of an item that is over go with the part that tells it; alone if another is being told."""
+        if self._telling is item and self._open is not None:
+            self.end_part(state)
+        elif "item" in state:
+            self.out.append(ProviderItem(item.type, state))
+        if self._telling is item:
+            self._end_telling()
+        item.told = {}
+
+    def _complete_text(self, item: Item, raw: dict[str, Any], state: dict[str, Any]) -> None:
+        for channel in TEXTS[item.type]:
+            # Of reasoning, the summary or the content is told; both only if both streamed.
+            if item.type == "message" or item.told.get(channel) or not any(item.told.values()):
+                self._compare(item, channel, texts_of(raw, channel))
+        if item.type == "reasoning" and not (self._stored or raw.get("encrypted_content") or raw.get("content")):
+            state.pop("item", None)  # neither the provider nor the item has it: "Item with id 'rs_...' not found"
+        elif "item" not in state and item.type == "message" and any(item.told.values()):
+            state["item"] = message_so_far(item, "completed")
+        self._keep(item, state)
+
+    def _compare(self, item: Item, channel: str, texts: list[str]) -> None:
+        """Compares the whole text with what was told of it, and tells what is missing."""
+        told, whole = "".join(item.told.get(channel, ())), "".join(texts)
+        if self.loose:
+            told, whole = well_formed(told), well_formed(whole)
+        if not whole or whole == told:
+            return
+        if not told:
+            for paragraph, text in enumerate(texts):
+                self._tell(item, channel, text, paragraph)
+            return
+        self.warn("done_overrides_delta")
+        if whole.startswith(told):
+            self._tell(item, channel, whole[len(told) :], item.paragraph and item.paragraph[1])
