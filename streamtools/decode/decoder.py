@@ -15,7 +15,7 @@ from ..errors import LimitExceeded, LocalProtocolError, ProviderError, RemotePro
 from ..events import Event, StreamEnd, StreamWarning, TextDelta
 from ..framing import Frame
 from ..limits import Limits
-from ..stages import DEFAULT, Deferred, Output, OutputType, StageList
+from ..stages import DEFAULT, Deferred, OutputType, StageList, TypedOutput
 from ..text import excerpt
 from ..tools import AnyTool, Toolset
 from ..wires import Wire, WireDecoder, detect, find
@@ -61,7 +61,7 @@ class StreamDecoder:
         """The wire; None while it is unknown."""
         self._wire = None if self.record is None else self.record.new_decoder(limits)
         toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
-        stages = stages if output is None else stages.append(Output(output))
+        stages = stages if output is None else stages.append(TypedOutput(output))
         self._chain = stages.build(toolset, limits, id_salt, defer=defer)
         self.done = False
         """True once the terminal marker or an error was seen: nothing that follows changes the turn."""

@@ -26,11 +26,11 @@ from ..limits import Limits
 from ..tools import Toolset
 from .accumulate import Accumulate
 from .arguments import Deferred, Finalize, Validate
-from .output import Output, OutputStage, OutputType
+from .output import OutputStage, OutputType, TypedOutput
 from .text import DIALECTS, split_think, text_calls
 
 __all__ = [
-    "DEFAULT", "DIALECTS", "Chain", "Deferred", "Output", "OutputType", "Stage", "StageList", "StageRecipe",
+    "DEFAULT", "DIALECTS", "Chain", "Deferred", "OutputType", "Stage", "StageList", "StageRecipe", "TypedOutput",
     "split_think", "text_calls",
 ]  # fmt: skip
 

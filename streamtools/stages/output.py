@@ -19,13 +19,13 @@ from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
 from .arguments import Deferred, arguments_of
 from .preview import PartialJSON
 
-__all__ = ["Output", "OutputStage", "OutputType"]
+__all__ = ["OutputStage", "OutputType", "TypedOutput"]
 
 OutputType: TypeAlias = type[Any] | Mapping[str, Any]
 """A pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema."""
 
 
-class Output:
+class TypedOutput:
     """A recipe for the stage: the type of the answer.
 
     Args:
