@@ -186,6 +186,10 @@ class RequestHints:
     eager: bool | None = None
     """The arguments stream as they are written, and may be no valid JSON in the end."""
 
+    entry: Mapping[str, Any] | None = None
+    """The whole entry of a tool that the provider defines and we run: ``{"type": "computer"}``. The tool has the name
+    by which the provider's calls are known (``computer_call``), and its schema is for us alone."""
+
     def __post_init__(self) -> None:
         if not isinstance(self.allowed_callers, tuple) or not set(self.allowed_callers) <= {"direct", "code"}:
             raise ValueError(f"allowed_callers={self.allowed_callers!r}: must be a tuple of 'direct' and 'code'")

@@ -242,13 +242,21 @@ class InvalidArguments(ToolError, ValueError):
 class UnknownTool(ToolError):
     """The model called a tool that was not given."""
 
-    def __init__(self, name: str | None, *, available: Sequence[str] = (), closest: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        available: Sequence[str] = (),
+        closest: str | None = None,
+        awaits: str | None = None,
+    ) -> None:
         shown = [one_line(known, 100) for known in available[:_NAMES_TOLD]]
         more = f", and {len(available) - len(shown)} more" if len(available) > len(shown) else ""
         names = ", ".join(shown) + more if shown else "none"
         meant = "" if closest is None else f"; did you mean {closest!r}?"
         called = "a call without a name" if not name else f"unknown tool {name!r}"
-        super().__init__(f"{called}; available tools: {names}{meant}")
+        wanted = "" if awaits is None else f"; the provider waits for a {awaits}, so give it a tool of that name"
+        super().__init__(f"{called}{wanted}; available tools: {names}{meant}")
         self.name = name
         self.closest = closest
         """The one of `available` that was perhaps meant."""

@@ -211,6 +211,8 @@ class ToolCallFragment(Event):
     """Data that the provider wants back with the call."""
     namespace: str | None = None
     """The namespace of the tool, where the wire names one beside `name`."""
+    awaits: str | None = None
+    """As `ToolCall.awaits`."""
 
 
 @event

@@ -97,8 +97,9 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
 StepOutcome: TypeAlias = Literal["complete", "truncated", "error", "cancelled", "abandoned"]
 """The end of one step; see `streamtools.events.StepEnd.outcome`."""
 
-CallKind: TypeAlias = Literal["function", "custom", "server"]
-"""``function``: JSON arguments. ``custom``: free text. ``server``: the provider runs it itself; we only report it."""
+CallKind: TypeAlias = Literal["function", "custom", "approval", "server"]
+"""``function``: JSON arguments. ``custom``: free text. ``approval``: the provider asks whether it may run a call of its
+own. ``server``: the provider runs it itself; we only report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +154,9 @@ class ToolCall:
     """Data that has to be sent back to the provider with the call, byte for byte."""
     namespace: str | None = None
     """The group of tools that the call named beside the tool. It is a part of `name`: ``billing.get_eta``."""
+    awaits: str | None = None
+    """The answer that the provider waits for, where the tool is one that it defines and we run
+    (``computer_call_output``); None for tools that the request defined."""
 
     @property
     def local_name(self) -> str:

@@ -91,6 +91,13 @@ class Turn:
         if self.error is not None:
             raise self.error
 
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """The calls that wait for an answer which nobody here can give: of tools that the provider defines, where there
+        is no tool of that name. They have no result in `messages`, since any would be made up."""
+        unknown = {one.call_id for one in self.observations if one.outcome == "unknown_tool"}
+        return tuple(call for call in self.calls if call.awaits is not None and call.call_id in unknown)
+
     def messages(self, wire: Wire | str | None = None) -> list[Any]:
         """Returns the messages to append for the next request: the assistant's turn, and one result for every call.
 
@@ -109,14 +116,17 @@ class Turn:
         if found is None:
             return []
         observed = {observation.call_id: observation for observation in self.observations}
+        own_wire = found.name == self.wire
         ours = [call for call in self.calls if call.kind != "server"]
+        if own_wire:
+            ours = [call for call in ours if _has_answer(call, observed.get(call.call_id))]
         answer = Answer(
             parts=self.parts,
             calls={call.call_id: call for call in self.calls},
             arguments={call.call_id: history_form(call) for call in self.calls},
             results=tuple(result_of(call, observed.get(call.call_id), found.name) for call in ours),
             finish=self.finish,
-            own_wire=found.name == self.wire,
+            own_wire=own_wire,
         )
         return found.render(with_valid_ids(answer, found))
 
@@ -130,6 +140,13 @@ class Turn:
             return find(wanted)
         except ValueError as error:
             raise ExportError(f"cannot write messages for {wanted!r}; known: {', '.join(names())}") from error
+
+
+def _has_answer(call: ToolCall, seen: Observation | None) -> bool:
+    """Returns whether a call's result may stand in a history: nobody's word is made up for a provider that waits."""
+    if call.kind == "approval":
+        return seen is not None and seen.outcome in ("ok", "denied")
+    return call.awaits is None or seen is None or seen.outcome != "unknown_tool"
 
 
 class TurnBuilder:

@@ -131,7 +131,7 @@ class Calls:
             error = event.error or CallTruncated("the call's arguments were cut")
             self._refuse(call, Ending("truncated", error))
         elif said.problem == "missing_name" or (call.tool is None and said.problem is None):
-            unknown = endings.unknown_tool(said.name, self._tools.names)
+            unknown = endings.unknown_tool(said.name, self._tools.names, said.awaits)
             self._refuse(call, self._repeated(call) or Ending("unknown_tool", unknown))
         elif said.status == "invalid":
             error = event.error or InvalidArguments("the arguments are not valid")

@@ -103,12 +103,13 @@ def no_key(tool: str, error: Exception) -> Ending:
     return Ending("failed", failed)
 
 
-def unknown_tool(name: str, names: Iterable[str]) -> UnknownTool:
-    """Returns the error for a call of an unknown tool; it names the known tools, and the closest."""
+def unknown_tool(name: str, names: Iterable[str], awaits: str | None = None) -> UnknownTool:
+    """Returns the error for a call of an unknown tool; it names the known tools and the closest, and the answer that a
+    provider waits for."""
     available = sorted(names)
     folded = {known.casefold(): known for known in islice(available, _COMPARED)}
     close = get_close_matches(name.casefold(), folded, n=1) if name else []
-    return UnknownTool(name, available=available, closest=folded[close[0]] if close else None)
+    return UnknownTool(name, available=available, closest=folded[close[0]] if close else None, awaits=awaits)
 
 
 def repeated(call: ToolCall, counts: RunCounts, limits: Limits) -> Ending | None:

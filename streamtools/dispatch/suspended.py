@@ -15,11 +15,11 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from ..errors import SuspendedError
 from ..events import ApprovalRequested, Observation
-from ..parts import ToolCall
+from ..parts import CallKind, ToolCall
 from .call import Call
 from .endings import undecided
 
@@ -41,7 +41,7 @@ class SuspendedCall:
     """The tool as the model called it."""
     arguments_text: str = field(repr=False)
     """The arguments as the model gave them, JSON or a freeform tool's text; validated again before anything runs."""
-    kind: Literal["function", "custom"] = "function"
+    kind: CallKind = "function"
     fingerprint: str
     """A hash of tool and arguments, the same as that of the `ApprovalRequested`."""
     idempotency_key: str
@@ -50,6 +50,8 @@ class SuspendedCall:
     """The call's position among the calls of its turn, from 0."""
     namespace: str | None = None
     """The namespace that the call named, with which `tool_name` begins."""
+    awaits: str | None = None
+    """As `ToolCall.awaits`."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -149,11 +151,12 @@ def _suspended(held: Call) -> SuspendedCall:
         call_id=call.call_id,
         tool_name=call.name,
         arguments_text=call.arguments["input"] if custom else _as_json(call.arguments),
-        kind="custom" if custom else "function",
+        kind=call.kind,
         fingerprint=held.fingerprint,
         idempotency_key=held.key,
         index=call.index,
         namespace=call.namespace,
+        awaits=call.awaits,
     )
 
 

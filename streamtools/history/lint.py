@@ -128,10 +128,12 @@ class _Lint:
             is_late = self._standing[given.source].answers != self._standing[step.said].answers
             (late if is_late else here).append((call, given))
         if not step.live or self._last:
-            missing = [id_as_read(call.call_id) for call in [*step.open_calls, *(call for call, _ in late)]]
+            missing = [*step.open_calls, *(call for call, _ in late)]
             if missing:
-                message = f"no result before the model speaks again: {', '.join(map(shown, missing))}"
-                yield self._found("unanswered_call", step.said, message)
+                ids = ", ".join(shown(id_as_read(call.call_id)) for call in missing)
+                text = self._rules.unanswered_texts.get(missing[0].name)
+                message = f"no result before the model speaks again: {ids}"
+                yield self._found("unanswered_call", step.said, message, text=text)
         for call, given in late:
             message = f"the result of {shown(id_as_read(call.call_id))} stands after a later answer of the model"
             yield self._found("orphan_result", given.source, message)

@@ -49,10 +49,12 @@ CallModel: TypeAlias = Callable[[list[Any], list[Any]], Any]
 """Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
 ``functionDeclarations``), returns the stream or an awaitable of it."""
 
-RunOutcome: TypeAlias = Literal["answered", "stopped", "max_steps", "error", "suspended", "left"]
-"""``answered``: the model called nothing more. ``stopped``: `stop` returned True. ``max_steps``: the run would have
-gone on. ``error``: a stream failed, or a request, or `stop`. ``suspended``: the run was left while calls waited for an
-approval; see `AgentLoop.suspended`. ``left``: the block was left or cancelled before the run's end."""
+RunOutcome: TypeAlias = Literal["answered", "unanswered", "stopped", "max_steps", "error", "suspended", "left"]
+"""``answered``: the model called nothing more. ``unanswered``: it called a tool of the provider's for which none was
+given (`Turn.unanswered`), so that the provider would refuse the next request. ``stopped``: `stop` returned True.
+``max_steps``: the run would have gone on. ``error``: a stream failed, or a request, or `stop`. ``suspended``: the run
+was left while calls waited for an approval; see `AgentLoop.suspended`. ``left``: the block was left or cancelled before
+the run's end."""
 
 
 def agent_loop(
@@ -328,6 +330,8 @@ class AgentLoop:
         ours = any(call.kind != "server" for call in turn.calls)
         if not ours and not (turn.finish is not None and FINISHES[turn.finish].goes_on):
             self.outcome = "answered"
+        elif turn.unanswered:
+            self.outcome = "unanswered"
         elif self._stopped_by(turn):
             self.outcome = "stopped"
         elif self._asked >= self._max_steps:

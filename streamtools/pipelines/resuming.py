@@ -86,6 +86,7 @@ def _fragment(call: SuspendedCall) -> ToolCallFragment:
         id=call.call_id,
         name=call.tool_name if call.namespace is None else call.tool_name.removeprefix(f"{call.namespace}."),
         namespace=call.namespace,
+        awaits=call.awaits,
         arguments=call.arguments_text,
         kind=call.kind,
         start=True,

@@ -329,6 +329,7 @@ class Accumulate:
             problem=slot.problem or ("incomplete_json" if cut else None),
             provider_state=slot.provider_state,
             namespace=slot.namespace or None,
+            awaits=slot.awaits,
         )
         self._out.append(ToolCallEnd(call, error))
 

@@ -16,7 +16,7 @@ class GrowingCall:
     """One call while it grows."""
 
     __slots__ = (
-        "announced", "call_id", "closed", "ended", "index", "joiner", "json", "json_end", "kind", "name",
+        "announced", "awaits", "call_id", "closed", "ended", "index", "joiner", "json", "json_end", "kind", "name",
         "namespace", "number", "pieces", "problem", "provider_state", "shown_name", "synthesized", "text_came",
         "wire_id",
     )  # fmt: skip
@@ -27,6 +27,7 @@ class GrowingCall:
         self.kind: CallKind = fragment.kind
         self.name = fragment.name or ""
         self.namespace = ""
+        self.awaits = fragment.awaits
         self.wire_id = ""  # as the wire gives it, even where it cannot serve as the identity
         self.call_id = ""  # the identity; "" until it is known
         self.shown_name = ""

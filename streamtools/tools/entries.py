@@ -161,7 +161,7 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
         any_text=tool.grammar is None,
         hints=hints,
     )
-    payload = form.write(entry)
+    payload = form.write(entry) if hints is None or hints.entry is None else dict(hints.entry)
     if group is not None and format.namespace is not None:
         payload = format.namespace.write(group, [payload])
     return TranslatedTool(
@@ -184,6 +184,8 @@ def _hints(
     """Returns the hints that the provider can be told, and a line for each that it cannot."""
     if given is None:
         return None, ()
+    if given.entry is not None:
+        return given, ()
     losses = [f"{name}: {wire} has no field for it" for name in given.given() if name not in form.hints]
     if rewritten and given.examples and "examples" in form.hints:
         given = replace(given, examples=())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeAlias
 
 from ..parts import ToolCall
@@ -41,6 +42,18 @@ class Exported:
 
 AnyTool: TypeAlias = Tool[..., Any] | Exported | Callable[..., Any]
 """An item of a list of tools: a tool, a tool as it was exported, or a function to make a tool of."""
+
+
+@cache
+def approval_tool() -> Tool[..., Any]:
+    """Returns the tool behind a provider's question whether it may run a call of its own: it waits for an approval as
+    any other, and does nothing but say that there is one."""
+    return Tool.from_schema(_approved, {"type": "object"}, name="approval", effect="pure", needs_approval=True)
+
+
+def _approved(**_: Any) -> str:
+    """Let the provider run a call of its own."""
+    return "approved"
 
 
 class Toolset(Mapping[str, "Tool | None"]):
@@ -97,7 +110,9 @@ class Toolset(Mapping[str, "Tool | None"]):
     def called(self, call: ToolCall) -> Tool | None:
         """Returns the tool that a call is for; None if there is none, or only one of another namespace."""
         found = self._tools.get(call.name)
-        if found is None or call.namespace is None:
+        if found is None:
+            return approval_tool() if call.kind == "approval" else None
+        if call.namespace is None:
             return found
         # A tool without a namespace may be called `billing.get_eta`, too: names may have dots.
         return found if found.namespace is not None and found.namespace.name == call.namespace else None

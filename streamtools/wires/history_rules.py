@@ -93,6 +93,8 @@ class HistoryRules:
     """Calls and results may come without ids, and are then paired by name and order (Gemini, Ollama)."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """By `ViolationCode`: the words in which the provider refuses, with their source in a comment beside them."""
+    unanswered_texts: Mapping[str, str] = field(default_factory=dict)
+    """Likewise for a call without a result, by the name of the tool, where the words differ."""
     check: Callable[[Sequence[Mapping[str, Any]]], Iterable[Violation]] | None = None
     """Rules that no other wire has, on the native messages."""
     mend: Callable[[list[Any]], list[Any]] | None = None

@@ -19,7 +19,25 @@ from .record import Call, Format, Message, Native, Payload, Response, Spoken, Wi
 __all__ = ["CASES", "check_items"]
 
 _ITEMS: TypeAdapter[Any] = TypeAdapter(list[ResponseInputItemParam])
-_CALLS = ("function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call")
+_CALLS = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "local_shell_call": "local_shell_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+    "computer_call": "computer_call_output",
+    "tool_search_call": "tool_search_output",
+    "mcp_approval_request": "mcp_approval_response",
+}
+_MAY_WAIT = ("computer_call", "mcp_approval_request")
+"""Calls that are given no answer where there is none: a picture, a person's word."""
+
+
+def _id(item: Message) -> str:
+    named = "id" if item["type"] == "mcp_approval_request" else "approval_request_id"
+    return str(item.get("call_id") or item[named])
+
+
 _ANYTHING_MISSING = {"message": {"id": "msg_1"}, "reasoning": {"id": "rs_1"}, "local_shell_call_output": {"id": "x"}}
 
 
@@ -94,14 +112,16 @@ def _flow(item: Message) -> Iterator[Spoken]:
 def _check(turn: Turn, items: list[Message]) -> None:
     """Each call of ours has one output, in call order, after all that the model said; and no item is refused."""
     ours = [call for call in turn.calls if call.kind != "server"]
-    said, outputs = items[: len(items) - len(ours)], items[len(items) - len(ours) :]
+    waiting = sum(call.name in _MAY_WAIT and call.awaits is not None for call in ours) if turn.wire == RESPONSES else 0
+    count = len(ours) - waiting
+    said, outputs = items[: len(items) - count], items[len(items) - count :]
     served = {call.call_id for call in turn.calls if call.kind == "server"}
-    asked = [item for item in said if item["type"] in _CALLS and item["call_id"] not in served]
-    by_id = {item["call_id"]: item for item in asked}
+    asked = [item for item in said if item["type"] in _CALLS and _id(item) not in served]
+    by_id = {_id(item): item for item in asked}
     assert len(by_id) == len(asked) == len(ours)
-    assert len({output["call_id"] for output in outputs}) == len(outputs)
+    assert len({_id(output) for output in outputs}) == len(outputs)
     for output in outputs:
-        assert output["type"] == f"{by_id[output['call_id']]['type']}_output"
+        assert output["type"] == _CALLS[by_id[_id(output)]["type"]]
     for item in asked:
         if item["type"] == "function_call":
             assert isinstance(json.loads(item["arguments"]), dict)
@@ -111,7 +131,7 @@ def _check(turn: Turn, items: list[Message]) -> None:
             assert not said or said[-1]["type"] != "reasoning", "refused without the item that follows it"
         check_items(outputs)  # the rest is the server's own, whatever that was
     else:
-        assert [item["call_id"] for item in asked] == [output["call_id"] for output in outputs]
+        assert [_id(item) for item in asked] == [_id(output) for output in outputs]
         assert all(len(call_id) <= 64 for call_id in by_id)
         check_items(items)
 

@@ -307,6 +307,7 @@ CALLS: list[tuple[Payload, str, str, Any]] = [
     (built_in("image_generation_call", result="iVBOR"), "server", "image_generation_call", {}),
     (built_in("mcp_call", **MCP), "server", "f", {"a": 1}),
     (built_in("tool_search_call", **GOAL, execution="server"), "server", "tool_search_call", GOAL),
+    (built_in("tool_search_call", **GOAL, execution="client"), "function", "tool_search_call", GOAL),
     ({"type": "web_search_call", "id": "x", **SEARCH}, "server", "web_search_call", SEARCH),
 ]
 
@@ -329,7 +330,7 @@ def test_an_item_that_is_a_call_is_of_its_kind(item: Payload, kind: str, name: s
     assert bool(cut.messages()) == (kind != "server"), "nobody takes back a server's call that was cut"
 
 
-@pytest.mark.parametrize("type_", ["computer_call", "mcp_approval_request", "mcp_list_tools", "program", "new_item"])
+@pytest.mark.parametrize("type_", ["mcp_list_tools", "program", "new_item"])
 def test_any_other_item_is_kept_whole_and_given_back(type_: str) -> None:
     item = {"type": type_, "id": "x", "call_id": "c", "y": {"z": [1]}}
     turn = read(added(0, {"type": type_, "id": "x"}), done(0, item))
@@ -337,11 +338,6 @@ def test_any_other_item_is_kept_whole_and_given_back(type_: str) -> None:
     assert codes(turn) == (["unknown_item_type"] if type_ == "new_item" else [])
     (told,) = (event for event in events_of(CREATED, done(0, item), ended()) if isinstance(event, ProviderItem))
     assert (told.type, told.raw) == (type_, {"output_index": 0, "item": item})
-
-
-def test_a_client_side_tool_search_wants_tools_so_it_is_kept_whole() -> None:
-    item = {"type": "tool_search_call", "call_id": "c", "execution": "client", "arguments": {}}
-    assert read(done(0, item)).messages() == [item]
 
 
 def test_events_about_an_item_that_is_known_are_silent_and_those_about_none_are_not() -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from ...events import ToolCallFragment
 from ..reading import read_text
-from .items import BUILT_IN, TEXT_FIELDS, Item, name_of
+from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, Item, name_of
 
 __all__ = ["ObjectText", "Path", "announced", "arguments_of", "begun", "completed", "ended", "grown", "repeated"]
 
@@ -97,13 +97,14 @@ def arguments_of(type_: str, raw: Mapping[str, Any], path: Path, object_text: Ob
 
 
 def _fragment(item: Item, **said: Any) -> ToolCallFragment:
-    return ToolCallFragment(item.number, kind=item.kind or "function", **said)
+    awaits = None if item.kind == "server" else ANSWERS.get(item.type)
+    return ToolCallFragment(item.number, kind=item.kind or "function", awaits=awaits, **said)
 
 
 def _id(item: Item, raw: Mapping[str, Any]) -> str | None:
     """Returns the id by which a result answers the call, once; the provider's own calls are answered by nobody."""
     call_id = None if item.has_id else read_text(raw.get("call_id"))
-    if call_id is None and item.kind == "server" and not item.has_id:
+    if call_id is None and item.kind in ("server", "approval") and not item.has_id:
         call_id = read_text(raw.get("id"))
     item.has_id = item.has_id or call_id is not None
     return call_id

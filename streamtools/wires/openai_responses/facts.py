@@ -102,8 +102,18 @@ TOOLS = (
 # 0xPlaygrounds/rig#751, of a message in continuedev/continue#11994
 NO_REASONING = "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."
 
+_NO_OUTPUT = "No tool output found for {} call call_1."
+
 RULES = HistoryRules(
     list_name="input",
+    unanswered_texts={
+        "computer_call": _NO_OUTPUT.format("computer"),
+        "shell_call": _NO_OUTPUT.format("shell"),  # microsoft/agent-framework#8663
+        "local_shell_call": _NO_OUTPUT.format("local shell"),
+        "apply_patch_call": _NO_OUTPUT.format("apply patch"),
+        "tool_search_call": _NO_OUTPUT.format("tool search"),
+        "mcp_approval_request": "The following MCP approval requests do not have an approval: mcpr_1",
+    },
     namespaces=True,
     texts={
         # bytedance/trae-agent#245

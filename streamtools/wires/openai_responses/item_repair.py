@@ -22,7 +22,7 @@ __all__ = ["is_item", "is_prompt", "sound_items"]
 _ASKING = ("user", "system", "developer")
 _LED_TO = frozenset({"function_call", "message"})
 _TEXTS = ("id", "type", "status")
-_END_OF_ANSWER = "_call_output"
+_ANSWERS = ("_call_output", "tool_search_output", "mcp_approval_response")
 _NO_BLOCK = "something in the message is no content block, which is an object with a type"
 
 
@@ -94,7 +94,7 @@ class _Sound:
         seen: dict[str, Mapping[str, Any]] = {}
         for place, item in enumerate(self.items):
             id_ = read_text(item.get("id")) if item is not None and type_of(item) != "item_reference" else None
-            if id_ is None or item is None or is_prompt(item) or type_of(item).endswith(_END_OF_ANSWER):
+            if id_ is None or item is None or is_prompt(item) or type_of(item).endswith(_ANSWERS):
                 continue
             if (first := seen.setdefault(id_, item)) is not item:
                 self._flaw(place, "duplicate_id", f"another item has the id '{excerpt(id_, 80)}'")
@@ -106,7 +106,7 @@ class _Sound:
         for place, item in enumerate(self.items):
             if item is None:
                 continue
-            if is_prompt(item) or type_of(item).endswith(_END_OF_ANSWER):
+            if is_prompt(item) or type_of(item).endswith(_ANSWERS):
                 yield run
                 run = _Run([], opens=is_prompt(item))
             else:

@@ -6,14 +6,15 @@ differ on every event (GitHub Copilot, vercel/ai#18548); then the id (llama.cpp 
 says anything, the latest item of the type is meant. A place that several open items have says nothing.
 
 The provider's built-in tools have items of their own, whose `type` is all the name that they
-have. Three kinds follow from who runs the call and what its result is:
+have. The kinds follow from who runs the call and what its result is:
 
-    function, custom   we do, and the result is text: ``function_call``, ``custom_tool_call``, and of the built-in tools
-                       ``local_shell_call``, ``apply_patch_call``, and ``shell_call`` unless it has a container
+    function, custom   we do: ``function_call``, ``custom_tool_call``, and of the built-in tools ``local_shell_call``,
+                       ``apply_patch_call``, ``computer_call``, a ``tool_search_call`` whose execution is the client's,
+                       and ``shell_call`` unless it has a container
+    approval           the provider does, once it may: ``mcp_approval_request``
     server             the provider does: searches, code interpreter, images, MCP, ``shell_call`` in a container, and
                        xAI's own searches, which look like custom calls but for their id
-    none               the item is opaque: what it asks for is no text (``computer_call`` wants a picture, a
-                       ``tool_search_call`` of ours a list of tools, ``mcp_approval_request`` an approval)
+    none               it is no call, and goes back as it came
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ...text import well_formed
 from ..reading import read_text
 
 __all__ = [
+    "ANSWERS",
     "BUILT_IN",
     "OPAQUE",
     "TEXT_FIELDS",
@@ -52,18 +54,29 @@ BUILT_IN: dict[str, tuple[str, ...]] = {
     "code_interpreter_call": ("container_id", "code"),
     "image_generation_call": ("action", "revised_prompt"),
     "tool_search_call": ("arguments",),
+    "computer_call": ("action", "actions", "pending_safety_checks"),
+    "mcp_approval_request": ("server_label", "name", "arguments"),
 }
 """Calls of the provider's own tools, and the fields that together are their arguments."""
 
+ANSWERS: dict[str, str] = {
+    "local_shell_call": "local_shell_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+    "computer_call": "computer_call_output",
+    "tool_search_call": "tool_search_output",
+    "mcp_approval_request": "mcp_approval_response",
+}
+"""Of those that are not the provider's to run, the items that answer them."""
+
 OPAQUE = frozenset({
-    "additional_tools", "apply_patch_call_output", "compaction", "compaction_summary", "computer_call",
-    "computer_call_output", "context_compaction", "custom_tool_call_output", "function_call_output",
-    "local_shell_call_output", "mcp_approval_request", "mcp_list_tools", "program", "program_output",
-    "shell_call_output", "tool_search_call", "tool_search_output",
+    "additional_tools", "apply_patch_call_output", "compaction", "compaction_summary", "computer_call_output",
+    "context_compaction", "custom_tool_call_output", "function_call_output", "local_shell_call_output",
+    "mcp_approval_response", "mcp_list_tools", "program", "program_output", "shell_call_output", "tool_search_output",
 })  # fmt: skip
 """Items that are known, kept whole and given back without being looked into."""
 
-_OURS = frozenset({"local_shell_call", "apply_patch_call", "function_call"})
+_OURS = frozenset({"local_shell_call", "apply_patch_call", "computer_call", "function_call"})
 
 
 @dataclass(slots=True)
@@ -113,7 +126,9 @@ def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
         place = environment.get("type") if isinstance(environment, dict) else None
         return "server" if isinstance(place, str) and place.startswith("container") else "function"
     if type_ == "tool_search_call":
-        return None if raw.get("execution") == "client" else "server"
+        return "function" if raw.get("execution") == "client" else "server"
+    if type_ == "mcp_approval_request":
+        return "approval"
     return "server" if type_ == "mcp_call" or type_ in BUILT_IN else None
 
 

@@ -18,18 +18,16 @@ from ...content import Block, Media, Opaque, Text
 from ..answer_builder import AnswerBuilder, CallNames
 from ..history_rules import Violation
 from ..media import read_data_url, text_of
-from ..reading import json_text, rest_of
+from ..reading import json_text, read_text, rest_of
 from ..transcript import CallResult, Entry, Prompt, Returned
 from .facts import RULES
 from .item_repair import is_item, is_prompt, sound_items
-from .items import BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
+from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, call_kind, name_of, texts_of, type_of
 
 __all__ = ["read"]
 
-_OUTPUTS = frozenset({
-    "apply_patch_call_output", "custom_tool_call_output", "function_call_output", "local_shell_call_output",
-    "shell_call_output",
-})  # fmt: skip
+_ANSWERED = {answer: call for call, answer in ANSWERS.items()}
+_OUTPUTS = frozenset({"custom_tool_call_output", "function_call_output", *_ANSWERED})
 _WRITTEN = frozenset({"custom_tool_call_output", "function_call_output"})  # by us, and always with an output
 _BLOCK_TEXTS = frozenset({"input_text", "output_text", "text"})
 
@@ -54,7 +52,7 @@ class _Reader:
         self._refers = any(is_item(item) and type_of(item) == "item_reference" for item in items)
         self._known = defaultdict[str, set[str]](set)  # by id: which types of calls have it
         for item in items:
-            if is_item(item) and type_of(item).endswith("_call"):
+            if is_item(item) and (type_of(item).endswith("_call") or type_of(item) in ANSWERS):
                 self._known[_call_id(item)].add(type_of(item))
 
     def take(self, number: int, item: Mapping[str, Any]) -> None:
@@ -90,13 +88,15 @@ class _Reader:
         call_id = _call_id(item)
         if type_of(item) not in _OUTPUTS or call_id in self._served:
             return False
+        if type_of(item) == "tool_search_output" and item.get("execution") != "client":
+            return call_id in self._known
         return call_id in self._known or not self._refers
 
     def _output_flaws(self, item: Mapping[str, Any], path: str) -> Iterator[Violation]:
         """Yields what is wrong with a result."""
         type_, output = type_of(item), item.get("output")
         calls = self._known.get(_call_id(item))
-        if calls and type_.removesuffix("_output") not in calls:
+        if calls and _ANSWERED.get(type_, type_.removesuffix("_output")) not in calls:
             yield RULES.violation("orphan_result", path, f"a {type_} answers a call of another type")
         if type_ not in _WRITTEN or isinstance(output, (str, list)):
             return
@@ -112,9 +112,13 @@ def _is_served(item: object) -> bool:
     return is_item(item) and call_kind(type_of(item), item) == "server"
 
 
+_NAMED_BY_ID = frozenset({"local_shell_call_output", "mcp_approval_request"})
+
+
 def _call_id(item: Mapping[str, Any]) -> str:
     """Returns the id that says which call this is, or answers. A local shell's output may have it as its own."""
-    found = item.get("call_id") or (item.get("id") if type_of(item) == "local_shell_call_output" else None)
+    type_ = type_of(item)
+    found = item.get("call_id") or (item.get("id") if type_ in _NAMED_BY_ID else item.get("approval_request_id"))
     return found if isinstance(found, str) else ""
 
 
@@ -135,7 +139,11 @@ def _prompt(item: Mapping[str, Any], place: int, flaws: Sequence[Violation]) -> 
 
 
 def _result(item: Mapping[str, Any], flaws: Sequence[Violation]) -> CallResult:
-    output = "" if item.get("output") is None else item["output"]
+    if type_of(item) == "mcp_approval_response":
+        approved, reason = item.get("approve") is True, read_text(item.get("reason"))
+        content = "approved" if approved else reason or "not approved"
+        return CallResult(call_id=_call_id(item), content=content, is_error=not approved, state=None if flaws else item)
+    output = item.get("tools", "") if item.get("output") is None else item["output"]
     blocks = _read_blocks(output)
     is_told = isinstance(output, str) or len(blocks) == (len(output) if isinstance(output, list) else -1)
     return CallResult(
@@ -191,7 +199,7 @@ def _say(item: Mapping[str, Any], state: Mapping[str, Any], answer: AnswerBuilde
     type_ = type_of(item) or "message"
     kind = call_kind(type_, item)
     if kind is not None:
-        id_ = item.get("call_id") or (item.get("id") if kind == "server" else None)
+        id_ = item.get("call_id") or (item.get("id") if kind in ("server", "approval") else None)
         namespace = item.get("namespace")
         answer.call(id_, name_of(item), _arguments(type_, item), kind=kind, state=state, namespace=namespace)
     elif type_ == "message":

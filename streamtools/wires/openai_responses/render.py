@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pydantic_core import from_json
+
 from ...content import Block, Media, Opaque, Text
 from ...parts import Part, ToolCall
 from ...schema.names import PLAIN_NAMES
 from ..media import data_url
 from ..reading import json_text
 from ..transcript import Answer, CallResult, Prompt
+from .items import ANSWERS
 
 __all__ = ["render", "render_prompt"]
 
@@ -23,11 +26,10 @@ def render(answer: Answer) -> list[dict[str, Any]]:
         item = _item_of_call(answer.calls[result.call_id], answer)
         assert item is not None, "only the provider's own calls have no item, and they have no result"
         kept = result.state if answer.own_wire and result.state is not None else {}
-        if kept.get("type") == f"{item['type']}_output":
-            items.append({**kept, "call_id": result.call_id})
-            continue
-        output = _OUTPUTS[item["type"]](_own(result, answer), item)
-        items.append(output | ({"caller": item["caller"]} if isinstance(item.get("caller"), dict) else {}))
+        if kept.get("type") == ANSWERS.get(item["type"], f"{item['type']}_output"):
+            items.append({**kept, **({"call_id": result.call_id} if "call_id" in kept else {})})
+        elif (output := _OUTPUTS[item["type"]](_own(result, answer), item)) is not None:
+            items.append(output | ({"caller": item["caller"]} if isinstance(item.get("caller"), dict) else {}))
     return items
 
 
@@ -53,6 +55,8 @@ def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
     kept: Mapping[str, Any] = answer.state_of(call).get("item") or {}
     if call.kind == "server":
         return dict(kept) or None
+    if call.kind == "approval" and kept:
+        return dict(kept)
     if kept.get("type") in _BUILT_IN:
         return {**kept, "call_id": call.call_id}
     text, value = answer.arguments[call.call_id]
@@ -111,6 +115,39 @@ def _shell_output(result: CallResult, item: Mapping[str, Any]) -> dict[str, Any]
 def _apply_patch_output(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any]:
     status = "failed" if result.is_error else "completed"
     return {"type": "apply_patch_call_output", "call_id": result.call_id, "status": status, "output": result.content}
+
+
+def _screenshot(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Renders the picture that a tool returned; without one there is no answer. What `native` has beside it stands in
+    the item: ``acknowledged_safety_checks``, which nobody acknowledges but the tool."""
+    image = next((block for block in result.blocks if isinstance(block, Media) and block.kind == "image"), None)
+    found = None if image is None else _image(image)
+    if found is None:
+        return None
+    picture = {key: value for key, value in found.items() if key in ("image_url", "file_id")}
+    more = result.native if isinstance(result.native, dict) else {}
+    output = {"type": "computer_screenshot", **picture}
+    return {"type": "computer_call_output", "call_id": result.call_id, "output": output, **more}
+
+
+def _found_tools(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any]:
+    """Renders the entries of tools that a search found: the list that the tool returned, and none if it failed."""
+    tools = _list_in(result.content) if result.native is None else result.native
+    status = "completed" if isinstance(tools, list) and not result.is_error else "incomplete"
+    found = {"execution": "client", "status": status, "tools": tools if isinstance(tools, list) else []}
+    return {"type": "tool_search_output", "call_id": result.call_id, **found}
+
+
+def _list_in(text: str) -> object:
+    try:
+        return from_json(text)
+    except ValueError:
+        return None
+
+
+def _approval(result: CallResult, _: Mapping[str, Any]) -> dict[str, Any]:
+    answer = {"type": "mcp_approval_response", "approval_request_id": result.call_id, "approve": not result.is_error}
+    return answer | ({"reason": result.content} if result.is_error else {})
 
 
 def _text_output(type_: str) -> Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]:
@@ -180,12 +217,15 @@ def _file(media: Media) -> dict[str, Any] | None:
     return {"type": "input_file", "file_id": media.file_id} if media.file_id is not None else None
 
 
-_BUILT_IN: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]] = {
+_BUILT_IN: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any] | None]] = {
     "local_shell_call": _text_output("local_shell_call_output"),
     "shell_call": _shell_output,
     "apply_patch_call": _apply_patch_output,
+    "computer_call": _screenshot,
+    "tool_search_call": _found_tools,
+    "mcp_approval_request": _approval,
 }
-_OUTPUTS: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any]]] = {
+_OUTPUTS: dict[str, Callable[[CallResult, Mapping[str, Any]], dict[str, Any] | None]] = {
     "function_call": _rich_output("function_call_output"),
     "custom_tool_call": _rich_output("custom_tool_call_output"),
     **_BUILT_IN,
