@@ -26,9 +26,20 @@ from ..limits import Limits
 from ..tools import Toolset
 from .accumulate import Accumulate
 from .arguments import Deferred, Finalize, Validate
-from .text import DIALECTS, split_think, text_calls
+from .text import AUTO, DIALECTS, split_think, text_calls
 
-__all__ = ["DEFAULT", "DIALECTS", "Chain", "Deferred", "Stage", "StageList", "StageRecipe", "split_think", "text_calls"]
+__all__ = [
+    "AUTO",
+    "DEFAULT",
+    "DIALECTS",
+    "Chain",
+    "Deferred",
+    "Stage",
+    "StageList",
+    "StageRecipe",
+    "split_think",
+    "text_calls",
+]
 
 
 class Stage(Protocol):
