@@ -271,9 +271,9 @@ class TextCalls(TextStage):
         calls = self._calls
         rest = self._reader.take_back()
         if calls.is_open and calls.close is not None:
-            ends = Markers([calls.close]) if self._dialect.ends is None else self._dialect.ends
-            stops = ends if calls.in_value or calls.stops is None else calls.stops
-            self._parsing = _spoiled(self._reader, calls, stops, self._dialect.closers, rest)
+            closers = dict.fromkeys([*self._dialect.closers, calls.close])
+            openers = () if calls.in_value else self._dialect.anywhere
+            self._parsing = _spoiled(self._reader, calls, Markers([*openers, *closers]), closers, rest)
             return
         self._parsing = None
         if calls.is_open:

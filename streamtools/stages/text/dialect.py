@@ -36,8 +36,6 @@ class TextDialect:
     """All markers to look for between calls."""
     stops: Markers | None = field(init=False, repr=False)
     """The markers that end a call, whatever its arguments are."""
-    ends: Markers | None = field(init=False, repr=False)
-    """The closing markers among the stops."""
     orphans: frozenset[str] = field(init=False, repr=False)
     """The closing markers that are dropped where there is nothing to close. A fence is none: it may open one."""
     begins: re.Pattern[str] = field(init=False, repr=False)
@@ -53,6 +51,5 @@ class TextDialect:
         set_field = partial(object.__setattr__, self)  # it is frozen
         set_field("markers", Markers(markers))
         set_field("stops", Markers(stops) if stops else None)
-        set_field("ends", Markers(self.closers) if self.closers else None)
         set_field("orphans", frozenset(orphans))
         set_field("begins", re.compile("|".join(sorted(beginnings))))

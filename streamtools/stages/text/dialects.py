@@ -164,9 +164,7 @@ _OTHERS = (
         anywhere={
             literals.GEMMA.opener: literals.GEMMA,
             literals.FUNCTION_GEMMA.opener: literals.FUNCTION_GEMMA,
-            "<|channel>": channels.thought(
-                "<|channel>", ["<channel|>"], label="thought", stops=[literals.GEMMA.opener]
-            ),
+            "<|channel>": channels.thought("<|channel>", ["<channel|>"], label="thought"),
         },
         closers=(literals.GEMMA.closer, literals.FUNCTION_GEMMA.closer),
         inner=("<channel|>",),
