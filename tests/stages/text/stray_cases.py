@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dialect_cases import NOON, ODD, PARIS, Called, Case, broken, cut
+from served_cases import NOON, ODD, PARIS, Called, Case, broken, cut
 
 __all__ = ["STRAYS"]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from all_cases import CASES, WHOLE
-from dialect_cases import TOOLS
+from dialect_cases import CASES, TOOLS, WHOLE
 from sansio import check_histories, check_turn, snapshot
 from streams import chat
 

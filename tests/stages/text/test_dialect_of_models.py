@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from all_cases import CASES, WHOLE
-from dialect_cases import TOOLS
+from dialect_cases import CASES, TOOLS, WHOLE
 
 from streamtools import Turn, parse
 from streamtools.stages import DEFAULT, DIALECTS, text_calls

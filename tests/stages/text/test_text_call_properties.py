@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
-from all_cases import CASES, FRAMED, WHOLE
-from dialect_cases import TOOLS
+from dialect_cases import CASES, FRAMED, TOOLS, WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import examples, mostly_thorough
