@@ -2,7 +2,8 @@
 
 A table stands between its marker and ``<!-- end -->``. ``<!-- tolerances: NAME -->``, where NAME is a wire, ``bodies``
 or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: targets -->`` is `exports.table`
-and ``<!-- exports: keywords -->`` is `keyword_table`. So the pages cannot say anything else than the code.
+and ``<!-- exports: keywords -->`` is `keyword_table`; ``<!-- dialects: all -->`` has the dialects of calls in text.
+So the pages cannot say anything else than the code.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from streamtools import exports
+from streamtools.stages import DIALECTS
+from streamtools.stages.text.models import FAMILIES
 from streamtools.wires import Tolerance, find
 from streamtools.wires.tolerances import BODIES, CALLS
 
-PAGES = [Path(__file__).parent / name for name in ("wires.md", "tools.md", "keywords.md")]
-_TABLE = re.compile(r"(<!-- (tolerances|exports): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGES = [Path(__file__).parent / name for name in ("wires.md", "tools.md", "keywords.md", "text.md")]
+_TABLE = re.compile(r"(<!-- (tolerances|exports|dialects): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _EXPORTS = {"targets": exports.table, "keywords": exports.keyword_table}
 
 
@@ -26,6 +29,8 @@ def with_tables(page: str) -> str:
 
 
 def _made(kind: str, name: str) -> str:
+    if kind == "dialects":
+        return _dialects()
     return table(_rows(name)) if kind == "tolerances" else _EXPORTS[name]().rstrip("\n") + "\n"
 
 
@@ -36,6 +41,22 @@ def table(rows: Iterable[Tolerance]) -> str:
         cells = (row.seen, row.becomes, f"`{row.warning}`" if row.warning else "", row.servers)
         lines.append("|" + "|".join(f" {cell} ".replace("  ", " ") for cell in cells) + "|")
     return "\n".join(lines) + "\n"
+
+
+def _dialects() -> str:
+    """The dialects of calls in text as a Markdown table."""
+    lines = ["| dialect | models | a call looks like this | read as well |", "|---|---|---|---|"]
+    for name, dialect in DIALECTS.items():
+        models = ", ".join(family.models for family in FAMILIES if family.dialect == name)
+        fence = "``" if "`" in dialect.example else "`"
+        example = f"{fence}{' ' if fence != '`' else ''}{dialect.example}{' ' if fence != '`' else ''}{fence}"
+        cells = (f"`{name}`", models or "any that was asked to write it", example, dialect.tolerates)
+        lines.append("|" + "|".join(f" {_cell(cell)} ".replace("  ", " ") for cell in cells) + "|")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", "⏎")
 
 
 def _rows(name: str) -> tuple[Tolerance, ...]:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from .. import parse
 from ..errors import StreamToolsError
 from ..parts import ToolCall, Usage
-from ..stages import DEFAULT, DIALECTS, text_calls
+from ..stages import AUTO, DEFAULT, DIALECTS, text_calls
 from ..text import printable
 from ..turn import Turn
 from ..wires import names
@@ -52,7 +52,12 @@ def add(commands: Any) -> None:
     add = parser.add_argument
     add("file", metavar="FILE", help="the captured body; - for standard input")
     add("--wire", type=one_of("wire", names()), metavar="WIRE", help="what the body speaks (default: found from it)")
-    add("--calls-in-text", choices=DIALECTS, metavar="DIALECT", help="read calls that stand in the text: hermes, ...")
+    add(
+        "--calls-in-text",
+        choices=[AUTO, *DIALECTS],
+        metavar="DIALECT",
+        help="read calls that stand in the text: hermes, ...; auto",
+    )
     add("--json", action="store_true", help="print JSON, for programs")
 
 

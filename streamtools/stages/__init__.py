@@ -27,11 +27,11 @@ from ..tools import Toolset
 from .accumulate import Accumulate
 from .arguments import Deferred, Finalize, Validate
 from .output import OutputStage, OutputType, TypedOutput
-from .text import DIALECTS, split_think, text_calls
+from .text import AUTO, DIALECTS, split_think, text_calls
 
 __all__ = [
-    "DEFAULT", "DIALECTS", "Chain", "Deferred", "OutputType", "Stage", "StageList", "StageRecipe", "TypedOutput",
-    "split_think", "text_calls",
+    "AUTO", "DEFAULT", "DIALECTS", "Chain", "Deferred", "OutputType", "Stage", "StageList", "StageRecipe",
+    "TypedOutput", "split_think", "text_calls",
 ]  # fmt: skip
 
 

@@ -12,7 +12,10 @@ beside them. All text around blocks and calls stays as it is, to the character.
     calls      the stage for calls: candidate, call, spoiled
     reader     the reader that the parsers of calls share, and the search for their markers
     dialects   the table of dialects
-    json_calls, tagged, invokes, pythonic     the parsers
+    models     the table of models, for ``auto``
+    writer     the parsers' way to emit
+    objects, json_calls, tagged, invokes, pythonic, literals, channels, xtml, nested     the parsers
+    thoughts   the last thought of a response, which may contain the call
 """
 
 from __future__ import annotations
@@ -22,11 +25,16 @@ from dataclasses import dataclass
 
 from ...limits import Limits
 from ...tools import Toolset
+from .auto import AutoCalls
 from .calls import TextCalls
 from .dialects import DIALECTS
+from .models import dialect_of
 from .parts import DEFAULT_TAGS, SplitThink, Tags, TextStage, tag_pair
 
-__all__ = ["DIALECTS", "TextRecipe", "split_think", "text_calls"]
+__all__ = ["AUTO", "DIALECTS", "TextRecipe", "split_think", "text_calls"]
+
+AUTO = "auto"
+"""The name that stands for the dialect of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +43,16 @@ class TextRecipe:
 
     name: str
     """The stage's name in the list."""
-    _make: Callable[[Toolset, Limits], TextStage]
+    _make: Callable[[Toolset, Limits], TextStage | AutoCalls]
     before: str | None = None
     """The stage that takes the events of this one, and so has to come after it."""
 
-    def build(self, tools: Toolset, limits: Limits, id_salt: str) -> TextStage:
+    def build(self, tools: Toolset, limits: Limits, id_salt: str) -> TextStage | AutoCalls:
         """Makes the stage for one stream."""
         return self._make(tools, limits)
 
 
-def text_calls(dialect_name: str, *, in_unclosed_thoughts: bool = False) -> TextRecipe:
+def text_calls(dialect_name: str = AUTO, *, model: str | None = None, in_unclosed_thoughts: bool = False) -> TextRecipe:
     """Finds the calls that a model writes into its text, for a model or server without native tool calling.
 
         pipeline(stream, tools=[...], stages=DEFAULT.insert_before("accumulate", text_calls("hermes")))
@@ -55,7 +63,9 @@ def text_calls(dialect_name: str, *, in_unclosed_thoughts: bool = False) -> Text
     calls finishes with ``tool_calls`` where the server said ``stop``.
 
     Args:
-        dialect_name: how the model writes calls, a key of `DIALECTS`: ``hermes``, ``llama3``, ``mistral``...
+        dialect_name: how the model writes calls, a key of `DIALECTS`: ``hermes``, ``llama3``, ``mistral``...;
+            ``auto``: the dialect of the model, by its name. All is text if that is not known.
+        model: the model's name, for ``auto``; without it, or if it is not known, the name that the stream tells counts.
         in_unclosed_thoughts: run the calls at the end of a thought that the model never closed, for a model that often
             forgets it (Kimi K2 Thinking, MiniMax M3). A call there does not run if the response was cut, or text or a
             call follows the thought. Without this it is reasoning; a ``call_in_reasoning`` warning names it either way.
@@ -64,14 +74,19 @@ def text_calls(dialect_name: str, *, in_unclosed_thoughts: bool = False) -> Text
         A recipe for `StageList.insert_before`, with the name ``text_calls``.
 
     Raises:
-        ValueError: there is no such dialect.
+        ValueError: there is no such dialect, or a model was named beside one.
     """
-    if dialect_name not in DIALECTS:
-        raise ValueError(f"no dialect called {dialect_name!r}; there are: {', '.join(DIALECTS)}")
-    chosen = DIALECTS[dialect_name]
+    if dialect_name != AUTO and dialect_name not in DIALECTS:
+        raise ValueError(f"no dialect called {dialect_name!r}; there are: {', '.join([*DIALECTS, AUTO])}")
+    if dialect_name != AUTO and model is not None:
+        raise ValueError(f"model={model!r} chooses a dialect, and so does {dialect_name!r}; give one of them")
+    known = dialect_of(model) if dialect_name == AUTO else dialect_name
 
-    def make(tools: Toolset, limits: Limits) -> TextCalls:
-        return TextCalls(chosen, tools, limits, runs_thoughts=in_unclosed_thoughts)
+    def make(tools: Toolset, limits: Limits) -> TextCalls | AutoCalls:
+        def of(name: str) -> TextCalls:
+            return TextCalls(DIALECTS[name], tools, limits, runs_thoughts=in_unclosed_thoughts)
+
+        return AutoCalls(of) if known is None else of(known)
 
     return TextRecipe("text_calls", make, before="accumulate")
 

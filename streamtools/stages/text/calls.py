@@ -28,7 +28,7 @@ closing one does, too: both are mentioned.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ...events import (
@@ -49,11 +49,12 @@ from .dialect import TextDialect
 from .parts import TextStage
 from .reader import Markers, NotACall, Parsing, Reader, TextOver
 from .thoughts import THINKING, UNCLOSED, Thought
-from .writer import CallWriter
+from .writer import CallWriter, Parser
 
 __all__ = ["TextCalls"]
 
 
+_MAX_BLANKS = 64  # characters of white space before a marker at the beginning
 _is_plain_tag = re.compile(r"</\w+>").fullmatch
 
 
@@ -81,11 +82,28 @@ class TextCalls(TextStage):
         self._behind_call = False  # nothing but blanks came since the last call
         self._behind = False  # nothing but blanks came since the last call or the last thought
         self._mentioned = False  # an opening marker stayed text since the last call
+        self._is_fresh = bool(dialect.at_beginning)  # a marker may come that counts only at the beginning
+        self._is_idle = (
+            not self._is_fresh
+        )  # nothing is being read, and nothing but the text before matters to the next one
         self._warned: set[str] = set()
         self._thought = Thought(limits)
         self._thinking = False  # a thought is open that the dialect marks
         self._runs_thoughts = runs_thoughts
         self._tools, self._limits = tools, limits
+
+    def feed(self, event: Event) -> Iterable[Event]:
+        """Takes one event. Prose passes at once, since nearly every event is prose."""
+        if type(event) is TextDelta and self._is_idle and self._open and not self._begins(event.text):
+            if self._lines and event.text:
+                if event.text.isspace():
+                    self._reader.passed(event.text)
+                else:
+                    self._reader.before = event.text
+            return (event,)
+        out = super().feed(event)
+        self._is_idle = self._parsing is None and not self._reader.text and not self._behind and not self._is_fresh
+        return out
 
     # -- for the parsers --
 
@@ -122,11 +140,7 @@ class TextCalls(TextStage):
     # -- for the base --
 
     def _is_plain(self, text: str) -> bool:
-        if self._parsing is not None or self._reader.text or self._behind or self._begins(text):
-            return False
-        if self._lines:
-            self._reader.passed(text)
-        return True
+        return False  # `feed` has looked
 
     def _text(self, text: str) -> None:
         self._reader.feed(text)
@@ -137,6 +151,7 @@ class TextCalls(TextStage):
         self._read()
         self._reader.begin_again()  # a wire may have several texts
         self._behind_call = self._mentioned = False
+        self._is_fresh = bool(self._dialect.at_beginning)
 
     def _other(self, event: Event) -> None:
         if type(event) in THINKING:
@@ -170,7 +185,7 @@ class TextCalls(TextStage):
 
     def _read(self) -> None:
         """Reads all text that has come."""
-        while self._parsing is not None or self._seek():
+        while self._parsing is not None or (self._begin() if self._is_fresh else self._seek()):
             assert self._parsing is not None, "one was found"
             try:
                 next(self._parsing)
@@ -183,6 +198,27 @@ class TextCalls(TextStage):
                 self._give_up()
             except TextOver:
                 self._cut()
+
+    def _begin(self) -> bool:
+        """Looks for a marker at the beginning of the text."""
+        reader = self._reader
+        text = reader.text.lstrip()
+        at = len(reader.text) - len(text)
+        if at < _MAX_BLANKS and not reader.over and any(known.startswith(text) for known in self._dialect.at_beginning):
+            return False
+        self._is_fresh = False
+        for marker, parser in self._dialect.at_beginning.items():
+            if at < _MAX_BLANKS and text.startswith(marker):
+                self.say(reader.text[:at])
+                self._parse(parser, at)
+                return True
+        return self._seek()
+
+    def _parse(self, parser: Parser, at: int) -> None:
+        """Begins to read with a parser."""
+        self._reader.at = at
+        self._reader.hold()
+        self._parsing, self._count = parser(self._reader, self._calls), self._calls.count
 
     def _seek(self) -> bool:
         """Looks for the beginning of a call; emits the text before it."""
@@ -207,9 +243,7 @@ class TextCalls(TextStage):
                 parser = dialect.at_line_start[found[0]]
             if parser is not None:
                 self.say(text[start : found.start()])
-                reader.at = found.start()
-                reader.hold()
-                self._parsing, self._count = parser(reader, self._calls), self._calls.count
+                self._parse(parser, found.start())
                 return True
         reader.at = len(text) if reader.over else dialect.markers.held_from(text, at)
         self.say(text[start : reader.at])
@@ -237,9 +271,9 @@ class TextCalls(TextStage):
         calls = self._calls
         rest = self._reader.take_back()
         if calls.is_open and calls.close is not None:
-            ends = Markers([calls.close]) if self._dialect.ends is None else self._dialect.ends
-            stops = ends if calls.in_value or calls.stops is None else calls.stops
-            self._parsing = _spoiled(self._reader, calls, stops, self._dialect.closers, rest)
+            closers = dict.fromkeys([*self._dialect.closers, calls.close])
+            openers = () if calls.in_value else self._dialect.anywhere
+            self._parsing = _spoiled(self._reader, calls, Markers([*openers, *closers]), closers, rest)
             return
         self._parsing = None
         if calls.is_open:

@@ -164,9 +164,7 @@ _OTHERS = (
         anywhere={
             literals.GEMMA.opener: literals.GEMMA,
             literals.FUNCTION_GEMMA.opener: literals.FUNCTION_GEMMA,
-            "<|channel>": channels.thought(
-                "<|channel>", ["<channel|>"], label="thought", stops=[literals.GEMMA.opener]
-            ),
+            "<|channel>": channels.thought("<|channel>", ["<channel|>"], label="thought"),
         },
         closers=(literals.GEMMA.closer, literals.FUNCTION_GEMMA.closer),
         inner=("<channel|>",),
@@ -180,7 +178,7 @@ _OTHERS = (
             **_each(channels.HARMONY.openers, channels.HARMONY),
             **_each(channels.HARMONY.ends, channels.dropped(*channels.HARMONY.ends)),
         },
-        at_line_start={"to=": channels.HARMONY},
+        at_beginning={"to=": channels.HARMONY},
         closers=channels.HARMONY.ends,
         example='<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>',
         tolerates="the recipient before the channel; a call in `analysis`; `<|call|>` left out at the end of the "
@@ -193,7 +191,7 @@ _OTHERS = (
             **_each(channels.MUSE_MESSAGES.ends, channels.dropped(*channels.MUSE_MESSAGES.ends)),
             **_each(invokes.MUSE.openers, invokes.MUSE),
         },
-        at_line_start={"to=": channels.MUSE_MESSAGES},
+        at_beginning={"to=": channels.MUSE_MESSAGES},
         closers=(*invokes.MUSE.closers, *channels.MUSE_MESSAGES.ends),
         inner=invokes.MUSE.inner,
         example='<|start|>assistant to=t.f<|message|><atem:function_calls><atem:invoke name="t.f">'

@@ -80,7 +80,7 @@ class Reader:
         lines: keep track of where lines begin.
     """
 
-    __slots__ = ("_before", "_from", "_held", "_lines", "at", "limits", "over", "text")
+    __slots__ = ("_from", "_held", "_lines", "at", "before", "limits", "over", "text")
 
     def __init__(self, limits: Limits, *, lines: bool) -> None:
         self.limits = limits
@@ -92,7 +92,8 @@ class Reader:
         self._held: list[str] = []  # taken, and still needed if this is no call; the part before `text`
         self._from = -1  # where in `text` the rest of the held text begins; -1 if nothing is to be kept
         self._lines = lines
-        self._before = "\n"  # ends in the same way as the text before `text`; the beginning of all text begins a line
+        self.before = "\n"
+        """Ends in the same way as the text before `text`; the beginning of all text begins a line."""
 
     # -- for the stage --
 
@@ -114,21 +115,21 @@ class Reader:
     def begin_again(self) -> None:
         """Begins again: another text will come."""
         self.over = False
-        self._before = "\n"
+        self.before = "\n"
 
     def passed(self, text: str) -> None:
         """Notes text that passed by without being fed."""
         if text.isspace():
             begins = _begins_line(text, len(text))
             if begins is not None:
-                self._before = "\n" if begins else "x"
+                self.before = "\n" if begins else "x"
         elif text:
-            self._before = text
+            self.before = text
 
     def begins_line(self, at: int) -> bool:
         """Returns whether only white space stands before `at` in its line."""
         begins = _begins_line(self.text, at)
-        return bool(_begins_line(self._before, len(self._before)) if begins is None else begins)
+        return bool(_begins_line(self.before, len(self.before)) if begins is None else begins)
 
     def hold(self) -> None:
         """Keeps the text read from here on, since it may turn out to be plain text."""
@@ -374,7 +375,7 @@ class Reader:
         """Puts text back that was taken since `_hold_apart`. A marker stands at its beginning, so no line does."""
         self.text = "".join(pieces) + self.text[self.at :]
         self.at = 0
-        self._before = "x"
+        self.before = "x"
         if self._from >= 0:
             del self._held[held:]
             self._from = 0

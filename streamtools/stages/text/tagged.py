@@ -12,6 +12,7 @@ parameters, the call before it was cut.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 from .objects import call_objects
@@ -110,17 +111,23 @@ class PairedTags:
         self._key, self._key_end = tags("arg_key")
         self._value, self._value_end = tags("arg_value")
         self._type, self._type_end = tags("arg_type")
-        self._typed, self._type_stops = typed, Markers([self._type_end])
-        self._tags = Markers(
-            [self._value_end, self._value, self._key, self._key_end, self._call, self._call_end]
-            + ([self._section[1]] if self._section else [])
-        )
+        self._typed = typed
         self.openers = (*([self._section[0]] if self._section else []), self._call)
         """The tags that begin a call."""
         self.closers = (self._call_end, *([self._section[1]] if self._section else []))
         """The tags that end a call or a section."""
         self.inner = (self._value_end, self._key_end)
         """The closing tags inside a call."""
+
+    @cached_property
+    def _tags(self) -> Markers:
+        """The tags that no name or value contains. A model that varies the suffix cannot make every tag cost a pattern,
+        since this is needed in announced calls only."""
+        return Markers([self._value, self._key, self._call, *self.inner, *self.closers])
+
+    @cached_property
+    def _type_stops(self) -> Markers:
+        return Markers([self._type_end])
 
     def __call__(self, reader: Reader, calls: CallWriter) -> Parsing[None]:
         """Reads a section, or a call without one."""

@@ -30,7 +30,7 @@ CLOSERS = (_CALL_END, _TOOLS_END)
 INNER = (_ARGUMENT_END, _THINK_END)
 _MAX_TAG = 512  # characters of a tag with its attributes; a name and a key are the longest of them
 _TAG_STOPS = Markers([_SEP, OPENER, _CLOSE])
-_THINK_STOPS = Markers([_THINK_END, OPENER])
+_THINK_STOPS = Markers([_THINK_END])
 _VALUE_STOPS = Markers([_ARGUMENT_END, OPENER, *CLOSERS])
 _TAG = re.compile(r"""\s*(\w+)((?:\s+\w+="[^"]*")*)\s*""").fullmatch
 _find_attributes = re.compile(r"""(\w+)="([^"]*)\"""").findall

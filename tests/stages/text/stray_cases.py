@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dialect_cases import NOON, ODD, PARIS, Called, Case, broken, cut
+from served_cases import NOON, ODD, PARIS, Called, Case, broken, cut
 
 __all__ = ["STRAYS"]
 
@@ -40,7 +40,7 @@ KIMI_K3 = [
     ),
     Case(
         "a call in a thought is none",
-        f"<|open|>think<|sep|>Maybe get_time.<|close|>think<|sep|>No.{K3_TOOLS}{K3_NOON}{K3_END}",
+        f"<|open|>think<|sep|>Maybe {K3_PARIS}.<|close|>think<|sep|>No.{K3_TOOLS}{K3_NOON}{K3_END}",
         "No.",
         (NOON,),
     ),
@@ -178,6 +178,13 @@ HUNYUAN = [
         "</arg_value:a1></tool_call:a1>",
         "",
         (Called("search", {"query": "</arg_value></tool_call:b2>"}),),
+    ),
+    Case(
+        "V4: a value that was not closed",
+        "<tool_call:a1>search<tool_sep:a1><arg_key:a1>query</arg_key:a1><arg_value:a1>a</tool_call:a1> so"
+        "<tool_call:a1>get_time</tool_call:a1>",
+        " so",
+        (cut(ODD), NOON),
     ),
     Case(
         "V4: the closing tag is missing before the next call",

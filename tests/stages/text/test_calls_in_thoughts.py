@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from all_cases import CASES, WHOLE
-from dialect_cases import TOOLS
+from dialect_cases import CASES, TOOLS, WHOLE
 from sansio import check_histories, check_turn, snapshot
 from streams import chat
 
@@ -109,3 +108,16 @@ def test_a_thought_in_a_field_of_its_own_may_have_been_left_open() -> None:
         end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
         turn = parse([*chunks, end], tools=TOOLS, stages=stages("hermes", run=True))
         assert [call.name for call in turn.calls] == names
+
+
+@pytest.mark.parametrize(
+    ("dialect", "opener"),
+    [("gemma", "<|channel>thought\n"), ("cohere", "<|START_THINKING|>"), ("kimi_k3", "<|open|>think<|sep|>")],
+)
+def test_the_same_holds_for_thoughts_that_a_dialect_marks(dialect: str, opener: str) -> None:
+    text = f"{opener}so {WHOLE[dialect].text}"
+    for size in (0, 1):
+        turn = read(text, run=True, dialect=dialect, size=size)
+        assert [(call.name, call.dispatchable) for call in turn.calls] == [("get_weather", True)]
+        assert read(text, run=False, dialect=dialect, size=size).calls == ()
+        assert {"unclosed_think", "call_in_reasoning"} <= set(codes(turn))

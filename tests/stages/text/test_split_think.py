@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from all_cases import WHOLE
-from dialect_cases import TOOLS
+from dialect_cases import TOOLS, WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import examples

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
-from all_cases import CASES, FRAMED, WHOLE
-from dialect_cases import TOOLS
+from dialect_cases import CASES, FRAMED, TOOLS, WHOLE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from profiles import examples, mostly_thorough
@@ -35,17 +34,28 @@ MARKER_LINES = """
 string="true" <|python_start|> <|python_end|> <|tool_call_start|> ``` json
 """
 MARKERS = MARKER_LINES.split()
-WORDS = st.lists(st.sampled_from(BITS + MARKERS) | st.text(max_size=4), max_size=30).map("".join)
+
+
+def own_markers(dialect: str) -> list[str]:
+    """All markers of a dialect, whole and without their last character."""
+    known = DIALECTS[dialect]
+    whole = [*known.anywhere, *known.at_line_start, *known.at_beginning, *known.closers, *known.inner]
+    return [*whole, *(marker[:-1] for marker in whole)]
+
+
+def words(dialect: str) -> st.SearchStrategy[str]:
+    bits = st.sampled_from(BITS + MARKERS) | st.sampled_from(own_markers(dialect)) | st.text(max_size=4)
+    return st.lists(bits, max_size=30).map("".join)
 
 
 @st.composite
-def damaged(draw: st.DrawFn, texts: Sequence[str]) -> str:
+def damaged(draw: st.DrawFn, texts: Sequence[str], bits: Sequence[str]) -> str:
     """A text of the dialect, twice maybe, with something cut out or put in."""
     text = "".join(draw(st.lists(st.sampled_from(texts), min_size=1, max_size=2)))
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(text)))
         end = draw(st.integers(start, min(len(text), start + 12)))
-        text = text[:start] + draw(st.sampled_from(["", *BITS, *MARKERS])) + text[end:]
+        text = text[:start] + draw(st.sampled_from(["", *bits])) + text[end:]
     return text
 
 
@@ -79,7 +89,7 @@ def check(dialect: str, text: str, sizes: Sequence[int]) -> None:
 @pytest.mark.parametrize("dialect", CASES)
 def test_any_words_and_markers_in_any_pieces(dialect: str) -> None:
     @settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
-    @given(WORDS, st.lists(st.integers(1, 9), min_size=1, max_size=6))
+    @given(words(dialect), st.lists(st.integers(1, 9), min_size=1, max_size=6))
     def holds(text: str, sizes: list[int]) -> None:
         check(dialect, text.replace("<think>", ""), sizes)
 
@@ -88,8 +98,10 @@ def test_any_words_and_markers_in_any_pieces(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", CASES)
 def test_any_damage_to_a_call_in_any_pieces(dialect: str) -> None:
+    bits = BITS + MARKERS + own_markers(dialect)
+
     @settings(max_examples=examples(60), deadline=None, derandomize=True, database=None)
-    @given(damaged([case.text for case in CASES[dialect]]), st.lists(st.integers(1, 9), min_size=1, max_size=6))
+    @given(damaged([case.text for case in CASES[dialect]], bits), st.lists(st.integers(1, 9), min_size=1, max_size=6))
     def holds(text: str, sizes: list[int]) -> None:
         check(dialect, text, sizes)
 
@@ -174,6 +186,11 @@ HOSTILE = {
     "beginnings": {dialect: "\n" + WHOLE[dialect].text[:40] for dialect in DIALECTS},
     "calls": {dialect: "\n" + WHOLE[dialect].text for dialect in DIALECTS},
     "closers missing": {dialect: "\n" + WHOLE[dialect].text[:-4] for dialect in DIALECTS},
+    "strings cut": {
+        name: "\n" + case.text[: case.text.index("Paris") + 2] + "".join(DIALECTS[name].closers[:1])
+        for name, case in WHOLE.items()
+    },
+    "escaped quotes": {name: '\n{"\\"' + case.text[: case.text.index("Paris")] + '\\"' for name, case in WHOLE.items()},
     "brackets": dict.fromkeys(DIALECTS, "\n{[<`"),
     "blanks": dict.fromkeys(DIALECTS, "    {"),
 }

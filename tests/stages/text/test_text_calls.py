@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from all_cases import CASES, FRAMED, HELD, WHOLE
-from dialect_cases import TOOLS
+from dialect_cases import CASES, FRAMED, HELD, TOOLS, WHOLE
 from profiles import FULL
 from sansio import byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat

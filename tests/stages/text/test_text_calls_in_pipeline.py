@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 
 import anyio
 import pytest
-from all_cases import CASES, HELD, WHOLE
-from dialect_cases import TOOLS
+from dialect_cases import CASES, HELD, TOOLS, WHOLE
 from streams import chat, stream
 
 from streamtools import Observation, StreamEnd, TextDelta, pipeline, tool
