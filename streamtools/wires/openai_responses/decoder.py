@@ -13,7 +13,19 @@ from ...limits import Limits
 from ...parts import Finish
 from ..reading import malformed, named_error, provider_error
 from . import calls
-from .facts import ARGUMENTS, FINISHES, NOTICES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
+from .facts import (
+    ARGUMENTS,
+    ERRORS,
+    FINISHES,
+    NOTICES,
+    QUIET,
+    STATUSES,
+    TERMINALS,
+    TEXT_DELTAS,
+    TEXT_DONES,
+    TEXTS,
+    TOLD_LATER,
+)
 from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, type_of
 from .telling import ItemTexts
 
@@ -318,8 +330,7 @@ _HANDLERS: dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]] = {
     **dict.fromkeys(TEXT_DONES, ResponsesDecoder._text_done),
     **{f"{prefix}.delta": ResponsesDecoder._arguments_delta for prefix in ARGUMENTS},
     **{f"{prefix}.done": ResponsesDecoder._arguments_done for prefix in ARGUMENTS},
-    "error": ResponsesDecoder._error,
-    "response.error": ResponsesDecoder._error,
+    **dict.fromkeys(ERRORS, ResponsesDecoder._error),
     **dict.fromkeys(NOTICES, ResponsesDecoder._notice),
 }
 
