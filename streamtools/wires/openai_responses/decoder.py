@@ -258,13 +258,17 @@ class ResponsesDecoder(ItemTexts):
             self._tell(item, channel, text, paragraph if isinstance(paragraph, int) else None)
 
     def _text_done(self, payload: dict[str, Any]) -> None:
-        """Ends a text. If there were no deltas of it, it is told now; else its item will be compared."""
+        """Ends a text, which is right even if its deltas were not. Reasoning is compared at the end of its item."""
         type_, channel, field = TEXT_DONES[payload["type"]]
-        text = payload.get(field)
+        text, number = payload.get(field), payload.get("content_index")
         item = self._register.find(type_, payload.get("output_index"), payload.get("item_id"))
-        if not isinstance(text, str) or not text or (item is not None and (item.done or item.told.get(channel))):
+        if not isinstance(text, str) or not text or (item is not None and item.done):
             return
-        if (item := item or self._item_of(payload, type_)) is not None:
+        if (item := item or self._item_of(payload, type_)) is None:
+            return
+        if type_ == "message":
+            self._end_text(item, channel, text, number if isinstance(number, int) else None)
+        elif not item.told.get(channel):
             self._tell(item, channel, text, None)
 
     # -- calls --
