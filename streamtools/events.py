@@ -142,6 +142,9 @@ class TextEnd(CausedEvent):
 
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that the provider wants back with this text (citations)."""
+    whole: str | None = field(default=None, repr=False)
+    """The whole text, if the provider repeats it at the end and contradicts the deltas: the turn has this text instead
+    of theirs. None, nearly always, if the deltas are right."""
 
 
 @event
@@ -163,6 +166,8 @@ class ReasoningEnd(CausedEvent):
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that the provider wants back with the reasoning, byte for byte (signatures, encrypted reasoning, the field's
     name)."""
+    whole: str | None = field(default=None, repr=False)
+    """The whole reasoning, if the provider repeats it at the end and contradicts the deltas; see `TextEnd.whole`."""
 
 
 @event

@@ -42,6 +42,11 @@ class Limits:
     """A tool name; a call with a longer one becomes ``invalid`` (``name_too_long``)."""
     max_open_blocks: int = 1024
     """Content blocks of one message."""
+    max_open_responses: int = 64
+    """Responses of one connection (`streamtools.sources.responses`) that have not ended, or were not taken yet (OpenAI
+    has 16 active ones on 32 lanes)."""
+    max_waiting_bytes: int = 16 << 20
+    """Events of such responses, as they came, that wait until they are read."""
     max_path_depth: int = 64
     """Steps of a path into arguments that come piece by piece (Gemini). The call becomes ``invalid`` (``bad_path``)."""
     max_array_index: int = 10_000

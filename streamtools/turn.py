@@ -230,7 +230,7 @@ class TurnBuilder:
         self._begin("text").append(text)
 
     def _text_end(self, event: TextEnd) -> None:
-        self._finish("text", event.provider_state)
+        self._finish("text", event)
         self.add_text = self._first_text
 
     def _reasoning_start(self, _: ReasoningStart) -> None:
@@ -240,7 +240,7 @@ class TurnBuilder:
         (self._open.get("reasoning") or self._begin("reasoning")).append(event.text)
 
     def _reasoning_end(self, event: ReasoningEnd) -> None:
-        self._finish("reasoning", event.provider_state)
+        self._finish("reasoning", event)
 
     def _refusal(self, event: RefusalDelta) -> None:
         (self._open.get("refusal") or self._begin("refusal")).append(event.text)
@@ -286,10 +286,12 @@ class TurnBuilder:
             self.add_text = part.append
         return part
 
-    def _finish(self, kind: str, provider_state: Mapping[str, Any] | None) -> None:
+    def _finish(self, kind: str, end: TextEnd | ReasoningEnd) -> None:
         part = self._open.pop(kind, None)
         if part is not None:
-            part.provider_state = provider_state
+            part.provider_state = end.provider_state
+            if end.whole is not None:
+                part.deltas = [end.whole]
 
 
 class _OpenPart:

@@ -33,6 +33,7 @@ from ..events import (
     StepEnd,
     StreamEnd,
     TextDelta,
+    TextEnd,
     ToolCallStart,
     ToolStarted,
 )
@@ -87,6 +88,8 @@ def encode_event(event: Event) -> tuple[str, dict[str, Any]] | None:
     >>> encode_event(TextDelta("Hello"))
     ('text_delta', {'text': 'Hello'})
     """
+    if isinstance(event, TextEnd) and event.whole is not None:
+        return "text_replaced", {"text": event.whole}
     told = _TOLD.get(type(event))
     if told is None:
         return None

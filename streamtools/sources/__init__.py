@@ -7,12 +7,14 @@ Bytes are preferred wherever they are available: an SDK's typed chunks cost twen
                                         .aclose(): closes all that was opened, on every exit
 
 Blocking streams are read in a thread of their own (`threads`); objects of SDKs become the payloads of their wire
-(`items`); LangChain's chunks, which have no wire, become Chat Completions payloads (`langchain`).
+(`items`); LangChain's chunks, which have no wire, become Chat Completions payloads (`langchain`). A connection that
+carries several responses is split into a stream for each (`responses`, in `connection`).
 """
 
 from __future__ import annotations
 
+from .connection import Responses, ResponseSource, responses
 from .items import Item, as_item
 from .source import Source, open_source
 
-__all__ = ["Item", "Source", "as_item", "open_source"]
+__all__ = ["Item", "ResponseSource", "Responses", "Source", "as_item", "open_source", "responses"]

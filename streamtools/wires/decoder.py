@@ -25,7 +25,7 @@ from ..events import (
 )
 from ..limits import Limits
 from ..parts import Finish
-from ..text import SurrogateJoiner, deeper_than, one_line, well_formed_tree
+from ..text import SurrogateJoiner, deeper_than, one_line, well_formed, well_formed_tree
 from .reading import provider_error, read_text, weight
 from .usage import NO_COUNTS, UsageMap
 
@@ -60,6 +60,7 @@ class WireDecoder(ABC):
         self._started = False
         self._open: str | None = None  # the part that is being told: "text" or "reasoning"
         self._text_size = 0
+        self._whole: str | None = None  # of the part that is being told, if its deltas were wrong
         self._part_count = 0
         self._max_text = limits.max_text_bytes
         self._plain_text_max = 0  # how large `text_delta` may make it; 0 unless plain text is being told
@@ -199,11 +200,16 @@ class WireDecoder(ABC):
         if self._joiners:
             self._flush_joiners()
         if self._open == "text":
-            self.out.append(TextEnd(provider_state))
+            self.out.append(TextEnd(provider_state, self._whole))
         elif self._open == "reasoning":
-            self.out.append(ReasoningEnd(provider_state))
-        self._open = None
+            self.out.append(ReasoningEnd(provider_state, self._whole))
+        self._open = self._whole = None
         self._plain_text_max = 0
+
+    def replace_part(self, whole: str) -> None:
+        """Replaces all deltas of the text or the reasoning that is open: its end will have the whole of it."""
+        if self.charge(whole):
+            self._whole = well_formed(whole) if self.loose else whole
 
     def read_foreign(self, payload: dict[str, Any]) -> None:
         """Takes a payload that is no event of the wire: an error, or something that is passed on as unknown."""

@@ -470,7 +470,7 @@ def test_v1_text_that_only_the_end_has_is_told_then() -> None:
     trimmed = read(cohere_v1(*v1_text(" Hola. "), v1_end("Hola.")))
     assert (trimmed.text, codes(trimmed)) == (" Hola. ", [])
     differs = read(cohere_v1(*v1_text("Hola"), v1_end("Bonjour")))
-    assert (differs.text, codes(differs)) == ("Hola", ["text_differs"])
+    assert (differs.text, codes(differs)) == ("Bonjour", ["text_differs"])
     planned = read(cohere_v1(v1_chunk(text="A"), v1_calls(("f", {})), v1_end("B")))
     assert (planned.reasoning, codes(planned)) == ("A", ["text_differs"])
 

@@ -242,12 +242,6 @@ def test_a_messages_text_may_have_any_of_its_shapes(content: Any) -> None:
     assert read(done(0, message() | {"content": content})).text == "Hi"
 
 
-def test_a_text_that_contradicts_its_deltas_stays_as_it_was_told_and_goes_back_as_it_ended() -> None:
-    whole = message(output_text("Bye"))
-    turn = read(added(0, message()), text(0, "Hi"), done(0, whole))
-    assert (turn.text, codes(turn), turn.messages()) == ("Hi", ["done_overrides_delta"], [whole])
-
-
 def test_what_the_deltas_lack_is_told_at_the_end() -> None:
     turn = read(added(0, message()), text(0, "Hel"), done(0, message(output_text("Hello"))))
     assert (turn.text, codes(turn)) == ("Hello", ["done_overrides_delta"])

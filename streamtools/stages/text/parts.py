@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from ...events import (
@@ -102,7 +103,8 @@ class TextStage(ABC):
             return
         if isinstance(event, TextEnd):
             self._text_over()
-            self._end_text(event)
+            # The whole text has again what the stage took out of the deltas: a call that runs already, say.
+            self._end_text(event if event.whole is None else replace(event, whole=None))
             return
         if isinstance(event, StreamEnd):
             self._text_over()

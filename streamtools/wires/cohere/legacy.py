@@ -150,6 +150,8 @@ class LegacyEvents(CohereParts):
             rest = told.rest(text)
             if rest is None:
                 self.warn("text_differs")
+                if self._open == "text" and not self._calls:
+                    self.replace_part(text)
             elif rest and (calls or self._calls):  # beside calls it is the plan
                 self._plan(rest)
             elif rest:

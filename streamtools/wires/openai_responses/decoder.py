@@ -13,7 +13,19 @@ from ...limits import Limits
 from ...parts import Finish
 from ..reading import malformed, named_error, provider_error
 from . import calls
-from .facts import ARGUMENTS, FINISHES, NOTICES, QUIET, STATUSES, TERMINALS, TEXT_DELTAS, TEXT_DONES, TEXTS, TOLD_LATER
+from .facts import (
+    ARGUMENTS,
+    ERRORS,
+    FINISHES,
+    NOTICES,
+    QUIET,
+    STATUSES,
+    TERMINALS,
+    TEXT_DELTAS,
+    TEXT_DONES,
+    TEXTS,
+    TOLD_LATER,
+)
 from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, type_of
 from .telling import ItemTexts
 
@@ -246,13 +258,17 @@ class ResponsesDecoder(ItemTexts):
             self._tell(item, channel, text, paragraph if isinstance(paragraph, int) else None)
 
     def _text_done(self, payload: dict[str, Any]) -> None:
-        """Ends a text. If there were no deltas of it, it is told now; else its item will be compared."""
+        """Ends a text, which is right even if its deltas were not. Reasoning is compared at the end of its item."""
         type_, channel, field = TEXT_DONES[payload["type"]]
-        text = payload.get(field)
+        text, number = payload.get(field), payload.get("content_index")
         item = self._register.find(type_, payload.get("output_index"), payload.get("item_id"))
-        if not isinstance(text, str) or not text or (item is not None and (item.done or item.told.get(channel))):
+        if not isinstance(text, str) or not text or (item is not None and item.done):
             return
-        if (item := item or self._item_of(payload, type_)) is not None:
+        if (item := item or self._item_of(payload, type_)) is None:
+            return
+        if type_ == "message":
+            self._end_text(item, channel, text, number if isinstance(number, int) else None)
+        elif not item.told.get(channel):
             self._tell(item, channel, text, None)
 
     # -- calls --
@@ -318,8 +334,7 @@ _HANDLERS: dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]] = {
     **dict.fromkeys(TEXT_DONES, ResponsesDecoder._text_done),
     **{f"{prefix}.delta": ResponsesDecoder._arguments_delta for prefix in ARGUMENTS},
     **{f"{prefix}.done": ResponsesDecoder._arguments_done for prefix in ARGUMENTS},
-    "error": ResponsesDecoder._error,
-    "response.error": ResponsesDecoder._error,
+    **dict.fromkeys(ERRORS, ResponsesDecoder._error),
     **dict.fromkeys(NOTICES, ResponsesDecoder._notice),
 }
 

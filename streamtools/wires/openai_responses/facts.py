@@ -20,6 +20,7 @@ from ..usage import UsageMap
 __all__ = [
     "ARGUMENTS",
     "CALLS",
+    "ERRORS",
     "FINISHES",
     "NOTICES",
     "NO_REASONING",
@@ -34,6 +35,7 @@ __all__ = [
     "TOLD_LATER",
     "TOOLS",
     "USAGE",
+    "WAITING",
 ]
 
 CALLS = (
@@ -153,6 +155,12 @@ TERMINALS: dict[str, str] = {
 """The last event, and the status that it stands for where the response has none."""
 
 STATUSES = frozenset(TERMINALS.values())
+
+ERRORS = frozenset({"error", "response.error"})
+"""Events that end the response with an error."""
+
+WAITING = frozenset({"response.created", "response.queued", "response.in_progress"})
+"""Events of a response that has said nothing yet."""
 
 FINISHES: dict[str, Finish] = {
     "completed": "stop",

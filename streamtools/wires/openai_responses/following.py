@@ -19,13 +19,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..reading import read_text
-from .facts import NOTICES, TERMINALS
+from .facts import ERRORS, NOTICES, TERMINALS, WAITING
 from .items import Register
 
-__all__ = ["Followed"]
-
-_ERRORS = frozenset({"error", "response.error"})
-_WAITING = frozenset({"response.queued", "response.in_progress"})
+__all__ = ["Followed", "id_of"]
 
 
 class Followed:
@@ -44,15 +41,15 @@ class Followed:
 
     def begin(self, payload: Mapping[str, Any]) -> None:
         """Takes the first event of the response."""
-        self.begun, self._id, self.lane = True, _id_of(payload), payload.get("stream_id")
+        self.begun, self._id, self.lane = True, id_of(payload), payload.get("stream_id")
 
     def other(self, payload: Mapping[str, Any]) -> str | None:
         """Returns None if an event belongs to the response, or to none; else the other one's name, which is ``""`` if
         the response was named before."""
         if not self.begun:
             return None
-        kind, id_, lane = read_text(payload.get("type")), _id_of(payload), payload.get("stream_id")
-        if lane != self.lane and not (lane is None and kind in _ERRORS):  # an error without a lane is everyone's
+        kind, id_, lane = read_text(payload.get("type")), id_of(payload), payload.get("stream_id")
+        if lane != self.lane and not (lane is None and kind in ERRORS):  # an error without a lane is everyone's
             return self._named(id_, read_text(lane))
         if kind in NOTICES:
             return None
@@ -81,11 +78,11 @@ class Followed:
         if self._has_others:
             return False
         kind = read_text(payload.get("type"))
-        self._rotates = self._rotates or (kind in _WAITING and not self._register.items)
+        self._rotates = self._rotates or (kind in WAITING and not self._register.items)
         return self._rotates or (kind in TERMINALS and self._register.is_repeated(_response_of(payload).get("output")))
 
 
-def _id_of(payload: Mapping[str, Any]) -> str | None:
+def id_of(payload: Mapping[str, Any]) -> str | None:
     """Returns the id of the response that an event names."""
     return read_text(_response_of(payload).get("id")) or read_text(payload.get("response_id"))
 

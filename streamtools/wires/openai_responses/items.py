@@ -104,6 +104,14 @@ class Item:
     """Its texts as they were told: ``text``, ``refusal``, ``summary``, ``content``."""
     paragraph: tuple[str, int | None] | None = None
     """Which one of its reasoning is being told."""
+    over: set[tuple[str, int | None]] = field(default_factory=set)
+    """Those of its texts whose end came, by their channel and number."""
+    over_at: dict[str, int] = field(default_factory=dict)
+    """How many pieces of each channel belong to these."""
+    part_at: int = 0
+    """How many pieces were told in earlier parts than the one that is open."""
+    corrected: bool = False
+    """Not all pieces of the open part are as they were told."""
     # of a call
     has_id: bool = False
     has_name: bool = False

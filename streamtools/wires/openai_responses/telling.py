@@ -6,7 +6,10 @@ between ends the part, and what the first still has to say begins a part of its 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from typing_extensions import override
 
 from ...events import ProviderItem, TextDelta
 from ...limits import Limits
@@ -19,6 +22,8 @@ from .items import Item, Register, message_so_far, texts_of
 __all__ = ["ItemTexts"]
 
 _NOWHERE = object()  # a place that no payload names
+_PARTS = {"text": "text", "summary": "reasoning", "content": "reasoning"}  # a refusal is no part
+_BETWEEN = {"text": "", "reasoning": "\n\n"}  # the pieces of a part that was corrected
 
 
 class ItemTexts(WireDecoder):
@@ -60,6 +65,8 @@ class ItemTexts(WireDecoder):
             self._end_telling()
             self._telling = item
         told = item.told.setdefault(channel, [])
+        if channel in _PARTS and self._open != _PARTS[channel]:
+            item.part_at = len(told)
         if channel == "text":
             self._pieces, self._text_index = told, _NOWHERE if item.index is None else item.index
             self.emit_text(text)
@@ -72,6 +79,15 @@ class ItemTexts(WireDecoder):
             self.emit_reasoning(text)
         if text:
             told.append(text)
+
+    @override
+    def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
+        item = self._telling
+        if item is not None and item.corrected and self._open is not None:
+            item.corrected = False
+            texts = item.told["text"] if self._open == "text" else next(filter(None, item.told.values()))
+            self.replace_part(_BETWEEN[self._open].join(texts[item.part_at :]))
+        super().end_part(provider_state)
 
     def _end_telling(self) -> None:
         """Ends what is told of this item, since another comes; what it still has to say will be a part of its own."""
@@ -99,9 +115,20 @@ class ItemTexts(WireDecoder):
             state["item"] = message_so_far(item, "completed")
         self._keep(item, state)
 
-    def _compare(self, item: Item, channel: str, texts: list[str]) -> None:
-        """Compares the whole text with what was told of it, and tells what is missing."""
-        told, whole = "".join(item.told.get(channel, ())), "".join(texts)
+    def _end_text(self, item: Item, channel: str, text: str, number: int | None) -> None:
+        """Ends one of the texts of a message, unless it has ended before."""
+        if (channel, number) in item.over or len(item.over) > self.limits.max_open_blocks:
+            return
+        item.over.add((channel, number))
+        since = item.over_at.get(channel, 0)
+        if not "".join(item.told.get(channel, ())[since:]).endswith(text):  # one before it may have had no end
+            self._compare(item, channel, [text], since)
+        item.over_at[channel] = len(item.told[channel])
+
+    def _compare(self, item: Item, channel: str, texts: list[str], since: int = 0) -> None:
+        """Compares the whole text with the pieces that were told of it: tells what is missing, replaces what is
+        wrong."""
+        told, whole = "".join(item.told.get(channel, ())[since:]), "".join(texts)
         if self.loose:
             told, whole = well_formed(told), well_formed(whole)
         if not whole or whole == told:
@@ -113,3 +140,18 @@ class ItemTexts(WireDecoder):
         self.warn("done_overrides_delta")
         if whole.startswith(told):
             self._tell(item, channel, whole[len(told) :], item.paragraph and item.paragraph[1])
+        elif self._telling is item and self._open == _PARTS.get(channel):
+            self._correct(item, item.told[channel], texts, since)
+
+    def _correct(self, item: Item, told: list[str], texts: list[str], since: int) -> None:
+        """Replaces the pieces of the part that is open. What stands in a part that has ended cannot be replaced."""
+        if self._open == "reasoning":
+            if since or item.part_at or sum(map(bool, item.told.values())) > 1:
+                return
+        elif since < item.part_at:
+            ended, whole = "".join(told[since : item.part_at]), "".join(texts)
+            if not whole.startswith(ended):
+                return
+            since, texts = item.part_at, [whole[len(ended) :]]
+        told[since:] = texts
+        item.corrected = True

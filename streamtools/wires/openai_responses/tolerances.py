@@ -8,7 +8,7 @@ __all__ = ["TOLERANCES"]
 
 TOLERANCES = (
     Tolerance("an item's `*.done` differs from its deltas: deltas were lost, or are ciphertext",
-              "the end is right; what is missing is told, a call's arguments begin again",
+              "the end is right; what is missing is told, a text is replaced (`TextEnd.whole`), arguments begin again",
               case="responses-deltas-ciphertext", warning="done_overrides_delta", servers="GitHub Copilot, gateways",
               source="lidge-jun/opencodex#995"),
     Tolerance("no deltas, only the ends", "told at the end",

@@ -1,0 +1,96 @@
+"""Tells apart the responses of one connection: which of them each event belongs to.
+
+Theory of operation. A lane (``stream_id``; None is the lane of events without one) has one response at a time, which
+``response.created`` begins and a terminal event ends. An event with the id of an open response is that one's; any other
+belongs to the response that began last on its lane. The very first event begins a response whatever it is, since a
+resumed stream begins in the middle, and so does an error where none is open: a request that was refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..reading import read_text
+from .facts import ERRORS, NOTICES, QUIET, TERMINALS, WAITING
+from .following import id_of
+
+__all__ = ["Lanes", "OpenResponse"]
+
+
+@dataclass(slots=True, eq=False)
+class OpenResponse:
+    """A response of the connection, from its first event to its last."""
+
+    id: str | None
+    stream_id: str | None
+    """The lane that it is on."""
+    said: bool = False
+    """More came of it than that it was created."""
+    ended: bool = False
+
+
+class Lanes:
+    """The responses of a connection that have begun and not ended."""
+
+    def __init__(self) -> None:
+        self.open: list[OpenResponse] = []
+        self.begun = False
+        """True once any has begun."""
+
+    def owners(self, payload: Mapping[str, Any]) -> list[OpenResponse]:
+        """Returns the responses that an event belongs to: mostly one, which begins here if it is not open; none if it
+        comes between responses."""
+        kind, lane = read_text(payload.get("type")), read_text(payload.get("stream_id"))
+        if kind in ERRORS or (kind is None and payload.get("error")):
+            return self._failed(payload, lane)
+        if kind == "response.created":
+            found = self._created(id_of(payload), lane)
+        elif (known := self._named(payload, kind) or self._on(lane)) is not None:
+            found = known
+        elif self.begun or kind is None or kind in QUIET or kind in NOTICES:
+            return []
+        else:
+            found = self._begin(id_of(payload), lane)
+        found.said = found.said or kind not in WAITING
+        if kind in TERMINALS:
+            self._end(found)
+        return [found]
+
+    def _on(self, lane: str | None) -> OpenResponse | None:
+        return next((one for one in reversed(self.open) if one.stream_id == lane), None)
+
+    def _created(self, id_: str | None, lane: str | None) -> OpenResponse:
+        current = self._on(lane)
+        if current is not None and (current.id == id_ or (current.id is None and not current.said)):
+            current.id = id_
+            return current
+        return self._with_id(id_) or self._begin(id_, lane)
+
+    def _named(self, payload: Mapping[str, Any], kind: str | None) -> OpenResponse | None:
+        steer = payload.get("steer")
+        target = steer.get("previous_response_id") if kind in NOTICES and isinstance(steer, Mapping) else None
+        return self._with_id(read_text(target) or id_of(payload))
+
+    def _with_id(self, id_: str | None) -> OpenResponse | None:
+        return next((one for one in self.open if one.id == id_), None) if id_ is not None else None
+
+    def _failed(self, payload: Mapping[str, Any], lane: str | None) -> list[OpenResponse]:
+        """Returns the responses that an error ends: that of its lane, or all if it has none."""
+        named = self._with_id(id_of(payload)) or (None if lane is None else self._on(lane))
+        found = [named] if named is not None else [] if lane is not None else list(self.open)
+        found = found or [self._begin(id_of(payload), lane)]
+        for one in found:
+            self._end(one)
+        return found
+
+    def _begin(self, id_: str | None, lane: str | None) -> OpenResponse:
+        self.begun = True
+        found = OpenResponse(id_, lane)
+        self.open.append(found)
+        return found
+
+    def _end(self, response: OpenResponse) -> None:
+        response.ended = True
+        self.open.remove(response)
