@@ -25,13 +25,14 @@ __all__ = ["Markers", "NotACall", "Parsing", "Reader", "TextOver"]
 class Markers:
     """Finds the first of several strings. Of two that begin at the same place, the longer is found."""
 
-    __slots__ = ("_beginnings", "_longest", "search")
+    __slots__ = ("_beginnings", "_firsts", "_longest", "search")
 
     def __init__(self, markers: Iterable[str]) -> None:
         longest_first = sorted(markers, key=len, reverse=True)
         self.search = re.compile("|".join(map(re.escape, longest_first))).search
         """``search(text, start)``: the match of the first marker from `start` on, or None."""
         self._longest = len(longest_first[0])
+        self._firsts = frozenset(marker[0] for marker in longest_first)
         self._beginnings = frozenset(marker[:end] for marker in longest_first for end in range(1, len(marker)))
 
     def held_from(self, text: str, start: int) -> int:
@@ -40,7 +41,10 @@ class Markers:
 
         Call it when `search` found nothing. Takes time linear in the longest marker.
         """
-        for at in range(max(start, len(text) - self._longest + 1), len(text)):
+        start = max(start, len(text) - self._longest + 1)
+        if self._firsts.isdisjoint(text[start:]):
+            return len(text)
+        for at in range(start, len(text)):
             if text[at:] in self._beginnings:
                 return at
         return len(text)
