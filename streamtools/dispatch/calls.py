@@ -135,7 +135,8 @@ class Calls:
             self._refuse(call, self._repeated(call) or Ending("unknown_tool", unknown))
         elif said.status == "invalid":
             error = event.error or InvalidArguments("the arguments are not valid")
-            self._refuse(call, self._repeated(call) or Ending("invalid", error))
+            repeated = None if call.tool is None else self._repeated(call)  # a name may have been cut to another's
+            self._refuse(call, repeated or Ending("invalid", error))
         else:
             self._moves.move(call, "end")
 

@@ -13,7 +13,6 @@ first use of `configure`.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from .tracing import Tracing
 
 __all__ = ["Tracing", "configure", "default_observers"]
-
-_HOMES = {"Tracing": "tracing", "configure": "setup"}
 
 
 def default_observers() -> list[Observer]:
@@ -39,6 +36,12 @@ def default_observers() -> list[Observer]:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    if name == "Tracing":
+        from .tracing import Tracing
+
+        return Tracing
+    if name == "configure":
+        from .setup import configure
+
+        return configure
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

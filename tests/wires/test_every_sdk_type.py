@@ -20,6 +20,7 @@ from anthropic.types.beta import (
 from google.genai import types as genai
 from openai.types.chat.chat_completion_chunk import Choice, ChoiceDelta, ChoiceDeltaToolCall
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
+from profiles import mostly_thorough
 
 from streamtools import Turn, parse
 
@@ -70,7 +71,7 @@ def responses(*payloads: dict[str, Any]) -> Turn:
     return parse([created, *payloads], wire=RESPONSES)
 
 
-@pytest.mark.parametrize("event", types_of(ResponseStreamEvent))
+@pytest.mark.parametrize("event", mostly_thorough(types_of(ResponseStreamEvent), 9))
 def test_every_event_of_a_response_is_read_or_listed(event: str) -> None:
     topic = event.removeprefix("response.").partition(".")[0]
     items = [item for item in ITEMS if topic.startswith(item)] or ["reasoning" if "reasoning" in topic else "message"]
@@ -81,7 +82,7 @@ def test_every_event_of_a_response_is_read_or_listed(event: str) -> None:
     assert event not in UNREAD or f"`{event}`" in PAGE
 
 
-@pytest.mark.parametrize("item", sorted({*ITEMS} - {"mcp_approval_response"}))
+@pytest.mark.parametrize("item", mostly_thorough(sorted({*ITEMS} - {"mcp_approval_response"}), 4))
 def test_every_item_of_a_response_is_read(item: str) -> None:
     """An approval is no output: the union has it because the API lists inputs by the same type."""
     body = {"id": "i", "type": item, "call_id": "c", "name": "f", "arguments": "{}"}
@@ -112,7 +113,7 @@ def test_every_event_of_a_message_is_read(event: str) -> None:
     assert "unknown_event" not in codes(anthropic({"type": event, "index": 0, "delta": {}, "content_block": {}}))
 
 
-@pytest.mark.parametrize("block", types_of(ContentBlock, BetaContentBlock))
+@pytest.mark.parametrize("block", mostly_thorough(types_of(ContentBlock, BetaContentBlock), 4))
 def test_every_block_is_read(block: str) -> None:
     body = {"type": block, "id": "i", "name": "n"}
     start = {"type": "content_block_start", "index": 0, "content_block": body}
@@ -164,13 +165,13 @@ def gemini(part: dict[str, Any], reason: str = "STOP") -> Turn:
     return parse([{"candidates": [candidate]}], wire=GEMINI)
 
 
-@pytest.mark.parametrize("field", genai.Part.model_fields)
+@pytest.mark.parametrize("field", mostly_thorough(genai.Part.model_fields, 4))
 def test_every_field_of_a_part_is_read(field: str) -> None:
     part = {camel(field): VALUES.get(field, {"a": 1})}
     turn = gemini(part if field in ALONE else {"text": "x", **part})
     assert codes(turn) == []
 
 
-@pytest.mark.parametrize("reason", [reason.value for reason in genai.FinishReason])
+@pytest.mark.parametrize("reason", mostly_thorough([reason.value for reason in genai.FinishReason], 4))
 def test_every_finish_of_gemini_has_one_of_ours(reason: str) -> None:
     assert (gemini({"text": "x"}, reason).finish in (None, "other")) is (reason in UNSAID)

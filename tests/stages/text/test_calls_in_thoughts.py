@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from dialect_cases import CASES, TOOLS, WHOLE
+from profiles import mostly_thorough
 from sansio import check_histories, check_turn, snapshot
 from streams import chat
 
@@ -31,7 +32,7 @@ def codes(turn: Turn) -> list[str]:
 
 
 @pytest.mark.parametrize("before", BEGINNINGS)
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 def test_a_call_at_the_end_of_an_unclosed_thought_runs_if_asked_for(dialect: str, before: str) -> None:
     case = WHOLE[dialect]
     text = f"{before}\n{case.text}\n"

@@ -86,7 +86,7 @@ def check(dialect: str, text: str, sizes: Sequence[int]) -> None:
     assert all(character in rest for character in whole.text), "all text is the model's, in its order"
 
 
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 def test_any_words_and_markers_in_any_pieces(dialect: str) -> None:
     @settings(max_examples=examples(40), deadline=None, derandomize=True, database=None)
     @given(words(dialect), st.lists(st.integers(1, 9), min_size=1, max_size=6))
@@ -96,7 +96,7 @@ def test_any_words_and_markers_in_any_pieces(dialect: str) -> None:
     holds()
 
 
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 def test_any_damage_to_a_call_in_any_pieces(dialect: str) -> None:
     bits = BITS + MARKERS + own_markers(dialect)
 

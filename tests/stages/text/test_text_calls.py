@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from dialect_cases import CASES, FRAMED, HELD, TOOLS, WHOLE
-from profiles import FULL
+from profiles import FULL, mostly_thorough
 from sansio import byte_by_byte, check_histories, check_turn, snapshot
 from streams import anthropic, chat
 
@@ -55,7 +55,7 @@ def test_a_text_is_read_as_its_dialect_says(dialect: str) -> None:
             check_histories(turn)
 
 
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 def test_a_text_is_the_same_however_it_is_cut(dialect: str) -> None:
     for case in CASES[dialect]:
         whole = snapshot(read(dialect, [case.text]))
@@ -73,7 +73,7 @@ def test_every_dialect_has_twenty_cases() -> None:
     assert all(len({case.name for case in cases}) == len(cases) for cases in CASES.values())
 
 
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 @pytest.mark.parametrize("finish", ["stop", "length", None])
 def test_wherever_a_text_ends_nothing_runs_that_is_not_whole(dialect: str, finish: str | None) -> None:
     case = WHOLE[dialect]
@@ -91,7 +91,7 @@ def test_wherever_a_text_ends_nothing_runs_that_is_not_whole(dialect: str, finis
         assert turn.calls or turn.finish == finish
 
 
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 def test_arguments_stream_as_they_come(dialect: str) -> None:
     from streamtools import StreamDecoder
     from streamtools.events import ToolCallDelta, ToolCallEnd
@@ -110,7 +110,7 @@ def test_arguments_stream_as_they_come(dialect: str) -> None:
         assert max(deltas) < 12
 
 
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 def test_calls_are_found_on_any_wire(dialect: str) -> None:
     case = WHOLE[dialect]
     turn = parse(anthropic(["a\n", *case.text, "\nb"], stop="end_turn"), tools=TOOLS, stages=with_calls(dialect))
@@ -119,7 +119,7 @@ def test_calls_are_found_on_any_wire(dialect: str) -> None:
     check_histories(turn)
 
 
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 def test_text_is_never_parsed_unless_it_is_asked_for(dialect: str) -> None:
     turn = parse(chat([WHOLE[dialect].text], finish="stop"), tools=TOOLS)
     assert (turn.text, turn.calls, turn.finish) == (WHOLE[dialect].text, (), "stop")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 from dialect_cases import CASES, HELD, TOOLS, WHOLE
+from profiles import mostly_thorough
 from streams import chat, stream
 
 from streamtools import Observation, StreamEnd, TextDelta, pipeline, tool
@@ -20,7 +21,7 @@ def with_calls(dialect: str) -> StageList:
     return DEFAULT.insert_before("accumulate", text_calls(dialect))
 
 
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 async def test_every_dialect_runs_its_tools(dialect: str) -> None:
     case = WHOLE[dialect]
     body = chat(["a\n", *case.text, "\nb"], finish="stop")
@@ -32,7 +33,7 @@ async def test_every_dialect_runs_its_tools(dialect: str) -> None:
     assert (assistant["content"], result["content"]) == ("a\n\nb", "Paris: sun for 1")
 
 
-@pytest.mark.parametrize("dialect", CASES)
+@pytest.mark.parametrize("dialect", mostly_thorough(CASES, 8))
 async def test_a_call_that_was_cut_does_not_run(dialect: str) -> None:
     text = WHOLE[dialect].text
     middle = text.index("Paris") + 2
