@@ -556,9 +556,14 @@ class StreamWarning(CausedEvent):
 
 @event
 class UnknownPayload(CausedEvent):
-    """A chunk, block or event that this version does not recognise; never dropped silently."""
+    """A chunk, block or event that this version does not interpret, or fields beside those that it does; never dropped
+    silently."""
 
     raw: Any = field(repr=False)
+    """As the provider sent it; of an object that is otherwise understood, its other fields."""
+    place: str | None = None
+    """Path of the object in the payload whose fields these are (``choices[0].delta``; ``""`` for the payload itself);
+    None if this is not about an object's other fields."""
 
 
 @event

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -26,7 +27,7 @@ from ..events import (
 from ..limits import Limits
 from ..parts import Finish
 from ..text import SurrogateJoiner, deeper_than, one_line, well_formed, well_formed_tree
-from .reading import provider_error, read_text, weight
+from .reading import provider_error, read_text, says_something, weight
 from .usage import NO_COUNTS, UsageMap
 
 __all__ = ["WireDecoder"]
@@ -219,9 +220,16 @@ class WireDecoder(ABC):
             self.warn("unknown_event")
             self.emit_unknown(payload)
 
-    def emit_unknown(self, raw: object) -> None:
+    def emit_unknown(self, raw: object, place: str | None = None) -> None:
         """Emits a piece of the payload that the wire does not know, so that nothing is lost in silence."""
-        self.out.append(UnknownPayload(raw))
+        self.out.append(UnknownPayload(raw, place))
+
+    def emit_beside(self, found: Mapping[str, Any], known: AbstractSet[str], place: str) -> None:
+        """Emits the fields of an object that are not known and say something, as one event."""
+        if not found.keys() <= known:
+            rest = {key: value for key, value in found.items() if key not in known and says_something(value)}
+            if rest:
+                self.emit_unknown(rest, place)
 
     def read_usage(self, usage: object) -> None:
         """Keeps the token counts of a usage object, if that is one; a later count replaces an earlier."""

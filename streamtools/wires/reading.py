@@ -19,6 +19,7 @@ __all__ = [
     "read_count",
     "read_text",
     "rest_of",
+    "says_something",
     "weight",
 ]
 
@@ -114,6 +115,11 @@ def label_of(index: object) -> int | str:
 def read_text(value: object) -> str | None:
     """Returns a short text (an id, a name) without halves of surrogate pairs; None if `value` is none, or empty."""
     return well_formed(value) if isinstance(value, str) and value else None
+
+
+def says_something(value: object) -> bool:
+    """Returns whether a field has a value: not null, and no empty text, list or object."""
+    return value is not None and value not in ("", [], {})
 
 
 def rest_of(raw: Mapping[str, Any], *known: str) -> dict[str, Any]:

@@ -100,6 +100,13 @@ def test_text_that_interrupts_the_first_response_without_an_id_is_the_others() -
     assert parse([CREATED, added(0, message()), text(0, "Hi"), named, text(0, "!"), ended()]).text == "Hi!"
 
 
+def test_a_text_that_names_another_response_is_not_taken_for_ours_although_nothing_has_shown_it_before() -> None:
+    text_of = [text(0, piece) for piece in ("H", "i", "!")]
+    for other in ({"stream_id": "b"}, {"response_id": "resp_2"}):
+        turn = parse([CREATED, added(0, message()), *text_of, {**text(0, "No"), **other}, *text_of, ended()])
+        assert (turn.text, [code for code, _ in told(turn)][:1]) == ("Hi!Hi!", ["other_response"])
+
+
 def test_an_error_ends_the_response_of_its_lane_and_without_a_lane_every_response() -> None:
     error = {"type": "error", "error": {"type": "e", "code": "c", "message": "no"}}
     for payload, failed in ((*on("b", error), False), (*on("a", error), True), (error, True)):

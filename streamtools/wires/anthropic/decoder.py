@@ -33,6 +33,8 @@ _FINISHES: dict[str, Finish] = {
     "tool_calls": "tool_calls",
     "length": "length",
 }
+_KNOWN_OF_DELTA = frozenset({"stop_reason", "stop_sequence"})
+_KNOWN_OF_MESSAGE_DELTA = frozenset({"type", "delta", "usage"})
 _BAD_NEWS = frozenset({"length", "content_filter"})  # a finish that no later one takes back
 _EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop"})  # a "ping" may be of any wire
 
@@ -134,7 +136,9 @@ class AnthropicDecoder(WireDecoder):
         delta = payload.get("delta")
         if isinstance(delta, dict):
             self._stop_reason(delta.get("stop_reason"))
+            self.emit_beside(delta, _KNOWN_OF_DELTA, "delta")
         self.read_usage(payload.get("usage"))
+        self.emit_beside(payload, _KNOWN_OF_MESSAGE_DELTA, "")
 
     def _message_stop(self, _: dict[str, Any]) -> None:
         self._stopped = True

@@ -18,6 +18,8 @@ from .blocks import OPAQUE_BLOCKS, StartedBlock
 
 __all__ = ["BedrockDecoder", "recognises"]
 
+# `metrics` has the service's own latency; `p` is padding.
+_KNOWN_OF_METADATA = frozenset({"usage", "metrics", "p"})
 _FINISHES: dict[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -123,8 +125,7 @@ class BedrockDecoder(WireDecoder):
         if isinstance(usage := event.get("usage"), dict):
             self.read_usage(usage)
             self._metered = True
-        if (trace := event.get("trace")) is not None:
-            self.emit_unknown({"trace": trace})
+        self.emit_beside(event, _KNOWN_OF_METADATA, "metadata")
         self.done = self.done or (self._stopped and self._metered)
 
     # -- blocks --

@@ -32,8 +32,9 @@ __all__ = ["GeminiDecoder", "recognises"]
 _MARKS = frozenset({"candidates", "usageMetadata", "promptFeedback", "usage_metadata", "prompt_feedback"})
 _OTHERS = ("choices", "type", "object")  # marks of other wires
 _KNOWN = _MARKS | {"modelVersion", "responseId", "createTime", "modelStatus"}
-_NOT_PLAIN = frozenset({"error", "promptFeedback", "prompt_feedback", "usage_metadata"})
-_NOT_PLAIN_CANDIDATE = frozenset({"finishReason", "finish_reason"})
+_PLAIN = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
+_PLAIN_CANDIDATE = frozenset({"content", "index"})
+_KNOWN_OF_CANDIDATE = _PLAIN_CANDIDATE | {"finishReason", "finishMessage", "continuationToken"}
 _BARE = frozenset({"text", "thought", "thoughtSignature"})
 _OPAQUE = frozenset({
     "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData", "functionResponse",
@@ -76,8 +77,8 @@ class GeminiDecoder(WireDecoder):
                 and len(part) == 1
                 and (size := self._text_size + len(text)) <= self._plain_text_max
                 and candidate.get("index", 0) == self._candidate
-                and _NOT_PLAIN_CANDIDATE.isdisjoint(candidate)
-                and _NOT_PLAIN.isdisjoint(payload)
+                and _PLAIN_CANDIDATE.issuperset(candidate)
+                and _PLAIN.issuperset(payload)
             ):
                 usage = payload.get("usageMetadata")
                 if usage is not None:
@@ -117,6 +118,8 @@ class GeminiDecoder(WireDecoder):
                     self.fail(malformed("a candidate of a response is no object"))
                 elif self._follows(candidate.get("index"), position):
                     self._read_candidate(candidate, (*self._path, "candidates", position, "content", "parts"))
+                    self.emit_beside(candidate, _KNOWN_OF_CANDIDATE, f"candidates[{position}]")
+        self.emit_beside(payload, _KNOWN, "")
         return out
 
     def terminate(self) -> list[Event]:

@@ -14,39 +14,19 @@ from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
 from ..reading import malformed, provider_error, read_text
+from .beside import KNOWN, KNOWN_OF_CHOICE, KNOWN_OF_GROQ, REPEATING_DELTA, Repeats, adds
+from .facts import BAD_NEWS, FINISHES, NATIVE_CUT, NOISE
 from .reasoning import LeadingThink, ReasoningDetails
 
 __all__ = ["OpenAIChatDecoder", "recognises"]
 
-# The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
-_FINISHES: dict[str, Finish] = {
-    "stop": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "stop_sequence": "stop",
-    "end_turn": "stop",
-    "COMPLETE": "stop",
-    "STOP": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "MAX_TOKENS": "length",
-    "content_filter": "content_filter",
-    "error": "error",
-}
-# A later finish reason replaces an earlier one only if it is bad news.
-_BAD_NEWS = frozenset({"length", "content_filter", "error"})
-# `native_finish_reason` (OpenRouter) of a response that was cut although `finish_reason` says otherwise.
-_NATIVE_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "MAX_TOKENS"})
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 _UNDERSTOOD = frozenset({
     *_REASONING_FIELDS, "content", "function_call", "reasoning_details", "refusal", "role", "tool_calls",
 })  # fmt: skip
 # What a chunk without choices may have; one with none of it says something that nobody knows.
 _ENVELOPE = frozenset({"choices", "id", "object", "model", "usage", "x_groq"})
+_ABSENT = object()
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
@@ -68,6 +48,12 @@ class OpenAIChatDecoder(WireDecoder):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
+        self._repeats = Repeats()
+        self._plain_choice: dict[str, Any] = {}  # of a chunk that has nothing but text
+        self._plain_keys = frozenset[str]()  # its fields
+        self._plain_values: dict[str, Any] = {}  # of those that are told if their value is another
+        self._plain_count = 0  # how many fields it has; 0 if values have to be compared
+        self._no_usage: object = None  # what stands for the field where it is missing; None if it mostly is
         self._choice: object = None  # index of the choice that is followed
         self._last_choice: object = None
         self._think: LeadingThink | None = LeadingThink()
@@ -81,23 +67,39 @@ class OpenAIChatDecoder(WireDecoder):
         """Returns the event of a chunk that holds one plain delta of text, and nothing else that matters."""
         try:
             [choice] = payload["choices"]
-            delta = choice["delta"]
+            plain = self._plain_choice
+            plain["delta"] = delta = choice["delta"]
             content = delta.get("content")
             if (
                 type(content) is str
                 and content
-                and self._text_size + len(content) <= self._plain_text_max
+                and (size := self._text_size + len(content)) <= self._plain_text_max
                 and len(delta) == 1
-                and choice["index"] == self._choice
-                and choice.get("finish_reason") is None
-                and payload.get("usage") is None
-                and "error" not in payload
+                and choice == plain
+                and payload.get("usage", self._no_usage) is None
+                # Fields are counted: to look at each one's name took 5 % of the time of the whole chunk.
+                and (len(payload) == self._plain_count or self._is_plain(payload))
             ):
-                self._text_size += len(content)
+                self._text_size = size
                 return TextDelta(content)
         except (KeyError, TypeError, ValueError, AttributeError):
             return None  # whatever it is, `feed` knows
         return None
+
+    def _is_plain(self, payload: dict[str, Any]) -> bool:
+        known = self._plain_keys.issuperset(payload)
+        return known and all(payload.get(key, value) == value for key, value in self._plain_values.items())
+
+    def _learn_plain(self, payload: dict[str, Any], choice: dict[str, Any]) -> None:
+        """Learns from a chunk what one that adds nothing but text may have: nothing that was not told."""
+        is_told = choice.get("index") == self._choice and not choice.get("finish_reason")
+        if is_told and not (adds(payload, KNOWN) or adds(choice, KNOWN_OF_CHOICE - REPEATING_DELTA)):
+            known = payload.keys() - NOISE.keys() - {"choices", "usage"}
+            self._plain_keys = frozenset(payload)
+            self._no_usage = _ABSENT if "usage" in payload else None
+            self._plain_values = {key: payload[key] for key in known}
+            self._plain_count = 0 if known else len(payload)
+            self._plain_choice = dict(choice)
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one chunk."""
@@ -115,10 +117,14 @@ class OpenAIChatDecoder(WireDecoder):
             if isinstance(groq, dict) and (error := provider_error({"error": groq.get("error")})):
                 self.fail(error)  # "why a stream was stopped early", says the type of Groq's SDK
                 return out
+            if isinstance(groq, dict):
+                self.emit_beside(groq, KNOWN_OF_GROQ, "x_groq")
         if not choices:
             if choices is None and (error := provider_error(payload)):
                 self.fail(error)
-            elif _ENVELOPE.isdisjoint(payload) and payload.get("type") != "ping":
+            elif not _ENVELOPE.isdisjoint(payload):
+                self.emit_beside(payload, self._repeats.known(payload, KNOWN, ""), "")
+            elif payload.get("type") != "ping":
                 self.warn("unknown_event")
                 self.emit_unknown(payload)
             return out
@@ -143,6 +149,13 @@ class OpenAIChatDecoder(WireDecoder):
                 return out
             if finish := choice.get("finish_reason"):
                 self._finished(finish, choice.get("native_finish_reason"))
+            place = f"choices[{position}]"
+            self.emit_beside(choice, self._repeats.known(choice, KNOWN_OF_CHOICE, place), place)
+            if type(delta) is dict and isinstance(message := choice.get("message"), dict):
+                self.emit_beside(message, _UNDERSTOOD, f"{place}.message")
+        self.emit_beside(payload, self._repeats.known(payload, KNOWN, ""), "")
+        if self._plain_text_max and len(choices) == 1 and type(choices[0].get("delta")) is dict:
+            self._learn_plain(payload, choices[0])
         return out
 
     def terminate(self) -> list[Event]:
@@ -202,8 +215,7 @@ class OpenAIChatDecoder(WireDecoder):
         elif isinstance(legacy := delta.get("function_call"), dict):
             path = ("choices", position, "delta", "function_call", "arguments")
             self._call({"index": "function_call", "function": legacy}, path)
-        if not delta.keys() <= _UNDERSTOOD and (rest := {k: v for k, v in delta.items() if v and k not in _UNDERSTOOD}):
-            self.emit_unknown(rest)
+        self.emit_beside(delta, _UNDERSTOOD, f"choices[{position}].delta")
 
     def _content(self, content: object) -> None:
         if isinstance(content, str):
@@ -331,9 +343,9 @@ class OpenAIChatDecoder(WireDecoder):
             self.warn("repeated_finish_reason")
         else:
             self.warn("conflicting_finish_reason")
-            if _FINISHES.get(finish) in _BAD_NEWS:
+            if FINISHES.get(finish) in BAD_NEWS:
                 self._finish_raw = finish
-        if isinstance(native, str) and native in _NATIVE_CUT and _FINISHES.get(finish) != "length":
+        if isinstance(native, str) and native in NATIVE_CUT and FINISHES.get(finish) != "length":
             self.warn("masked_truncation")
             self._finish_raw = native
 
@@ -349,7 +361,7 @@ class OpenAIChatDecoder(WireDecoder):
             return None, False
         if framed and not self._terminated and self.error is None:
             self.warn("missing_done")
-        finish = _FINISHES.get(raw, "length" if raw in _NATIVE_CUT else "other")
+        finish = FINISHES.get(raw, "length" if raw in NATIVE_CUT else "other")
         if finish == "tool_calls" and not self._has_calls:
             self.warn("finish_without_calls")
         return self.normalized(finish, self._has_calls), self._terminated or not self._is_late

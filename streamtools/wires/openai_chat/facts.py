@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...parts import Finish
 from ...schema.bounds import SchemaBound
 from ...schema.dialects import OPENAI, OPENAI_STRICT
 from ...schema.names import PLAIN_NAMES
@@ -13,12 +14,17 @@ from ..tool_format import EntryFormat, RequestLimits, StrictForm, StructuredOutp
 from ..usage import UsageMap
 
 __all__ = [
+    "BAD_NEWS",
     "CALLS",
     "CHOICE",
     "EMPTY_ARRAY",
+    "FINISHES",
     "FUNCTION_CALL",
     "FUNCTION_TOOL",
     "LIMITS",
+    "NATIVE_CUT",
+    "NOISE",
+    "REPEATED",
     "RESULT",
     "RULES",
     "STRICT",
@@ -26,6 +32,52 @@ __all__ = [
     "TOOLS",
     "USAGE",
 ]
+
+# The provider's word → ours. Beyond OpenAI's own: TGI (eos…), Cohere and Gemini facades, Mistral.
+FINISHES: dict[str, Finish] = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    "COMPLETE": "stop",
+    "STOP": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "MAX_TOKENS": "length",
+    "content_filter": "content_filter",
+    "error": "error",
+}
+# A later finish reason replaces an earlier one only if it is bad news.
+BAD_NEWS = frozenset({"length", "content_filter", "error"})
+# `native_finish_reason` (OpenRouter) of a response that was cut although `finish_reason` says otherwise.
+NATIVE_CUT = frozenset({"length", "max_tokens", "max_output_tokens", "MAX_TOKENS"})
+
+NOISE: dict[str, str] = {
+    "created": "the time of the request, which the client knows",
+    "id": "the response's id, which the start has; some servers make a new one for every chunk",
+    "model": "the model's name, which the start has",
+    "obfuscation": "padding, which hides the lengths of the texts",
+    "object": "the payload's kind",
+    "p": "Mistral's padding",
+    "service_tier": "the queue that served the request, as the request chose it",
+    "system_fingerprint": "the build of the servers, for a provider to compare",
+}
+"""Fields of a chunk that say nothing about the response that is not known, each with the reason."""
+
+REPEATED: dict[str, str] = {
+    "citations": "Perplexity: all so far, in every chunk",
+    "content_filter_results": "Azure: the verdict so far, in every chunk",
+    "prompt_filter_results": "Azure: the verdict on the prompt",
+    "provider": "OpenRouter: the upstream that answers",
+    "search_results": "Perplexity: all so far, in every chunk",
+}
+"""Fields of a chunk or a choice that repeat what stands: they are told when they change. Any other may add something
+each time, even if its value is the same, and is told every time."""
 
 FUNCTION_CALL = CallFormat(
     name="openai.chat_completions.function",

@@ -29,19 +29,23 @@ class Followed:
     """The response that is followed, and what its stream has shown of others."""
 
     def __init__(self, register: Register) -> None:
-        self.lane: object = None
-        """The lane that it is on; None on a connection without lanes."""
         self.begun = False
         """True once it has an event of its own."""
+        self._lane: object = None  # None on a connection without lanes
         self._register = register
         self._id: str | None = None
         self._elsewhere = False  # events of this lane that have no id belong to another response
         self._has_others = False
         self._rotates = False  # its id is another in every event
 
+    @property
+    def is_one_of_several(self) -> bool:
+        """True if the connection has shown lanes, or other responses."""
+        return self._lane is not None or self._has_others
+
     def begin(self, payload: Mapping[str, Any]) -> None:
         """Takes the first event of the response."""
-        self.begun, self._id, self.lane = True, id_of(payload), payload.get("stream_id")
+        self.begun, self._id, self._lane = True, id_of(payload), payload.get("stream_id")
 
     def other(self, payload: Mapping[str, Any]) -> str | None:
         """Returns None if an event belongs to the response, or to none; else the other one's name, which is ``""`` if
@@ -49,7 +53,7 @@ class Followed:
         if not self.begun:
             return None
         kind, id_, lane = read_text(payload.get("type")), id_of(payload), payload.get("stream_id")
-        if lane != self.lane and not (lane is None and kind in ERRORS):  # an error without a lane is everyone's
+        if lane != self._lane and not (lane is None and kind in ERRORS):  # an error without a lane is everyone's
             return self._named(id_, read_text(lane))
         if kind in NOTICES:
             return None

@@ -36,6 +36,7 @@ class ItemTexts(WireDecoder):
         self._followed = Followed(self._register)
         self._telling: Item | None = None  # the item whose text or reasoning is being told
         self._text_index: object = _NOWHERE  # where it is, as the wire has it, if it is a message
+        self._text_count = 0  # how many fields an event of its text has
         self._pieces: list[str] = []  # its text so far
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
@@ -44,8 +45,7 @@ class ItemTexts(WireDecoder):
             if (
                 payload["type"] == "response.output_text.delta"
                 and payload["output_index"] == self._text_index
-                and payload.get("stream_id") == self._followed.lane
-                and "response_id" not in payload
+                and len(payload) == self._text_count  # an id or a lane of another response would be one more
             ):
                 text = payload["delta"]
                 if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
@@ -68,7 +68,8 @@ class ItemTexts(WireDecoder):
         if channel in _PARTS and self._open != _PARTS[channel]:
             item.part_at = len(told)
         if channel == "text":
-            self._pieces, self._text_index = told, _NOWHERE if item.index is None else item.index
+            self._pieces, self._text_count = told, len(self._payload)
+            self._text_index = _NOWHERE if item.index is None or self._followed.is_one_of_several else item.index
             self.emit_text(text)
         elif channel == "refusal":
             self.emit_refusal(text)
