@@ -51,7 +51,7 @@ TOLERANCES = (
     Tolerance("`server_tool_use`, `mcp_tool_use` and their results",
               "calls of kind `server`: reported, never run, given back",
               case="anthropic-server-tool", servers="Anthropic"),
-    Tolerance("`pause_turn`", "`pause`; goes back as it is",
+    Tolerance("`pause_turn`, `compaction`", "`pause`; goes back as it is",
               case="anthropic-pause-turn", servers="Anthropic"),
     Tolerance("a finish reason that speaks of calls, and no call",
               "no call; what was read of the stream before it was passed on is lost",
