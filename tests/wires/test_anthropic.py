@@ -216,9 +216,25 @@ FINISHES = [
     ("max_tokens", "length"),
     ("model_context_window_exceeded", "length"),
     ("pause_turn", "pause"),
+    ("compaction", "pause"),
     ("refusal", "content_filter"),
     ("bored", "other"),
 ]
+
+
+def test_a_compaction_goes_back_with_all_that_came_of_it() -> None:
+    deltas = [
+        {"type": "compaction_delta", "content": "So ", "encrypted_content": "QU"},
+        {"type": "compaction_delta", "content": "far.", "encrypted_content": "I="},
+        {"type": "compaction_delta", "tool_changes": [{"type": "tool_removal", "name": "f"}]},
+        {"type": "signature_delta", "signature": "c2ln"},
+    ]
+    events = [{"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas]
+    block = {"type": "compaction", "content": None, "encrypted_content": None}
+    turn = read(begin(0, block), *events, stop(0), word="compaction")
+    whole = {"content": "So far.", "encrypted_content": "QUI=", "signature": "c2ln"}
+    changes = {"tool_changes": [{"type": "tool_removal", "name": "f"}]}
+    assert turn.messages() == [{"role": "assistant", "content": [block | whole | changes]}]
 
 
 @pytest.mark.parametrize(("word", "finish"), FINISHES)

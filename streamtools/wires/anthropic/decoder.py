@@ -26,7 +26,7 @@ _FINISHES: dict[str, Finish] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "pause_turn": "pause",
-    "compaction": "pause",
+    "compaction": "pause",  # the turn goes back, compacted
     "refusal": "content_filter",
     # compatible servers
     "stop": "stop",
@@ -241,7 +241,8 @@ class AnthropicDecoder(WireDecoder):
                 text, problem = block.input
             self.out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=cut, problem=problem))
         elif block.opaque:
-            grown = {key: "".join(pieces) for key, pieces in block.pieces.items()}
+            pieces = block.pieces | ({"signature": block.signature} if block.signature else {})
+            grown = {key: "".join(parts) for key, parts in pieces.items()}
             kept = self.to_keep({**block.raw, **grown}) if block.type and not block.foreign else None
             if kept is not None:
                 self.out.append(ProviderItem(block.type, kept))
@@ -320,8 +321,13 @@ class AnthropicDecoder(WireDecoder):
             block.citations.append(citation)
 
     def _compaction_delta(self, _: object, block: _Block | None, delta: dict[str, Any]) -> None:
-        if block is not None and isinstance(content := delta.get("content"), str):
-            block.pieces.setdefault("content", []).append(self._bounded("compaction", content))
+        if block is None:
+            return
+        for key, value in delta.items():
+            if key in ("content", "encrypted_content") and isinstance(value, str):
+                block.pieces.setdefault(key, []).append(self._bounded("compaction", value))
+            elif key != "type" and value is not None and self.charge(value):
+                block.raw = {**block.raw, key: value}
 
     def _input_delta(self, index: object, block: _Block | None, delta: dict[str, Any]) -> None:
         text = delta.get("partial_json")
