@@ -191,7 +191,8 @@ async def test_a_silent_stream_is_given_up_after_the_grace_and_closes_when_it_ca
         await run(generator(unread), HURRIED)
     assert unread.pulled == 0
     assert (await run(BODY, HURRIED)).text == "Hello"
-    assert (await run(manager_of_blocking(Held(BODY)), Limits(max_abandoned_threads=2))).text == "Hello"
+    # The refused one may still be closing, which counts as long as it takes longer than the grace.
+    assert (await run(manager_of_blocking(Held(BODY)), Limits(max_abandoned_threads=3))).text == "Hello"
 
     stream.go_on.set()
     await threads_have_ended()
