@@ -149,11 +149,13 @@ class OpenAIChatDecoder(WireDecoder):
                 return out
             if finish := choice.get("finish_reason"):
                 self._finished(finish, choice.get("native_finish_reason"))
-            place = f"choices[{position}]"
-            self.emit_beside(choice, self._repeats.known(choice, KNOWN_OF_CHOICE, place), place)
-            if type(delta) is dict and isinstance(message := choice.get("message"), dict):
-                self.emit_beside(message, _UNDERSTOOD, f"{place}.message")
-        self.emit_beside(payload, self._repeats.known(payload, KNOWN, ""), "")
+            if not KNOWN_OF_CHOICE.issuperset(choice):
+                place = f"choices[{position}]"
+                self.emit_beside(choice, self._repeats.known(choice, KNOWN_OF_CHOICE, place), place)
+            if "message" in choice and type(delta) is dict and isinstance(message := choice["message"], dict):
+                self.emit_beside(message, _UNDERSTOOD, f"choices[{position}].message")
+        if not KNOWN.issuperset(payload):
+            self.emit_beside(payload, self._repeats.known(payload, KNOWN, ""), "")
         if self._plain_text_max and len(choices) == 1 and type(choices[0].get("delta")) is dict:
             self._learn_plain(payload, choices[0])
         return out
@@ -215,7 +217,8 @@ class OpenAIChatDecoder(WireDecoder):
         elif isinstance(legacy := delta.get("function_call"), dict):
             path = ("choices", position, "delta", "function_call", "arguments")
             self._call({"index": "function_call", "function": legacy}, path)
-        self.emit_beside(delta, _UNDERSTOOD, f"choices[{position}].delta")
+        if not _UNDERSTOOD.issuperset(delta):
+            self.emit_beside(delta, _UNDERSTOOD, f"choices[{position}].delta")
 
     def _content(self, content: object) -> None:
         if isinstance(content, str):
