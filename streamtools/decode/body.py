@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
+
+import orjson
 
 from ..errors import RemoteProtocolError, StreamError, TruncatedStream
 from ..framing import Frame, Framing, JSONArrayDecoder, NDJSONDecoder, SSEDecoder, choose
 from ..limits import Limits
 from ..text import excerpt
-from ..wires.reading import provider_error
+from ..wires.reading import malformed, provider_error
 
-__all__ = ["SLICE_BYTES", "Body", "slices", "tolerant_json", "wrapped"]
+__all__ = ["SLICE_BYTES", "Body", "read_json", "slices", "tolerant_json", "unknown_wire", "weighed", "wrapped"]
 
 SLICE_BYTES = 64 << 10
 
 _BOM = b"\xef\xbb\xbf"
 _HEAD_BYTES = 64 << 10  # bytes kept of a body without a single payload, to find out what it is instead
+_TOLERANT_BYTES = 1 << 20  # of an object that the fast parser refuses: the other one takes some 10 ms
 
 
 class Body:
@@ -33,6 +37,7 @@ class Body:
         self._limits = limits
         self._framing: Framing | None = None
         self._head = bytearray()
+        self._kept = _HEAD_BYTES
         self.gave_up = False
         """True if no further bytes are read as payloads."""
 
@@ -79,23 +84,37 @@ class Body:
             return ()
         self._framing = framing
         begin = bytes(self._head)
-        del self._head[_HEAD_BYTES:]
+        if self.is_lines and begin.removeprefix(_BOM).lstrip()[:1] == b"{":  # it may be a whole answer
+            self._kept = limits.max_event_bytes
+        del self._head[self._kept :]
         return framing.feed_payloads(begin.removeprefix(_BOM) if self.is_lines or self.is_array else begin)
 
     def _only_head(self, chunk: bytes) -> Sequence[bytes | Frame]:
-        self._head += chunk[: _HEAD_BYTES - len(self._head)]
+        self._head += chunk[: max(0, self._kept - len(self._head))]
         return ()
+
+    @cached_property
+    def as_json(self) -> object | None:
+        """The whole body as one JSON object, for a body that has ended without a payload; None if it is none."""
+        text = bytes(self._head).removeprefix(_BOM).strip()
+        if text[:1] != b"{":
+            return None
+        try:
+            value: object = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return tolerant_json(text) if len(text) <= _TOLERANT_BYTES else None
+        return value
 
     def what_it_is(self) -> StreamError:
         """Returns the error for a body without a single payload: an error page, a bare JSON answer, nothing."""
-        text = bytes(self._head).removeprefix(_BOM).lstrip(b" \t\r\n")
+        text = bytes(self._head[:_HEAD_BYTES]).removeprefix(_BOM).lstrip(b" \t\r\n")
         if not text or all(not line or line[:1] == b":" for line in text.splitlines()):
             return RemoteProtocolError("the body holds no event (was it read before?)", kind="empty_stream")
-        payload = tolerant_json(text)
+        payload = self.as_json
         if isinstance(payload, dict):
             if error := provider_error(payload):
                 return error
-            hint = "a whole JSON answer and no event stream; was the request sent without stream=True?"
+            hint = "a JSON object and no event stream; was the request sent without stream=True?"
             return RemoteProtocolError(f"the body is {hint}", kind="not_event_stream")
         if not isinstance(self._framing, (SSEDecoder, NDJSONDecoder)):
             return TruncatedStream("the body ended before its first payload was whole")
@@ -118,6 +137,15 @@ def slices(item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> It
     return (item,)
 
 
+def read_json(data: bytes) -> object | None:
+    """Parses the data of one event as the decoder does; returns None if it is no JSON."""
+    try:
+        value: object = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return tolerant_json(data)
+    return value
+
+
 def tolerant_json(data: bytes) -> object | None:
     """Parses JSON even if it has invalid UTF-8 or halves of surrogate pairs; returns None if it is still no JSON."""
     try:
@@ -133,3 +161,30 @@ def wrapped(payload: Mapping[str, Any]) -> bytes | None:
     chunk = payload.get("chunk")
     data = chunk.get("bytes") if isinstance(chunk, dict) and len(payload) == 1 else None
     return data if isinstance(data, bytes) and data.lstrip()[:1] == b"{" else None  # agents' answers are plain text
+
+
+def weighed(payload: Mapping[str, Any]) -> tuple[int, bool]:
+    """Returns the size of a payload's JSON, in bytes, and whether the payload has what no JSON parser gives.
+
+    Raises:
+        RemoteProtocolError: it is nested too deep.
+    """
+    try:
+        return len(orjson.dumps(payload, default=str, option=orjson.OPT_NON_STR_KEYS)), False
+    except TypeError:  # integers of any size, halves of surrogate pairs
+        return _written_size(payload), True
+
+
+def _written_size(payload: Mapping[str, Any]) -> int:
+    try:
+        return len(repr(payload))
+    except RecursionError:
+        raise malformed("a payload is nested too deep") from None
+
+
+def unknown_wire(untold: Sequence[tuple[Mapping[str, Any], object]], limits: Limits) -> StreamError:
+    """Returns the error of a stream whose payloads, of which these are the first, are of no wire that is known."""
+    if not untold:
+        return TruncatedStream("the stream ended before its first payload")
+    shown = excerpt(", ".join(sorted(map(str, untold[0][0]))[:12]), limits.max_error_excerpt)
+    return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")

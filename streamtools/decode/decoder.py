@@ -11,22 +11,25 @@ from typing import Any, cast
 
 import orjson
 
-from ..errors import LimitExceeded, LocalProtocolError, ProviderError, RemoteProtocolError, StreamError, TruncatedStream
-from ..events import Event, StreamEnd, StreamWarning, TextDelta
+from ..errors import LimitExceeded, LocalProtocolError, ProviderError, StreamError, TruncatedStream, WrongWire
+from ..events import Event, StreamEnd, StreamWarning, TextDelta, UnknownPayload
 from ..framing import Frame
 from ..limits import Limits
 from ..stages import DEFAULT, Deferred, OutputType, StageList, TypedOutput
 from ..text import excerpt
-from ..tools import AnyTool, Toolset
+from ..tools import AnyTools, Toolset
+from ..turn import Turn
 from ..wires import Wire, WireDecoder, detect, find
+from ..wires.fields import beside_error
 from ..wires.reading import malformed, named_error, provider_error
-from .body import Body, tolerant_json, wrapped
+from .answers import payloads_of, rewritten
+from .body import Body, tolerant_json, unknown_wire, weighed, wrapped
+from .continuing import account, resumable
 
 __all__ = ["StreamDecoder"]
 
 _MAX_UNTOLD = 32  # payloads that may pass before one shows the wire (keep-alives, prompt filters)
 _KEEPALIVES = ("ping", "keepalive")  # types of payloads that mean nothing on any wire
-_NOTHING: frozenset[str] = frozenset()
 
 
 class StreamDecoder:
@@ -39,22 +42,26 @@ class StreamDecoder:
         output: the type of the answer; see `streamtools.pipeline`.
         limits: bounds on what is kept.
         id_salt: makes generated call ids differ from other responses', where the response has no id.
+        continues: the turn that this stream goes on with. `said` has then the events of what that turn has.
 
     Raises:
-        ValueError: `wire` is not known.
+        ValueError: `wire` is not known; or the turn cannot be continued, and the message says why.
     """
 
     def __init__(
         self,
         *,
         wire: Wire | str | None = None,
-        tools: Iterable[AnyTool | str] | Toolset = (),
+        tools: AnyTools | Toolset = (),
         stages: StageList = DEFAULT,
         output: OutputType | None = None,
         limits: Limits = Limits(),
         id_salt: str = "",
         defer: bool = False,
+        continues: Turn | None = None,
     ) -> None:
+        if continues is not None:
+            wire = resumable(continues)
         self._limits = limits
         self._body = Body(limits)
         self.record = None if wire is None else find(wire)
@@ -65,20 +72,34 @@ class StreamDecoder:
         self._chain = stages.build(toolset, limits, id_salt, defer=defer)
         self.done = False
         """True once the terminal marker or an error was seen: nothing that follows changes the turn."""
-        self._text_delta: Callable[[dict[str, Any]], TextDelta | None] | None = (
-            None  # the wire's, while it may be called
-        )
+        self._text_delta: Callable[[dict[str, Any]], TextDelta | None] | None = None  # while it may be called
         self._is_direct = False  # no stage wants text
-        self._size = 0
-        self._max_size = limits.max_stream_bytes
+        self._size, self._max_size = 0, limits.max_stream_bytes
         self._seen = False  # some payload came out of the body
+        self._is_answer = False  # the payloads are those of a whole answer
         self._looks_like: str | None = None  # the result of detection, where the wire was given
         self._untold: list[tuple[dict[str, Any], bytes | None]] = []  # payloads from before the wire was known
         self._error: StreamError | None = None
         self._loose = False  # payloads may hold halves of surrogate pairs
         self._deaf = False  # an error ended the stream; items fed after it are ignored
-        self._warned: frozenset[str] = _NOTHING
+        self._warned: frozenset[str] = frozenset()
         self._finished = False
+        self.said: list[Event] = []
+        """The events of all that the turn has which this stream continues, each text in one delta."""
+        if continues is not None:
+            self._continue(continues)
+
+    def _continue(self, turn: Turn) -> None:
+        """Takes what a turn has. Work for a large call is done at once: it was done before, in the same bounds."""
+        try:
+            for payload in account(turn):
+                self._payload(payload, None, self.said)
+                while (deferred := self.deferred) is not None:
+                    self.said += self.resume(deferred.run())
+        except StreamError as error:  # the limits are lower now
+            self._deaf = True
+            self._fail(error)
+        self.said += turn.warnings
 
     @property
     def received(self) -> int:
@@ -168,17 +189,18 @@ class StreamDecoder:
             self._fail(error)
         elif not self.done and not abandoned:
             self._flush(out)
+            self._read_answer(out)
         self._finished = self._deaf = True
         if self._error is None and not abandoned:
             if not self._seen:
                 self._error = self._body.what_it_is()
             elif self._wire is None:
-                self._error = self._unknown_wire()
+                self._error = unknown_wire(self._untold, self._limits)
             elif self._looks_like is not None and not self._wire.started and self._wire.error is None:
-                said = f"the stream is no {self._wire.name}, it looks like {self._looks_like}"
-                self._error = RemoteProtocolError(f"{said}; leave out wire= to find it", kind="unknown_wire")
+                self._error = WrongWire(self._wire.name, looks_like=self._looks_like)
         if self._wire is not None and self._seen:
-            last = self._wire.finish(framed=self._body.began, error=self._error, abandoned=abandoned)
+            framed = self._body.began and not self._is_answer
+            last = self._wire.finish(framed=framed, error=self._error, abandoned=abandoned)
         else:
             in_band = self._seen and self._error is not None and not isinstance(self._error, TruncatedStream)
             last = [StreamEnd(finish="error" if in_band else None, error=self._error)]
@@ -234,6 +256,7 @@ class StreamDecoder:
             raise ProviderError(text) if is_error else malformed(f"the data of an event is no JSON: {text}")
         elif is_error and isinstance(payload, dict):
             self._see()
+            self._chain.feed_all(beside_error(payload), out)
             raise named_error(payload)
         else:
             self._loose = True
@@ -257,14 +280,8 @@ class StreamDecoder:
             except orjson.JSONDecodeError:
                 self._odd_payload(data, out)
             return
-        try:
-            size = len(orjson.dumps(payload, default=str, option=orjson.OPT_NON_STR_KEYS))
-        except TypeError:  # integers of any size, halves of surrogate pairs
-            self._loose = True
-            try:
-                size = len(repr(payload))
-            except RecursionError:
-                raise malformed("a payload is nested too deep") from None
+        size, is_loose = weighed(payload)
+        self._loose = self._loose or is_loose
         self._grow(size)
         if self._text_delta is not None and not self._loose and (delta := self._text_delta(payload)) is not None:
             self._chain.feed_all((delta,), out)
@@ -285,6 +302,9 @@ class StreamDecoder:
             return
         wire = self._wire
         if not self._seen:
+            if (answer := rewritten(payload, self.record)) is not None:
+                self._take_answer(answer, out)
+                return
             if self._body.is_lines and self._is_whole(payload):
                 self._body.give_up()
                 return
@@ -324,11 +344,12 @@ class StreamDecoder:
         name = detect(payload)
         if name is None:
             if error := provider_error(payload):
+                self._chain.feed_all(beside_error(payload), out)
                 raise error
             if payload.get("type") not in _KEEPALIVES:
                 self._untold.append((payload, raw))
             if len(self._untold) > _MAX_UNTOLD:
-                raise self._unknown_wire()
+                raise unknown_wire(self._untold, self._limits)
             return None
         self.record = find(name)
         wire = self._wire = self.record.new_decoder(self._limits)
@@ -358,6 +379,21 @@ class StreamDecoder:
         except StreamError as error:
             self._fail(error)
 
+    def _take_answer(self, payloads: list[dict[str, Any]], out: list[Event]) -> None:
+        for payload in payloads:
+            self._is_answer = True
+            self._see()
+            self._payload(payload, None, out)
+
+    def _read_answer(self, out: list[Event]) -> None:
+        """Reads a body that was no stream, if it is a whole answer."""
+        answer = None if self._seen else self._body.as_json
+        payloads = payloads_of(answer, self.record) if isinstance(answer, dict) else None
+        try:
+            self._take_answer(payloads or [], out)
+        except StreamError as error:
+            self._fail(error)
+
     # -- errors and warnings --
 
     def _fail(self, error: StreamError) -> None:
@@ -377,17 +413,9 @@ class StreamDecoder:
         events = wire.after_end(payload) if wire is not None and isinstance(payload, dict) else None
         if events is None:
             self._warn("data_after_done", out)
-        else:
-            self._chain.feed_all(events, out)
+        self._chain.feed_all([UnknownPayload(payload)] if events is None and payload else events or (), out)
 
     def _warn(self, code: str, out: list[Event]) -> None:
         if code not in self._warned:
             self._warned |= {code}
             out.append(StreamWarning(code))
-
-    def _unknown_wire(self) -> StreamError:
-        if not self._untold:
-            return TruncatedStream("the stream ended before its first payload")
-        keys = ", ".join(sorted(map(str, self._untold[0][0]))[:12])
-        shown = excerpt(keys, self._limits.max_error_excerpt)
-        return RemoteProtocolError(f"no known wire: the first payload has the keys {shown}", kind="unknown_wire")

@@ -8,13 +8,15 @@ Bytes are preferred wherever they are available: an SDK's typed chunks cost twen
 
 Blocking streams are read in a thread of their own (`threads`); objects of SDKs become the payloads of their wire
 (`items`); LangChain's chunks, which have no wire, become Chat Completions payloads (`langchain`). A connection that
-carries several responses is split into a stream for each (`responses`, in `connection`).
+carries several responses is split into a stream for each (`responses`, in `connection`; `splitting`), and one over a
+socket is read a response at a time and left open (`sockets`).
 """
 
 from __future__ import annotations
 
-from .connection import Responses, ResponseSource, responses
-from .items import Item, as_item
+from .connection import responses
+from .items import Item, answer_of, as_item
 from .source import Source, open_source
+from .splitting import Responses, ResponseSource
 
-__all__ = ["Item", "ResponseSource", "Responses", "Source", "as_item", "open_source", "responses"]
+__all__ = ["Item", "ResponseSource", "Responses", "Source", "answer_of", "as_item", "open_source", "responses"]

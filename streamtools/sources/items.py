@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from .langchain import LangChainChunks, is_chunk
 
-__all__ = ["Item", "as_item", "without_finish"]
+__all__ = ["Item", "answer_of", "as_event", "as_item", "without_finish"]
 
 Item: TypeAlias = "bytes | str | Mapping[str, Any]"
 
@@ -29,6 +29,8 @@ _DERIVED = frozenset({
 
 # google-genai adds the HTTP headers of the response, and the history of its own tool loop.
 _ADDED_BY_GENAI = ("sdkHttpResponse", "automaticFunctionCallingHistory", "parsed")
+# Methods of streams and of responses, which no answer has.
+_OF_STREAMS = ("__aiter__", "__next__", "__anext__", "__aenter__", "__enter__", "aiter_bytes", "iter_bytes", "recv")
 _STANDARD_BASE64 = str.maketrans("-_", "+/")
 
 
@@ -52,10 +54,18 @@ def as_item(item: Any, chunks: LangChainChunks | None = None) -> Item | None:
     if isinstance(kind, str) and kind in _DERIVED:
         return None
     if isinstance(data, str) and hasattr(item, "event"):
-        return _frame(item.event, data)
+        return as_event(data.encode("utf-8", "surrogatepass"), item.event)
     if hasattr(data, "model_dump"):  # mistralai's CompletionEvent
         return _payload(data)
     return _payload(item)
+
+
+def answer_of(stream: Any) -> Any:
+    """Returns the payload of an SDK's object that is a whole answer; anything else, a stream say, as it is."""
+    is_object = hasattr(stream, "model_dump") or hasattr(stream, "to_dict")
+    if not is_object or isinstance(stream, type) or any(hasattr(stream, name) for name in _OF_STREAMS):
+        return stream
+    return _payload(stream)
 
 
 def without_finish(payload: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -76,21 +86,26 @@ def _payload(item: Any) -> Mapping[str, Any]:
         )
     if not isinstance(payload, Mapping):
         raise TypeError(f"{type(item).__name__}.to_dict() gave no mapping")
-    return _as_gemini_has_it(payload) if "candidates" in payload else payload
+    return _as_gemini_has_it(payload) if "candidates" in payload or "serverContent" in payload else payload
 
 
-def _frame(name: object, data: str) -> str:
-    """Returns an event of an event stream as text; its name is kept where only the name marks an error."""
-    event = f"event: {name}\n" if name == "error" else ""
-    lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return event + "".join(f"data: {line}\n" for line in lines) + "\n"
+def as_event(data: bytes, name: object) -> bytes:
+    """Returns the data of an event as an event of an event stream; its name is kept where only the name marks an
+    error."""
+    lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    return (
+        (b"event: error\n" if name == "error" else b"") + b"".join(b"data: " + line + b"\n" for line in lines) + b"\n"
+    )
 
 
 def _as_gemini_has_it(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns a response of google-genai in the wire's form, whose base64 is not the URL-safe one."""
+    """Returns a response of google-genai, or a Live session's message, in the wire's form, whose base64 is not the
+    URL-safe one."""
     wire = {key: value for key, value in payload.items() if key not in _ADDED_BY_GENAI}
-    for candidate in wire["candidates"]:
-        for part in candidate.get("content", {}).get("parts", ()):
+    contents = [candidate.get("content", {}) for candidate in wire.get("candidates", ())]
+    contents.append(wire.get("serverContent", {}).get("modelTurn", {}))
+    for content in contents:
+        for part in content.get("parts", ()):
             for holder, key in ((part, "thoughtSignature"), (part.get("inlineData"), "data")):
                 if holder and isinstance(text := holder.get(key), str):
                     holder[key] = text.translate(_STANDARD_BASE64)

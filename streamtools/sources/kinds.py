@@ -3,6 +3,8 @@
 The first kind that fits, in this order:
 
     MEMORY            bytes, text, a list or a tuple
+    CONNECTION        a connection over a socket (asynchronous `recv`), which carries responses one after another; or
+                      google-genai's Live session, which has one
     RESPONSE          an httpx or httpx2 response (`aiter_bytes`), or an SDK's stream that has one and was not begun
     BLOCKING_RESPONSE the same of a synchronous client (`iter_bytes`)
     AIOHTTP           an aiohttp response (`content.iter_any`)
@@ -16,22 +18,46 @@ The first kind that fits, in this order:
 from __future__ import annotations
 
 import inspect
+import os
+import sys
+from collections.abc import Mapping
 from enum import Enum, auto
+from types import FunctionType
 from typing import Any
 
-__all__ = ["IN_MEMORY", "Kind", "kind_of", "pulled_of", "raw_of", "response_of", "wrapped_by"]
+__all__ = [
+    "IN_MEMORY",
+    "TAPPED",
+    "Kind",
+    "connection_of",
+    "is_untouched",
+    "kind_of",
+    "pulled_of",
+    "raw_of",
+    "response_of",
+    "untap",
+    "wrapped_by",
+]
+
+TAPPED = "streamtools.tap"
+"""The extension of a response of httpx that has the copy of its body; see `streamtools.integrations.httpx`."""
 
 IN_MEMORY = (bytes, bytearray, memoryview, str, list, tuple)
 
 # The attributes in which SDKs keep the response: openai, anthropic, groq, mistralai, httpx-sse;
-# `with_streaming_response`.
+# `with_streaming_response`. (google-genai's stream of an interaction goes on with the response of another request.)
 _RESPONSES = ("response", "http_response", "_response")
+_SDKS = frozenset({"anthropic", "groq", "httpx_sse", "mistralai", "openai"})
+# The methods by which instrumentations watch a stream: patched on its type, or overridden in a subclass.
+_READING = ("__iter__", "__next__", "__aiter__", "__anext__", "__stream__", "__enter__", "__aenter__")
+_LIVE_SESSIONS = "google.genai.live"
 
 
 class Kind(Enum):
     """The way in which a stream is read."""
 
     MEMORY = auto()
+    CONNECTION = auto()
     RESPONSE = auto()
     BLOCKING_RESPONSE = auto()
     AIOHTTP = auto()
@@ -55,6 +81,8 @@ def kind_of(stream: Any) -> Kind | None:
     """Returns how to read `stream`; None if it cannot be read."""
     if isinstance(stream, IN_MEMORY):
         return Kind.MEMORY
+    if connection_of(stream) is not None:
+        return Kind.CONNECTION
     response = response_of(stream)
     if response is not None:
         return Kind.BLOCKING_RESPONSE if _is_blocking(response) else Kind.RESPONSE
@@ -63,6 +91,14 @@ def kind_of(stream: Any) -> Kind | None:
     if hasattr(wrapped_by(stream), "__iter__") and not hasattr(wrapped_by(stream), "__aiter__"):
         return Kind.BLOCKING
     return next((kind for name, kind in _ABILITIES if hasattr(stream, name)), None)
+
+
+def connection_of(stream: Any) -> Any | None:
+    """Returns the connection that is read by an asynchronous `recv`: `stream` itself, or that inside a Live session of
+    google-genai, whose own messages have lost what their types do not know."""
+    if type(stream).__module__ == _LIVE_SESSIONS:
+        stream = getattr(stream, "_ws", None)
+    return stream if inspect.iscoroutinefunction(getattr(type(stream), "recv", None)) else None
 
 
 def wrapped_by(stream: Any) -> Any | None:
@@ -76,11 +112,35 @@ def response_of(stream: Any) -> Any | None:
     read."""
     if _gives_bytes(stream):
         return stream
+    if not is_untouched(stream):
+        return None
     for name in _RESPONSES:
         response = getattr(stream, name, None)
         if _gives_bytes(response) and not getattr(response, "is_stream_consumed", False):
             return response
     return None
+
+
+def is_untouched(stream: Any) -> bool:
+    """Returns whether a stream is an SDK's own, so that the bytes below it may be read in its place. One that somebody
+    has wrapped, or whose type or iterator is patched, is iterated: else an instrumentation's span would never end."""
+    kind = type(stream)
+    root = kind.__module__.partition(".")[0]
+    if root not in _SDKS:
+        return False
+    home = os.path.dirname(getattr(sys.modules[root], "__file__", None) or "")
+    methods = (getattr(kind, name, None) for name in _READING)
+    return all(method is None or _is_of(home, method) for method in methods) and _is_of(
+        home, getattr(stream, "_iterator", None)
+    )
+
+
+def _is_of(home: str, code: Any) -> bool:
+    """Returns whether a function or a generator is written below the folder `home`; nothing at all is, too."""
+    if code is None:
+        return True
+    found = code.__code__ if type(code) is FunctionType else getattr(code, "ag_code", getattr(code, "gi_code", None))
+    return found is not None and found.co_filename.startswith(home + os.sep)
 
 
 def raw_of(response: Any, method: str) -> Any | None:
@@ -90,6 +150,14 @@ def raw_of(response: Any, method: str) -> Any | None:
         if hasattr(holder, method):
             return None if getattr(holder, "is_stream_consumed", True) else holder
     return None
+
+
+def untap(response: Any) -> None:
+    """Has a tap leave a response alone that a pipeline is about to read, so that its calls run and show once."""
+    for holder in (response, getattr(response, "http_response", None)):
+        extensions = getattr(holder, "extensions", None)
+        if isinstance(extensions, Mapping) and (copy := extensions.get(TAPPED)) is not None:
+            copy.yield_to()
 
 
 def pulled_of(stream: Any) -> Any | None:

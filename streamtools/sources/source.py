@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
 from anyio.lowlevel import checkpoint
 
+from ..decode.body import read_json
 from ..limits import Limits
 from .encoding import Decoding, codings_of
 from .items import Item, as_item, without_finish
-from .kinds import Kind, kind_of, raw_of, response_of
+from .kinds import Kind, connection_of, kind_of, raw_of, response_of, untap
 from .langchain import LangChainChunks
+from .sockets import NextResponse
+from .splitting import ResponseSource
 from .threads import BlockingItems
 
 __all__ = ["Source", "open_source"]
@@ -22,8 +26,21 @@ __all__ = ["Source", "open_source"]
 _ACCEPTED = (
     "an SDK's stream, a response of httpx or aiohttp, or an iterable, asynchronous or not, of bytes, text or payloads"
 )
+_ADDRESS = re.compile(r"https?://\S+")
+_MISTAKEN: tuple[tuple[Callable[[Any], object], str], ...] = (
+    (lambda stream: stream is None, "None; return it from the function that makes the request"),
+    (inspect.isawaitable, "a {} that was not awaited; write pipeline(await ...)"),
+    (inspect.isroutine, "a {} that was not called; write pipeline(...()), with `await` if it is async"),
+    (
+        lambda stream: isinstance(stream, str) and _ADDRESS.fullmatch(stream),
+        "an address; make the request, and pass its response",
+    ),
+)
+"""Mistakes that have a kind of their own, and how their message goes on."""
 _BLOCKING = {Kind.BLOCKING, Kind.BLOCKING_MANAGER, Kind.BLOCKING_RESPONSE}
+_RESPONSES = {Kind.RESPONSE, Kind.BLOCKING_RESPONSE, Kind.AIOHTTP}
 _STREAMS = set(Kind) - {Kind.MEMORY}
+_FIRST_ERROR = 400  # of the HTTP statuses
 _LINGER_S = 0.05  # how long the end of a body is waited for, when all that matters of it has come
 _BUFFERED = 8  # chunks that may be in an HTTP library's hands at once
 
@@ -31,14 +48,20 @@ _BUFFERED = 8  # chunks that may be in an HTTP library's hands at once
 class Source:
     """One stream: iterate `items` once, then `aclose`."""
 
+    gives_frames = False
+    """Texts are pieces of a body, cut anywhere."""
+
     def __init__(self, stream: Any, limits: Limits = Limits()) -> None:
         self._stream = stream
         self._limits = limits
         self._opened = AsyncExitStack()
         self._begun = False
+        self._response: Any = None  # of an HTTP library, once it is read
         self._body: AsyncIterator[bytes] | None = None  # of a response, to be read to its very end
         self._codings: tuple[str, ...] = ()  # of the body, where it comes as it is on the wire
+        self._of_connection: NextResponse | ResponseSource | None = None
         self._langchain = LangChainChunks()
+        self._is_at_line_start = True
 
     async def items(self) -> AsyncIterator[Any]:
         """Begins to read; what comes is for `as_item`. Call it in the task that iterates."""
@@ -49,7 +72,10 @@ class Source:
             stream = await self._opened.enter_async_context(stream)
             kind = _check(stream)
             if kind is Kind.MANAGER:
-                raise TypeError(f"cannot stream from {type(stream).__name__}, which a context manager opened")
+                raise TypeError(
+                    f"cannot stream from {type(stream).__name__}, which a context manager opened; of a client, pass "
+                    "the response of a request: client.stream(...)"
+                )
         return self._read(stream, kind)
 
     def as_item(self, item: Any) -> Item | None:
@@ -62,7 +88,25 @@ class Source:
         # litellm ends a stream that was cut with a finish reason of its own, and tells here that none was received.
         if getattr(self._stream, "received_finish_reason", "") is None and isinstance(payload, Mapping):
             return without_finish(payload)
-        return payload
+        return self._ended(payload) if isinstance(payload, str) else payload
+
+    def _ended(self, text: str) -> str:
+        """Returns a text with the end of its line if it is a whole JSON object: a frame of a socket comes without."""
+        was_at_start, self._is_at_line_start = self._is_at_line_start, text.endswith("\n")
+        if (
+            was_at_start
+            and text[:1] == "{"
+            and text[-1:] == "}"
+            and isinstance(read_json(text.encode("utf-8", "surrogatepass")), dict)
+        ):
+            self._is_at_line_start = True
+            return text + "\n"
+        return text
+
+    def later(self) -> AsyncGenerator[Mapping[str, Any], None] | None:
+        """Returns an iterator of what comes about the calls of a response after its end; None if nothing can come: only
+        a connection goes on."""
+        return None if self._of_connection is None else self._of_connection.later()
 
     async def aclose(self, error: BaseException | None = None) -> bool:
         """Closes the stream, and leaves what was entered to open it. Idempotent.
@@ -81,15 +125,27 @@ class Source:
         trace = None if error is None else error.__traceback__
         return bool(await self._opened.__aexit__(type(error) if error else None, error, trace))
 
+    def explain(self, error: BaseException) -> None:
+        """Adds a note to the error that the stream has ended with, if its response has the HTTP status of an error."""
+        numbers = (getattr(self._response, name, None) for name in ("status_code", "status"))
+        status = next((number for number in numbers if isinstance(number, int)), 0)
+        if status >= _FIRST_ERROR:
+            error.add_note(f"The response has the HTTP status {status}.")
+
     def _read(self, stream: Any, kind: Kind | None) -> AsyncIterator[Any]:
         if kind is Kind.MEMORY:
             held = _in_memory([stream] if isinstance(stream, (bytes, bytearray, memoryview, str)) else stream)
             self._opened.push_async_callback(held.aclose)
             return held
+        if kind in _RESPONSES:
+            self._response = stream if kind is Kind.AIOHTTP else response_of(stream)
         if kind in _BLOCKING:
             blocking = BlockingItems(stream, self._limits)
             self._opened.push_async_exit(blocking.leave)
             return blocking
+        if kind is Kind.CONNECTION:
+            stream = NextResponse(connection_of(stream), self._limits)
+        self._of_connection = _of_connection(stream)
         self._opened.push_async_callback(_close, stream)
         chunks: Any = stream
         if kind is Kind.RESPONSE:
@@ -116,12 +172,17 @@ class Source:
 
     def _bytes(self, response: Any) -> Any:
         """Returns the bytes of a response; encoded ones as they came, since a library decodes without a bound."""
+        untap(response)
         codings = codings_of(response)
         raw = raw_of(response, "aiter_raw") if codings else None
         if raw is None:
             return response.aiter_bytes()
         self._codings = codings
         return raw.aiter_raw()
+
+
+def _of_connection(stream: Any) -> NextResponse | ResponseSource | None:
+    return stream if isinstance(stream, (NextResponse, ResponseSource)) else None
 
 
 def open_source(stream: Any, limits: Limits = Limits()) -> Source:
@@ -136,8 +197,9 @@ def open_source(stream: Any, limits: Limits = Limits()) -> Source:
 
 def _check(stream: Any) -> Kind:
     name = type(stream).__name__
-    if inspect.isawaitable(stream):
-        raise TypeError(f"the stream is a {name} that was not awaited; write pipeline(await ...)")
+    for is_mistaken, said in _MISTAKEN:
+        if is_mistaken(stream):
+            raise TypeError(f"the stream is {said.format(name)}")
     if isinstance(stream, Mapping):
         if kind_of(stream.get("stream")) in _STREAMS:  # botocore's answer to `converse_stream`
             raise TypeError("the stream is one mapping, which holds it; pass response['stream']")
@@ -145,6 +207,8 @@ def _check(stream: Any) -> Kind:
     if hasattr(stream, "model_dump"):
         raise TypeError(f"cannot stream from {name}, which is one object of an SDK and no stream; ask for stream=True")
     kind = kind_of(stream)
+    if kind is Kind.BLOCKING and hasattr(stream, "recv"):
+        raise TypeError(f"the stream is a blocking connection ({name}), which has no end; pass an asynchronous one")
     if kind is None:
         raise TypeError(f"cannot stream from {name}; pass {_ACCEPTED}")
     return kind

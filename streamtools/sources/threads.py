@@ -31,9 +31,9 @@ from ..decode.body import SLICE_BYTES
 from ..errors import LimitExceeded
 from ..limits import Limits
 from .encoding import Decoding, codings_of
-from .kinds import Kind, kind_of, pulled_of, raw_of, response_of, wrapped_by
+from .kinds import Kind, kind_of, pulled_of, raw_of, response_of, untap, wrapped_by
 
-__all__ = ["BlockingItems"]
+__all__ = ["BlockingItems", "thread_context"]
 
 _END: Any = object()
 _SMALL_READ_BYTES = 128  # as requests reads: urllib3 before 2.0 waits until that many are there
@@ -101,6 +101,7 @@ class BlockingItems:
         holder: Any = stream
         if kind is Kind.BLOCKING_RESPONSE:
             holder = response_of(stream)
+            untap(holder)
             if holder is not stream:
                 close_later(self._opened, holder)
         codings = codings_of(holder)
@@ -170,7 +171,7 @@ class _Job:
             self.error = error
 
 
-def _context() -> Context:
+def thread_context() -> Context:
     """Returns the caller's context variables for a thread: no async library runs there, whatever anyio left in them."""
     context = copy_context()
     if (sniffio := sys.modules.get("sniffio")) is not None:
@@ -186,7 +187,7 @@ class _Thread:
         self._token = current_token()
         self._has_ended = False
         self._is_given_up = False
-        target = _context().run
+        target = thread_context().run
         threading.Thread(target=target, args=(self._serve,), name="streamtools source", daemon=True).start()
 
     async def run(self, function: Callable[[], Any], *, is_last: bool = False) -> Any:

@@ -115,8 +115,13 @@ class Chain:
         if self.deferred is not None:
             self._held.append((None, position))
             return
-        for event in self._stages[position].finish():
-            self._push(event, position + 1, out)
+        last = self._stages[position].finish()
+        try:
+            for event in last:
+                self._push(event, position + 1, out)
+        except TypeError:
+            self._check_iterable(last, position, "finish")
+            raise
 
     def _push(self, event: Event, position: int, out: list[Event]) -> None:
         """Sends an event through the stages from `position` on. Recurses once per stage at most."""
@@ -128,13 +133,32 @@ class Chain:
         if wanted_by == len(self._stages):
             out.append(event)
         else:
-            for made in self._stages[wanted_by].feed(event):
-                if isinstance(made, Deferred):
-                    self.deferred, self._resume_at = made, wanted_by + 1
-                else:
-                    self._push(made, wanted_by + 1, out)
+            fed = self._stages[wanted_by].feed(event)
+            try:
+                for made in fed:
+                    if isinstance(made, Deferred):
+                        self.deferred, self._resume_at = made, wanted_by + 1
+                    else:
+                        self._push(made, wanted_by + 1, out)
+            except TypeError:
+                self._check_iterable(fed, wanted_by, "feed")
+                raise
+
+    def _check_iterable(self, made: object, position: int, method: str) -> None:
+        """Refuses a value that a stage returned and that is no events, by the stage's name. It is called when the value
+        could not be iterated over, so that a good one costs nothing."""
+        if not isinstance(made, Iterable):
+            name, kind = type(self._stages[position]).__name__, type(made).__name__
+            raise TypeError(
+                f"{name}.{method}() returned {kind}; a stage's {method}() returns a list of events, or yields them, "
+                "and is not async"
+            ) from None
 
     def _find_next(self, kind: type[Event]) -> tuple[int, ...]:
+        if not issubclass(kind, Event):
+            raise TypeError(
+                f"a stage returned {kind.__name__} among its events; feed() and finish() return events alone"
+            )
         end = len(self._stages)
         wanting = [n for n, handles in enumerate(self._handles) if handles is None or kind in handles]
         found = tuple(next((n for n in wanting if n >= position), end) for position in range(end + 1))
@@ -236,7 +260,7 @@ class StageList:
             id_salt: goes into call ids that have to be generated.
             defer: large calls are deferred (`Chain.deferred`) instead of being checked at once.
         """
-        stages = [entry.make(tools, limits, id_salt) for entry in self._stages]
+        stages = [_made(entry, entry.make(tools, limits, id_salt)) for entry in self._stages]
         for earlier, later in pairwise(stages):
             if isinstance(later, Validate):
                 later.follows_finalize = type(earlier) is Finalize
@@ -261,6 +285,15 @@ class StageList:
             if entry.name == name:
                 return position
         raise ValueError(f"no stage called {name!r}; there are: {', '.join(self)}")
+
+
+def _made(entry: _Entry, stage: Stage) -> Stage:
+    """Returns a stage that was just made; refuses an object that is none, by its name in the list."""
+    missing = [f"{name}()" for name in ("feed", "finish") if not callable(getattr(stage, name, None))]
+    if missing:
+        lacking = " and no ".join(missing)
+        raise TypeError(f"the stage {entry.name!r} was made as {type(stage).__name__}, which has no {lacking}")
+    return stage
 
 
 def _named(stage: StageSource) -> _Entry:

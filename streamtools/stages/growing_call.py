@@ -7,7 +7,7 @@ from ..events import ToolCallDelta, ToolCallFragment
 from ..limits import Limits
 from ..parts import CallKind
 from ..text import SurrogateJoiner
-from .preview import PartialJSON
+from .moments import Moments
 
 __all__ = ["GrowingCall", "problem_error"]
 
@@ -40,7 +40,7 @@ class GrowingCall:
         self.pieces: list[str] = []
         self.text_came = False
         self.joiner = SurrogateJoiner()
-        self.json = PartialJSON(max_depth=limits.max_json_depth)
+        self.json = Moments(max_depth=limits.max_json_depth)
         self.json_end = 0  # characters emitted in deltas so far
 
     @property
@@ -51,7 +51,7 @@ class GrowingCall:
     def begin_again(self, limits: Limits) -> None:
         """Discards the text, so that it can begin again."""
         self.pieces = []
-        self.json = PartialJSON(max_depth=limits.max_json_depth)
+        self.json = Moments(max_depth=limits.max_json_depth)
         self.json_end = 0
 
     def delta(self, text: str) -> ToolCallDelta:

@@ -8,7 +8,7 @@ raised: an answer that is no such value is text with a problem.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -16,20 +16,22 @@ from ..errors import InvalidArguments
 from ..events import Event, OutputDelta, OutputEnd, RefusalDelta, StreamEnd, TextDelta
 from ..limits import Limits
 from ..tools import LARGE_CHARS, TakesLong, Tool, Toolset
+from ..tools.answer import ExportedOutput, OutputType, answer_reader
 from .arguments import Deferred, arguments_of
-from .preview import PartialJSON
+from .moments import Moments
 
 __all__ = ["OutputStage", "OutputType", "TypedOutput"]
 
-OutputType: TypeAlias = type[Any] | Mapping[str, Any]
-"""A pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema."""
+Decode: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class TypedOutput:
     """A recipe for the stage: the type of the answer.
 
     Args:
-        kind: a pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema, and the value is then a dict.
+        kind: a pydantic model, a dataclass or a ``TypedDict``; or a JSON Schema, and the value is then a dict; or
+            either as `streamtools.exports.export_output` gives it, and the answer is then turned back before it is
+            read.
 
     Raises:
         ToolDefinitionError: no schema can be made of the type.
@@ -39,19 +41,16 @@ class TypedOutput:
     name = "output"
 
     def __init__(self, kind: OutputType) -> None:
-        if isinstance(kind, Mapping):
-            self._reader = Tool.from_schema(_same, kind, name="output", description="The answer.", takes="mapping")
+        self._decode: Decode | None = None
+        if isinstance(kind, ExportedOutput):
+            self._reader = kind.reader
+            self._decode = kind.decode if kind.rewritten else None
         else:
-            self._reader = Tool.from_model(kind, _same, name="output", description="The answer.")
+            self._reader = answer_reader(kind)
 
     def build(self, _: Toolset, limits: Limits, __: str) -> OutputStage:
         """Makes the stage for one stream."""
-        return OutputStage(self._reader, limits)
-
-
-def _same(value: Any) -> Any:
-    """Returns the value."""
-    return value
+        return OutputStage(self._reader, self._decode, limits)
 
 
 class OutputStage:
@@ -59,11 +58,12 @@ class OutputStage:
 
     handles = frozenset({TextDelta, RefusalDelta, StreamEnd})
 
-    def __init__(self, reader: Tool[..., Any], limits: Limits) -> None:
+    def __init__(self, reader: Tool[..., Any], decode: Decode | None, limits: Limits) -> None:
         self._reader = reader
+        self._decode = decode
         self._limits = limits
         self._pieces: list[str] = []
-        self._json = PartialJSON(max_depth=limits.max_json_depth)
+        self._json = Moments(max_depth=limits.max_json_depth)
         self._is_refused = False
         self.may_defer = False
         """True if long work is deferred."""
@@ -113,7 +113,10 @@ class OutputStage:
             return (OutputEnd(problem=f"the text is no JSON object ({found})"), end)
         value, steps = found
         try:
-            bound = self._reader.validate(value, text=None if steps else text, quick=quick)
+            if self._decode is not None:
+                value = self._decode(value)
+            verbatim = not steps and self._decode is None
+            bound = self._reader.validate(value, text=text if verbatim else None, quick=quick)
         except InvalidArguments as error:
             return (OutputEnd(problem="; ".join(error.problems)), end)
         return (OutputEnd(value=self._reader(*bound.args, **bound.kwargs)), end)

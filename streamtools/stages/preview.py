@@ -39,17 +39,16 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from ..events import Preview
 from ..limits import Limits
 
-__all__ = ["EAGER_CHARACTERS", "LAG", "NUMBER_CHARACTERS", "PartialJSON"]
+__all__ = ["DEFAULT_MAX_DEPTH", "EAGER_CHARACTERS", "LAG", "NUMBER_CHARACTERS", "PartialJSON"]
 
 EAGER_CHARACTERS = 4096  # a string of up to this length is exact at every view: one copy costs 0.1 µs
 LAG = 64  # a longer one is copied when it has grown by 1/64: about 64 times in all, whatever the size of the deltas
 # digits of a number converted at every view; more only once, since conversion takes quadratic time
 NUMBER_CHARACTERS = 64
 _MAX_NUMBER_CHARACTERS = 4300  # without the sign: the digits of an integer that jiter and CPython convert
-_DEFAULT_MAX_DEPTH = Limits().max_json_depth
+DEFAULT_MAX_DEPTH = Limits().max_json_depth
 _VALUELESS = ("", "-")  # beginnings of a number
 
 # takes the text and the position to read from; returns the position to go on at
@@ -68,7 +67,7 @@ _search_half = re.compile("[\ud800-\udfff]").search
 _match_cut = re.compile(rf"{_HIGH_HALF}?{_CUT_ESCAPE}").match
 
 
-class PartialJSON(Preview):
+class PartialJSON:
     """A live view of one growing JSON text.
 
     >>> partial = PartialJSON()
@@ -80,7 +79,7 @@ class PartialJSON(Preview):
         max_depth: how many containers may be open at once; a text that nests deeper is broken.
     """
 
-    def __init__(self, max_depth: int = _DEFAULT_MAX_DEPTH) -> None:
+    def __init__(self, max_depth: int = DEFAULT_MAX_DEPTH) -> None:
         self.length = 0
         """Characters fed so far."""
         self.copied = 0
@@ -121,24 +120,29 @@ class PartialJSON(Preview):
                 text = self._take(text, end)
                 n = len(text)
             self._read += n
-            # Most of a text is inside strings: checking here that a delta is plain costs half of the general way.
-            if self._leaf is _IN_STRING and '"' not in text and "\\" not in text and text.isprintable():
-                self._more_string(text)
-                return self._top[-1]
-            i = 0 if self._leaf is None else self._leaf(self, text, 0)
-            expect = self._expect
-            while i < n:
-                try:
-                    expect, action = expect[text[i]]
-                except KeyError:
-                    expect, i = _BROKEN, self._break(text)
-                    continue
-                if action is None:
-                    i += 1
-                else:
-                    i = action(self, text, i)
-                    expect = self._expect
-            self._expect = expect
+            return self.read(text)
+        return self._top[-1]
+
+    def read(self, text: str) -> Any:
+        """Reads on, and returns the value; for a caller that keeps the pieces itself, instead of `feed` and `view`."""
+        # Most of a text is inside strings: checking here that a delta is plain costs half of the general way.
+        if self._leaf is _IN_STRING and '"' not in text and "\\" not in text and text.isprintable():
+            self._more_string(text)
+            return self._top[-1]
+        i, n = 0 if self._leaf is None else self._leaf(self, text, 0), len(text)
+        expect = self._expect
+        while i < n:
+            try:
+                expect, action = expect[text[i]]
+            except KeyError:
+                expect, i = _BROKEN, self._break(text)
+                continue
+            if action is None:
+                i += 1
+            else:
+                i = action(self, text, i)
+                expect = self._expect
+        self._expect = expect
         return self._top[-1]
 
     def tentative(self) -> tuple[str | int, ...] | None:
@@ -148,6 +152,24 @@ class PartialJSON(Preview):
             return None
         path = [*self._stack, (self._parent, self._slot, self._after)][1:]  # the first parent is `_top`
         return tuple(len(parent) - 1 if slot == -1 else slot for parent, slot, _ in path)
+
+    def moment(self, worth: int) -> tuple[Any, tuple[str | int, ...] | None] | None:
+        """Returns the value as the last view has it, for good, and `tentative`. Containers that are still open are
+        copied; closed ones, which do not change any more, are shared. None if more than `worth` items were to be
+        copied."""
+        stack, child = self._stack, self._top[-1]
+        if stack:
+            size = len(self._parent)
+            for entry in stack[1:]:  # the first one's parent is `_top`
+                size += len(entry[0])
+            if size > worth:
+                return None
+            child = self._parent.copy()
+            for parent, slot, _ in stack[:0:-1]:  # from the innermost outwards
+                copied = parent.copy()
+                copied[slot] = child
+                child = copied
+        return child, self.tentative() if self._leaf is _IN_NUMBER else None
 
     def state(self) -> Literal["empty", "partial", "complete", "broken"]:
         """Returns the state of the whole text fed so far; reads it to its end, in time linear in the new text.

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+from ..text import known_names
 from .decoder import WireDecoder
 from .transcript import Answer
 from .wire import CallIds, Tolerance, Wire
@@ -36,8 +37,11 @@ __all__ = [
 _PACKAGES: Mapping[str, str] = {
     "openai.chat_completions": "openai_chat",
     "openai.responses": "openai_responses",
+    "openai.realtime": "openai_realtime",
     "anthropic.messages": "anthropic",
     "gemini.generate_content": "gemini",
+    "gemini.interactions": "gemini_interactions",
+    "gemini.live": "gemini_live",
     "mistral.chat": "mistral",
     "cohere.chat": "cohere",
     "ollama.chat": "ollama",
@@ -66,14 +70,17 @@ def find(wire: Wire | str) -> Wire:
     """Returns the wire of that name; a wire itself is given back.
 
     Raises:
+        TypeError: this is neither a `Wire` nor a name.
         ValueError: no such wire; the message lists those there are.
     """
     if isinstance(wire, Wire):
         return wire
+    if not isinstance(wire, str):
+        raise TypeError(f"a wire is a streamtools.wires.Wire or the name of one, not {type(wire).__name__}")
     if wire in _registered:
         return _registered[wire]
     if wire not in _PACKAGES:
-        raise ValueError(f"unknown wire {wire!r}; known: {', '.join(names())}")
+        raise ValueError(f"unknown wire {wire!r}; {known_names(wire, names())}")
     return _built_in(wire)
 
 

@@ -16,11 +16,13 @@ from typing import Any, TypeAlias
 from pydantic_core import to_json
 
 from ..errors import ExportError
+from ..schema.names import qualified
 
 __all__ = ["CallFormat", "CallRead", "ResultFormat"]
 
-CallRead: TypeAlias = tuple[str, str | None, Any, dict[str, Any]]
-"""Name and id of a call, its arguments as they stand there, if any do, and the fields that other calls lack."""
+CallRead: TypeAlias = tuple[str, str | None, Any, str | None, dict[str, Any]]
+"""Name and id of a call, its arguments as they stand there, if any do, the namespace that is a part of the name, and
+the fields that other calls lack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,6 +39,8 @@ class CallFormat:
     """The field whose object holds name and arguments; None where they stand in the call itself."""
     name_at: str = "name"
     """The field of the tool's name."""
+    namespace: str | None = None
+    """The field of the tool's namespace; None where calls have none."""
     id: str | None = None
     """The field of the id; None where calls have none."""
     id_inside: bool = False
@@ -51,6 +55,9 @@ class CallFormat:
     """The arguments are one raw text, which is no JSON."""
     run_by_provider: tuple[str, ...] = ()
     """Types of calls that are written in the same way and run by the provider itself."""
+    never: frozenset[str] = frozenset()
+    """Fields that show that a call is of another format, which looks the same otherwise; so does an id that is
+    missing."""
     only: frozenset[str] = frozenset()
     """All the fields that a call may have, where nothing else tells what is one."""
     _fields: frozenset[str | None] = field(init=False, repr=False)
@@ -58,7 +65,7 @@ class CallFormat:
 
     def __post_init__(self) -> None:
         inner = (self.name_at, self.arguments) if self.inside is None else (self.inside,)
-        fields = frozenset({"type", *inner, None if self.id_inside else self.id})
+        fields = frozenset({"type", *inner, self.namespace, None if self.id_inside else self.id})
         object.__setattr__(self, "_fields", fields)
 
     @property
@@ -70,6 +77,8 @@ class CallFormat:
         """Reads a call; None for anything that is not of this format."""
         if self.type is not None and call.get("type") != self.type and not (self.type_optional and "type" not in call):
             return None
+        if self.never and (self.id not in call or call.keys() & self.never):
+            return None
         body = call if self.inside is None else call.get(self.inside)
         if not isinstance(body, (dict, Mapping)) or (self.only and call.keys() - self.only):  # a dict is told faster
             return None
@@ -77,10 +86,24 @@ class CallFormat:
             return None
         call_id = None if self.id is None else (body if self.id_inside else call).get(self.id)
         extra = {key: value for key, value in call.items() if key not in self._fields}
-        return name, call_id if isinstance(call_id, str) and call_id else None, body.get(self.arguments), extra
+        call_id = call_id if isinstance(call_id, str) and call_id else None
+        group = self._namespace_in(call, name)
+        return qualified(group, name), call_id, body.get(self.arguments), group, extra
 
-    def write(self, name: str, call_id: str | None, arguments: str | dict[str, Any]) -> dict[str, Any]:
+    def _namespace_in(self, call: Mapping[str, Any], name: str) -> str | None:
+        group = None if self.namespace is None else call.get(self.namespace)
+        return group if isinstance(group, str) and group and group != name else None
+
+    def write(
+        self, name: str, call_id: str | None, arguments: str | dict[str, Any], *, namespace: str | None = None
+    ) -> dict[str, Any]:
         """Returns a call with these arguments.
+
+        Args:
+            name: the tool's, with its namespace.
+            call_id: the call's, if it has one.
+            arguments: the object, its text, or the raw text.
+            namespace: the first part of the name, if that is a namespace.
 
         Raises:
             ExportError: there is no id, and this format needs one.
@@ -89,7 +112,10 @@ class CallFormat:
             raise ExportError(f"the call of {name!r} has no id, which this format needs; give it one first")
         id_ = {} if self.id is None or call_id is None else {self.id: call_id}
         type_ = {} if self.type is None else {"type": self.type}
-        body = {self.name_at: name, self.arguments: self._written(arguments)}
+        group: dict[str, Any] = {}
+        if self.namespace is not None and namespace is not None:
+            group, name = {self.namespace: namespace}, name.removeprefix(f"{namespace}.")
+        body = {self.name_at: name, **group, self.arguments: self._written(arguments)}
         if self.inside is None:
             return {**type_, **id_, **body}
         return {**type_, self.inside: {**id_, **body}} if self.id_inside else {**id_, **type_, self.inside: body}

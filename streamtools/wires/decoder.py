@@ -25,8 +25,9 @@ from ..events import (
     UnknownPayload,
 )
 from ..limits import Limits
-from ..parts import Finish
+from ..parts import Finish, ResumePoint
 from ..text import SurrogateJoiner, deeper_than, one_line, well_formed, well_formed_tree
+from .fields import ERROR_PAYLOAD, KnownFields, place_of, unread
 from .reading import provider_error, read_text, says_something, weight
 from .usage import NO_COUNTS, UsageMap
 
@@ -67,6 +68,8 @@ class WireDecoder(ABC):
         self._plain_text_max = 0  # how large `text_delta` may make it; 0 unless plain text is being told
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
+        self._after: str | int | None = None  # the id or the number of the last event, where the wire can resume
+        self._last_id: str | None = None  # of the response, where the start did not have it
         self._verdict: StreamError | None = None  # the provider's own, on a response that it did finish
         self._counts: dict[str, int] = {}  # of tokens, by their path in the wire's usage object
         self._usage_objects: tuple[dict[str, Any], ...] = ()  # the first and the last
@@ -99,6 +102,10 @@ class WireDecoder(ABC):
         nothing to say about it but that it came."""
         return None
 
+    def resume_point(self) -> ResumePoint | None:
+        """Returns the place at which the response may be resumed; None where the wire cannot, or has seen its end."""
+        return None
+
     @abstractmethod
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
         """Closes what is open at the end of the response. Returns the finish, and whether the wire's marker was
@@ -115,6 +122,7 @@ class WireDecoder(ABC):
         self.out = []
         # The first error wins: the provider's own, then the transport's, then a missing end, then the wire's verdict.
         self.error = self.error or error
+        resume_from = self.resume_point() if self.error is None or isinstance(self.error, TruncatedStream) else None
         finish, complete = self.close(framed=framed and not abandoned)
         self.end_part()
         if abandoned and not self.done:
@@ -135,6 +143,8 @@ class WireDecoder(ABC):
                 error=self.error,
                 usage=usage,
                 usage_raw={key: value for one in self._usage_objects for key, value in one.items()} or None,
+                response_id=self._last_id,
+                resume_from=None if complete else resume_from,
             )
         )
         self.done = True
@@ -154,6 +164,11 @@ class WireDecoder(ABC):
         if self.error is None:
             self.error = error
         self.done = True
+
+    def fail_by(self, payload: Mapping[str, Any], error: StreamError, fields: KnownFields = ERROR_PAYLOAD) -> None:
+        """Ends the stream because of the error that a payload reports, and emits what the error leaves out."""
+        self.emit_unread(payload, fields)
+        self.fail(error)
 
     def warn(self, code: str, detail: str = "") -> None:
         """Reports a tolerated deviation, once; and no more than so many different ones."""
@@ -215,7 +230,7 @@ class WireDecoder(ABC):
     def read_foreign(self, payload: dict[str, Any]) -> None:
         """Takes a payload that is no event of the wire: an error, or something that is passed on as unknown."""
         if error := provider_error(payload):
-            self.fail(error)
+            self.fail_by(payload, error)
         else:
             self.warn("unknown_event")
             self.emit_unknown(payload)
@@ -231,11 +246,37 @@ class WireDecoder(ABC):
             if rest:
                 self.emit_unknown(rest, place)
 
+    def emit_unread(self, found: Mapping[str, Any], fields: KnownFields, *path: str | int) -> bool:
+        """Emits the fields of an object, which stands at `path`, and of those inside it that are not known: an event
+        an object; returns whether there are any. Emits none if the object itself was emitted last, since it was not
+        understood at all."""
+        last = self.out[-1] if self.out else None
+        if isinstance(last, UnknownPayload) and last.raw is found:
+            return True
+        count = len(self.out)
+        for at, rest in unread(found, fields, path):
+            self.emit_unknown(rest, place_of(at))
+        return len(self.out) > count
+
     def read_usage(self, usage: object) -> None:
         """Keeps the token counts of a usage object, if that is one; a later count replaces an earlier."""
         if isinstance(usage, dict):
             self.usage.read(usage, self._counts)
+            if self._usage_objects:
+                self._pass_on_replaced(usage)
             self._usage_objects = (*self._usage_objects[:1], usage)
+
+    def _pass_on_replaced(self, usage: dict[str, Any]) -> None:
+        """Emits what the last usage object has and neither the first nor this one, which replaces it; numbers are
+        running totals."""
+        first, last = self._usage_objects[0], self._usage_objects[-1]
+        rest = {
+            key: value
+            for key, value in last.items()
+            if (now := usage.get(key, first.get(key))) != value
+            and (now is None or not (key in self.usage.names or isinstance(value, (int, float))))
+        }
+        self.emit_beside(rest, frozenset(), "usage")
 
     def object_text(self, value: object, path: Iterable[str | int]) -> tuple[str, str | None]:
         """Returns an arguments object as JSON text, and the problem's code if it cannot be one.

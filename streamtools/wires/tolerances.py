@@ -21,7 +21,7 @@ BODIES = (
               case="sse-comment-as-data", warning="keepalive_data", servers="Vertex, gateways"),
     Tolerance("`ping` and `keepalive` payloads before the first that tells the wire", "nothing",
               case="every-ping-first", servers="gateways"),
-    Tolerance("payloads after the end marker", "ignored",
+    Tolerance("payloads after the end marker", "`UnknownPayload` events, which change no turn",
               case="chat-data-after-done", warning="data_after_done", servers="LiteLLM, relays"),
     Tolerance("payloads as JSON lines instead of an event stream", "understood",
               case="every-json-lines", servers="Ollama, Cohere v1"),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ..content import Grammar, Namespace, RequestHints
+from ..content import Grammar, Namespace
 from ..schema.bounds import SchemaBound
 from ..schema.dialects import Dialect
 from ..schema.names import NameRule
@@ -44,7 +44,8 @@ class ToolEntry:
     """The grammar that the text of a freeform tool has to match."""
     any_text: bool = False
     """The entry of a freeform tool says that it has no grammar."""
-    hints: RequestHints | None = None
+    hints: JSON = field(default_factory=dict)
+    """The hints for the provider, by the fields of `RequestHints`: those that have a field in the entry."""
     extra: JSON = field(default_factory=dict)
     """Fields that were read and mean nothing elsewhere."""
 
@@ -87,6 +88,8 @@ class EntryFormat:
     """Writes the entry's fields for each field of `RequestHints` that the provider knows."""
     never: frozenset[str] = frozenset()
     """Fields that show that an entry is of another format."""
+    alike: frozenset[str] = frozenset()
+    """Formats of other providers whose entries may look the same, so that theirs go there as they are."""
     bare: bool = False
     """Entries have no mark of their own, so that this format is asked after all others."""
     in_own_words: Callable[[JSON], JSON] | None = None
@@ -109,8 +112,8 @@ class EntryFormat:
             body[self.output_at] = entry.output_schema
         if self.titled:
             body |= {k: v for k, v in (("title", entry.title), ("annotations", entry.annotations)) if v}
-        for name, value in (entry.hints or RequestHints()).given().items():
-            body |= self.hints[name](value) if name in self.hints else {}
+        for name, value in entry.hints.items():
+            body |= self.hints[name](value)
         type_ = {} if self.type is None else {"type": self.type}
         return {**type_, **body} if self.inside is None else {**type_, self.inside: body}
 
@@ -193,8 +196,10 @@ class StructuredOutput:
 
     request: Callable[[str, dict[str, Any], bool], dict[str, Any]]
     """The request's fields, for a name, a schema, and whether the model is held to it."""
-    bounds: tuple[SchemaBound, ...] = ()
-    """The most that the schema may have if the model is held to it."""
+    strict: StrictForm
+    """The form of a schema that the model is held to."""
+    loose: Dialect | None = None
+    """The dialect of a schema that the model is only told; None where it is held to every schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +238,17 @@ class NamespaceFormat:
         """Returns the one tool in the entry of a group; the payload itself if it is no group's."""
         entry: JSON = payload[self.list_key][0] if payload.get("type") == self.type else payload
         return entry
+
+    def name_of(self, payload: JSON) -> str | None:
+        """Returns the name of a group of one tool; None for anything else."""
+        name, tools = payload.get("name"), payload.get(self.list_key)
+        single = isinstance(tools, list) and len(tools) == 1 and isinstance(tools[0], Mapping)
+        return name if single and payload.get("type") == self.type and isinstance(name, str) and name else None
+
+    def split(self, payload: dict[str, Any]) -> list[dict[str, Any]]:
+        """Returns a group as groups of one tool each, and any other entry as it is."""
+        tools = payload.get(self.list_key) if payload.get("type") == self.type else None
+        return [{**payload, self.list_key: [one]} for one in tools] if isinstance(tools, list) else [payload]
 
     def joined(self, payloads: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Returns the payloads with one entry for each group, at the place of its first tool."""
@@ -275,7 +291,8 @@ class ToolFormat:
     limits: RequestLimits = field(default_factory=RequestLimits)
     """The limits that the provider documents."""
     tells_results: bool = False
-    """A tool is exported with the schema of its result, title and annotations, and with references resolved."""
+    """A tool is exported with title and annotations, with references resolved, and with the schema of its result even
+    if that was not declared."""
 
     @property
     def schema_at(self) -> tuple[str, ...]:

@@ -39,12 +39,24 @@ def total(*paths: str) -> Derived:
 class UsageMap:
     """Reads the token counts of one wire, and makes a `Usage` of them."""
 
-    __slots__ = ("_paths", "counts")
+    __slots__ = ("_paths", "counts", "names", "on_request", "request")
 
-    def __init__(self, counts: Mapping[str, Count]) -> None:
+    def __init__(
+        self,
+        counts: Mapping[str, Count],
+        *,
+        request: str = "",
+        on_request: Callable[[str], object] = lambda model: False,
+    ) -> None:
         self.counts: Mapping[str, Count] = counts
         """The origin of each field of `Usage`; one that the wire does not count is left out."""
+        self.request = request
+        """The part of a request that asks for the counts, where they come on request alone."""
+        self.on_request = on_request
+        """Returns a true value if this model's counts come on request alone."""
         self._paths = [(path, *_split(path)) for path in _paths_of(counts)]
+        self.names = frozenset(key for _, key, _ in self._paths)
+        """The fields of the usage object that the counts stand in."""
 
     def read(self, usage: object, newest: dict[str, int]) -> None:
         """Puts the counts of a usage object into `newest`, by path; one that the object leaves out stays as it was."""

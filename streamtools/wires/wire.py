@@ -12,6 +12,7 @@ from ..limits import Limits
 from .call_format import CallFormat, ResultFormat
 from .decoder import WireDecoder
 from .history_rules import HistoryRules
+from .lanes import Lanes
 from .tool_format import StructuredOutput, ToolFormat
 from .transcript import Answer, Entry, Prompt
 from .usage import NO_COUNTS, UsageMap
@@ -70,6 +71,11 @@ class Wire:
     decoder: Callable[[Limits], WireDecoder]
     recognises: Callable[[Mapping[str, Any]], bool]
     """Returns whether a payload can only be of this wire."""
+    lanes: Callable[[], Lanes] | None = None
+    """Makes what tells the responses of one connection apart; None if each response has a body of its own."""
+    taken_back: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
+    """Returns the ids of the calls that a payload takes back, which may come while they run, after the response; None
+    if the provider takes back none."""
     render: Callable[[Answer], list[dict[str, Any]]]
     call_ids: CallIds
     usage: UsageMap = NO_COUNTS
@@ -90,7 +96,13 @@ class Wire:
     tools: tuple[ToolFormat, ...]
     """How its requests tell tools, the usual form first."""
     structured: StructuredOutput | None = None
-    """How they ask for an answer that keeps to a schema."""
+    """How they ask for an answer that keeps to a schema; None if they cannot."""
+    resumed_arguments: tuple[str, ...] | None = None
+    """Where a payload of `ResumePoint.account` has a piece of arguments; None if the provider cannot resume a
+    response."""
+    whole: Callable[[Mapping[str, Any]], list[dict[str, Any]] | None] | None = None
+    """Rewrites a whole answer as the payloads of a stream that says the same; returns None if it is no answer of this
+    wire. None if the wire has no whole answers."""
     message_in: tuple[str | int, ...] | None = None
     """Where a whole response has its message, which has ``content`` and perhaps ``tool_calls``; None if no message of
     that kind is there."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import openai
 import orjson
 
 Items = list[Any]
@@ -107,29 +109,18 @@ class Response:
         self.held.close()
 
 
-class SDKStream:
-    """An SDK's stream of typed chunks over a response."""
-
-    def __init__(self, response: Response) -> None:
-        self.response = response
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        raise AssertionError("typed chunks are dear: read the response")
-        yield
-
-    async def close(self) -> None:
-        await self.response.aclose()
+_CLIENT: Any = SimpleNamespace(_make_sse_decoder=lambda: None)  # whoever iterates fails: typed chunks are dear
 
 
-class BlockingSDKStream:
-    def __init__(self, response: Response) -> None:
-        self.response = response
+def sdk_stream(held: Held) -> Any:
+    """OpenAI's stream of typed chunks over a response."""
+    response: Any = Response(held)
+    return openai.AsyncStream(cast_to=object, response=response, client=_CLIENT)
 
-    def __iter__(self) -> Iterator[Any]:
-        raise AssertionError("typed chunks are dear: read the response")
 
-    def close(self) -> None:
-        self.response.close()
+def blocking_sdk_stream(held: Held) -> Any:
+    response: Any = Response(held, blocking=True)
+    return openai.Stream(cast_to=object, response=response, client=_CLIENT)
 
 
 class AiohttpResponse:
@@ -283,7 +274,7 @@ def typed(held: Held) -> AsyncStream:
 
 
 ASYNCHRONOUS: dict[str, Callable[[Held], Any]] = {
-    "an SDK's stream": lambda held: SDKStream(Response(held)),
+    "an SDK's stream": sdk_stream,
     "an SDK's typed chunks": typed,
     "a response": Response,
     "a response of aiohttp": AiohttpResponse,
@@ -297,7 +288,7 @@ BLOCKING: dict[str, Callable[[Held], Any]] = {
     "a generator": generator,
     "an iterable": BlockingStream,
     "a blocking response": lambda held: Response(held, blocking=True),
-    "a blocking SDK's stream": lambda held: BlockingSDKStream(Response(held, blocking=True)),
+    "a blocking SDK's stream": blocking_sdk_stream,
     "a context manager": blocking_manager,
     "a wrapper of what blocks": lambda held: Wrapper(BlockingStream(held)),
     "an asynchronous manager of a blocking stream": manager_of_blocking,

@@ -272,7 +272,7 @@ async def test_what_cannot_be_streamed_is_refused_before_anything_starts() -> No
         ({"ResponseMetadata": {}, "stream": iter([])}, r"pass response\['stream'\]"),
         (openai.types.chat.ChatCompletionMessage(role="assistant"), "ask for stream=True"),
         (42, "cannot stream from int; pass an SDK's stream"),
-        (None, "cannot stream from NoneType"),
+        (None, "the stream is None; return it"),
     ]
     for source, says in cases:
         with pytest.raises(TypeError, match=says):

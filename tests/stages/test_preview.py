@@ -15,6 +15,7 @@ from profiles import examples
 from pydantic_core import from_json
 
 from streamtools.events import ToolCallDelta
+from streamtools.stages.moments import Moments
 from streamtools.stages.preview import EAGER_CHARACTERS, LAG, NUMBER_CHARACTERS, PartialJSON
 
 REPLACEMENT = "\ufffd"
@@ -235,9 +236,9 @@ def test_a_number_that_may_go_on_is_tentative(prefix: str, path: tuple[str | int
 
 
 def test_a_tool_call_delta_reads_its_preview_here() -> None:
-    partial = PartialJSON()
-    partial.feed('{"days": 1')
-    delta = ToolCallDelta(call_id="c", delta="1", _source=partial, _end=partial.length)
+    moments = Moments()
+    moments.feed('{"days": 1')
+    delta = ToolCallDelta(call_id="c", delta="1", _source=moments, _end=moments.length)
     assert delta.preview == {"days": 1}
     assert delta.preview_tentative == ("days",)
 

@@ -124,6 +124,10 @@ CASES = WireCases(
     events_of_a_call=5,
     signature_characters=4,
     cache_apart=True,
+    not_found_again={
+        r"content_block_start:content_block\.input": "the deltas are right where the start has arguments, too",
+        r"message_stop:amazon-bedrock-invocationMetrics": "counts that the usage has, too",
+    },
     native=Native(
         user=plain("user"),
         said=_said,

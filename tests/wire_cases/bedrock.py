@@ -129,6 +129,10 @@ CASES = WireCases(
     signature_characters=4,
     payloads_after_end=1,
     cache_apart=True,
+    not_found_again={
+        r":amazon-bedrock-invocationMetrics": "counts that the usage has, too",
+        r":contentBlockDelta\.delta\.reasoningContent\.redactedContent=": "pieces of Base64, which are joined as bytes",
+    },
     native=Native(
         user=lambda text: {"role": "user", "content": [{"text": text}]},
         said=_said,

@@ -120,6 +120,11 @@ CASES = WireCases(
     },
     blocks=lambda n: [event for index in range(n) for event in cohere_streams.block(index)],
     events_of_a_call=5,
+    not_found_again={
+        r"stream-end:response\.(generation|response)_id=": "the start has the one, and no request takes the other",
+        r"stream-end:response\.tool_calls\[\](\.parameters)?": "the calls were told before, with all that they have",
+        r"tool-calls-generation:text=": "the plan again, which was told in pieces",
+    },
     native=Native(
         user=chat_shapes.USER,
         said=_said,

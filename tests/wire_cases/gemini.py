@@ -13,7 +13,7 @@ from .names import GEMINI
 from .parts import all_at_once, calls_of_ours, new, one_message, user_first, value_of
 from .record import Call, Format, Message, Native, Payload, Response, Spoken, WireCases
 
-__all__ = ["CASES", "SKIP"]
+__all__ = ["CASES", "SKIP", "check"]
 
 SKIP = "skip_thought_signature_validator"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
@@ -70,7 +70,11 @@ def _id_of(body: Message) -> tuple[Any, str]:
 
 
 def _check(turn: Turn, contents: list[Message]) -> None:
-    own = turn.wire == GEMINI
+    check(turn, contents, own=turn.wire == GEMINI)
+
+
+def check(turn: Turn, contents: list[Message], *, own: bool) -> None:
+    """Asserts that the API takes these contents; a turn of its `own` may have what is its own."""
     parts = contents[0]["parts"]
     assert parts, "contents.parts must not be empty"
     assert [content["role"] for content in contents] == ["model", "user"][: len(contents)]
@@ -142,6 +146,9 @@ CASES = WireCases(
     events_of_a_call=1,
     framings=("sse", "json_array"),
     in_deltas=False,
+    not_found_again={
+        r":candidates\[\]\.content\.parts\[\]\.functionCall\.args": "a later piece of the call has all arguments again",
+    },
     native=Native(
         user=lambda text: {"role": "user", "parts": [{"text": text}]},
         said=_said,

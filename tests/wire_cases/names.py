@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["ANTHROPIC", "BEDROCK", "CHAT", "COHERE", "GEMINI", "MISTRAL", "OLLAMA", "RESPONSES"]
+__all__ = [
+    "ANTHROPIC", "BEDROCK", "CHAT", "COHERE", "GEMINI", "INTERACTIONS", "LIVE", "MISTRAL", "OLLAMA", "REALTIME",
+    "RESPONSES",
+]  # fmt: skip
 
 CHAT = "openai.chat_completions"
+REALTIME = "openai.realtime"
 RESPONSES = "openai.responses"
 ANTHROPIC = "anthropic.messages"
 GEMINI = "gemini.generate_content"
+INTERACTIONS = "gemini.interactions"
+LIVE = "gemini.live"
 MISTRAL = "mistral.chat"
 COHERE = "cohere.chat"
 OLLAMA = "ollama.chat"

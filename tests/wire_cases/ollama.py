@@ -79,6 +79,9 @@ CASES = WireCases(
     events_of_a_call=1,
     framings=("ndjson",),
     in_deltas=False,
+    not_found_again={
+        r":created_at=": "the time, which the client knows",
+    },
     native=Native(
         user=chat_shapes.USER,
         said=_said,

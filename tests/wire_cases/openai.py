@@ -50,6 +50,11 @@ CASES = WireCases(
     blocks=lambda n: alternating(n, lambda: chat_chunk({"reasoning": "x"}), lambda: chat_chunk({"content": "y"})),
     events_of_a_call=None,
     refuses=True,
+    not_found_again={
+        r":(id|model)=": "the start has both; some servers make a new id for each chunk",
+        r":error": "the first error ends the stream, and a second one is not read",
+        r":x_groq\.id=": "the id of the request",
+    },
     native=Native(
         user=chat_shapes.USER,
         said=chat_shapes.said,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from streamtools import Turn
@@ -75,6 +75,8 @@ class Format:
     the wire has this format for calls alone, and their tools are in the usual one."""
     raw: bool = False
     """Whether its calls carry one raw text instead of arguments."""
+    read_as: str | None = None
+    """The format that what it writes is read as, where that looks the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,8 @@ class WireCases:
     """Whether a call's arguments come as text in deltas; otherwise they come as objects, whole."""
     refuses: bool = False
     """Whether the wire has a word for the model's refusal."""
+    reasons: bool = True
+    """Whether the wire has a word for the model's reasoning."""
     detected_as: str | None = None
     """The wire that its payloads are detected as, where they are the same as another one's."""
     signature_characters: int = 0
@@ -112,6 +116,9 @@ class WireCases:
     """How many payloads `say` puts behind the one that ends the response."""
     cache_apart: bool = False
     """Whether the provider's count of input leaves out the tokens that were read from a cache or written to one."""
+    not_found_again: Mapping[str, str] = field(default_factory=dict)
+    """Strings of the stream that no event has and need not have: a regular expression for their places, as
+    `found_again.place_of` words them, and the reason."""
 
     # -- the history
 

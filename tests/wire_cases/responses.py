@@ -191,6 +191,10 @@ CASES = WireCases(
     blocks=_blocks,
     events_of_a_call=6,
     refuses=True,
+    not_found_again={
+        r"response\.completed:response\.output\[\]\.(content|summary)\[\]": "the end of the item had the same piece",
+        r"response\.\w+(\.\w+)?:(response|item)\.id=": "an id that is another in each event; that of the start counts",
+    },
     native=Native(
         user=plain("user"),
         said=_said,

@@ -18,18 +18,25 @@ from anthropic.types.beta import (
     BetaStopReason,
 )
 from google.genai import types as genai
+from google.genai._gaos.types import interactions
+from google.genai._gaos.types.interactions import interactionsseevent, step, stepdeltadata
 from openai.types.chat.chat_completion_chunk import Choice, ChoiceDelta, ChoiceDeltaToolCall
+from openai.types.realtime import ConversationItem, RealtimeServerEvent
 from openai.types.responses import ResponseOutputItem, ResponseStreamEvent
 from profiles import mostly_thorough
 
-from streamtools import Turn, parse
+from streamtools import StreamDecoder, Turn, parse
+from streamtools.events import UnknownPayload
 
 PAGE = (Path(__file__).parents[2] / "docs" / "wires.md").read_text(encoding="utf-8")
-CHAT, RESPONSES, ANTHROPIC, GEMINI = (
+CHAT, RESPONSES, REALTIME, ANTHROPIC, GEMINI, INTERACTIONS, LIVE = (
     "openai.chat_completions",
     "openai.responses",
+    "openai.realtime",
     "anthropic.messages",
     "gemini.generate_content",
+    "gemini.interactions",
+    "gemini.live",
 )
 
 UNREAD = {
@@ -87,6 +94,24 @@ def test_every_item_of_a_response_is_read(item: str) -> None:
     """An approval is no output: the union has it because the API lists inputs by the same type."""
     body = {"id": "i", "type": item, "call_id": "c", "name": "f", "arguments": "{}"}
     turn = responses({"type": "response.output_item.done", "output_index": 0, "item": body})
+    assert "unknown_item_type" not in codes(turn)
+
+
+@pytest.mark.parametrize("event", mostly_thorough(types_of(RealtimeServerEvent), 9))
+def test_every_event_of_a_session_is_read_or_passed_on(event: str) -> None:
+    kinds = {"function_call_arguments": "function_call", "mcp_call_arguments": "mcp_call", "mcp_call": "mcp_call"}
+    item = {"id": "i", "type": kinds.get(event.removeprefix("response.").partition(".")[0], "message"), "call_id": "c"}
+    body = {"type": event, "item_id": "i", "output_index": 0, "delta": "x", "response": {"id": "r", "output": []}}
+    created = {"type": "response.created", "response": {"id": "r", "output": []}}
+    added = {"type": "response.output_item.added", "output_index": 0, "item": item}
+    assert "unknown_event" not in codes(parse([created, added, body], wire=REALTIME))
+
+
+@pytest.mark.parametrize("item", types_of(ConversationItem))
+def test_every_item_of_a_session_is_read(item: str) -> None:
+    body = {"id": "i", "type": item, "call_id": "c", "name": "f", "arguments": "{}"}
+    created = {"type": "response.created", "response": {"id": "r", "output": []}}
+    turn = parse([created, {"type": "response.output_item.done", "output_index": 0, "item": body}], wire=REALTIME)
     assert "unknown_item_type" not in codes(turn)
 
 
@@ -175,3 +200,88 @@ def test_every_field_of_a_part_is_read(field: str) -> None:
 @pytest.mark.parametrize("reason", mostly_thorough([reason.value for reason in genai.FinishReason], 4))
 def test_every_finish_of_gemini_has_one_of_ours(reason: str) -> None:
     assert (gemini({"text": "x"}, reason).finish in (None, "other")) is (reason in UNSAID)
+
+
+LIVE_VALUES: dict[str, Any] = {
+    "model_turn": {"parts": [{"text": "x"}]},
+    "interaction_status": "IDLE",
+    "turn_complete_reason": "NEED_MORE_INPUT",
+    "output_transcription": {"text": "x"},
+}
+NO_LIVE_FINISH = {"MAX_REGENERATION_REACHED"}
+"""Reasons that say no more than `other`."""
+
+
+def live(*messages: dict[str, Any], **end: Any) -> Turn:
+    return parse([*messages, {"serverContent": {"turnComplete": True, **end}}], wire=LIVE)
+
+
+@pytest.mark.parametrize("field", genai.LiveServerMessage.model_fields)
+def test_every_message_of_a_live_session_is_read_or_passed_on(field: str) -> None:
+    assert codes(live({camel(field): {"a": 1}})) == []
+
+
+@pytest.mark.parametrize("field", mostly_thorough(genai.LiveServerContent.model_fields, 4))
+def test_every_content_of_a_live_session_is_read_or_passed_on(field: str) -> None:
+    flags = {"turn_complete", "interrupted", "generation_complete", "waiting_for_input"}
+    value = LIVE_VALUES.get(field, True if field in flags else {"a": 1})
+    assert codes(live({"serverContent": {camel(field): value}})) == []
+
+
+@pytest.mark.parametrize("reason", mostly_thorough([reason.value for reason in genai.TurnCompleteReason], 3))
+def test_every_reason_of_a_live_turn_has_a_finish(reason: str) -> None:
+    assert (live(turnCompleteReason=reason).finish in (None, "other")) is (reason in NO_LIVE_FINISH)
+
+
+@pytest.mark.parametrize("status", [status.value for status in genai.InteractionStatus])
+def test_every_status_of_a_live_session_is_known(status: str) -> None:
+    decoder = StreamDecoder(wire=LIVE)
+    made = decoder.feed({"serverContent": {"interactionStatus": status}})
+    assert not any(isinstance(event, UnknownPayload) for event in made)
+
+
+# -- Gemini's Interactions ---------------------------------------------------------------------------------------------
+
+DELTAS_OF = {
+    "text": "model_output",
+    "text_annotation_delta": "model_output",
+    "thought_summary": "thought",
+    "thought_signature": "thought",
+    "arguments_delta": "function_call",
+    **dict.fromkeys(("image", "audio", "video", "document"), "model_output"),
+}
+NO_FINISH = {"cancelled"}
+"""Statuses that say no more than `other`."""
+
+
+def interaction(*events: dict[str, Any], status: str = "completed") -> Turn:
+    body = {"id": "v1_a", "status": "in_progress"}
+    created = {"event_type": "interaction.created", "interaction": body}
+    completed = {"event_type": "interaction.completed", "interaction": {**body, "status": status}}
+    return parse([created, *events, completed], wire=INTERACTIONS)
+
+
+@pytest.mark.parametrize("event", mostly_thorough(sorted(interactionsseevent._INTERACTION_SSE_EVENT_VARIANTS), 3))
+def test_every_event_of_an_interaction_is_read(event: str) -> None:
+    turn = interaction({"event_type": event, "index": 0, "step": {"type": "model_output"}, "delta": {"type": "text"}})
+    assert "unknown_event" not in codes(turn)
+
+
+@pytest.mark.parametrize("kind", mostly_thorough(sorted(step._STEP_VARIANTS), 3))
+def test_every_step_is_read(kind: str) -> None:
+    body = {"type": kind, "id": "k", "call_id": "k", "name": "f", "arguments": {}}
+    start = {"event_type": "step.start", "index": 0, "step": body}
+    assert "unknown_step_type" not in codes(interaction(start, {"event_type": "step.stop", "index": 0}))
+
+
+@pytest.mark.parametrize("kind", mostly_thorough(sorted(stepdeltadata._STEP_DELTA_DATA_VARIANTS), 3))
+def test_every_delta_of_a_step_is_read(kind: str) -> None:
+    start = {"event_type": "step.start", "index": 0, "step": {"type": DELTAS_OF.get(kind, kind), "id": "k"}}
+    turn = interaction(start, {"event_type": "step.delta", "index": 0, "delta": {"type": kind}})
+    assert "unknown_delta" not in codes(turn)
+
+
+def test_every_status_of_an_interaction_has_a_finish() -> None:
+    words = get_args(get_args(interactions.InteractionSseEventInteractionStatus)[0])
+    assert len(words) == 9
+    assert {word for word in words if interaction(status=word).finish in (None, "other")} == NO_FINISH

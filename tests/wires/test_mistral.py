@@ -363,3 +363,15 @@ def test_anything_in_any_field_is_taken_without_an_exception(contents: list[Any]
         turn = parse(items, wire=MISTRAL)
         check_turn(turn)
         check_histories(turn)
+
+
+@pytest.mark.parametrize("wire", [None, "mistral.chat"])
+@pytest.mark.parametrize(
+    "kind", ["conversation.response.started", "message.output.delta", "function.call.delta", "tool.execution.started"]
+)
+def test_a_conversation_is_refused_by_its_name_and_none_of_its_calls_runs(kind: str, wire: str | None) -> None:
+    event = {"type": kind, "id": "e1", "name": "f", "tool_call_id": "c1", "arguments": "{}", "output_index": 0}
+    turn = parse([event, {"type": "conversation.response.done", "usage": {}}], wire=wire)
+    assert turn.error is not None
+    assert (turn.error.kind, turn.calls) == ("unknown_wire", ())
+    assert "Mistral's conversations" in str(turn.error)

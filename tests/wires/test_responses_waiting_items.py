@@ -12,6 +12,7 @@ from wire_cases.responses import check_items
 from streamtools import (
     AgentLoop,
     ApprovalRequested,
+    Deny,
     Observation,
     Suspended,
     Tool,
@@ -187,11 +188,11 @@ async def test_on_another_wire_such_a_call_has_a_result_in_words() -> None:
 # -- approvals of the provider's own calls --
 
 
-@pytest.mark.parametrize(("decision", "approve"), [(True, True), (False, False), ("too dear", False)])
-async def test_a_question_for_approval_goes_where_all_approvals_go(decision: bool | str, approve: bool) -> None:
+@pytest.mark.parametrize(("decision", "approve"), [(True, True), (False, False), (Deny("too dear"), False)])
+async def test_a_question_for_approval_goes_where_all_approvals_go(decision: bool | Deny, approve: bool) -> None:
     asked: list[ApprovalRequested] = []
 
-    def decide(request: ApprovalRequested) -> bool | str:
+    def decide(request: ApprovalRequested) -> bool | Deny:
         asked.append(request)
         return decision
 
@@ -200,13 +201,13 @@ async def test_a_question_for_approval_goes_where_all_approvals_go(decision: boo
     said, answer = turn.messages()
     assert said == APPROVAL
     assert (answer["approval_request_id"], answer["approve"]) == ("mcpr_1", approve)
-    assert ("too dear" in answer.get("reason", "")) is (decision == "too dear")
+    assert ("too dear" in answer.get("reason", "")) is (decision == Deny("too dear"))
     check_items([answer])
     assert lint([QUESTION, said, answer], RESPONSES) == []
 
 
 async def test_an_approval_that_nobody_has_decided_is_suspended_and_no_answer_is_made_up() -> None:
-    async with pipeline(each(stream(APPROVAL))) as events:
+    async with pipeline(each(stream(APPROVAL)), tools=[]) as events:
         async for _ in events:
             pass
     assert events.suspended is not None
@@ -245,3 +246,34 @@ async def test_a_tool_of_ones_own_may_answer_a_question_for_approval() -> None:
     async with pipeline(each(stream(APPROVAL)), tools=[mcp_approval_request]) as events:
         seen = [event async for event in events if isinstance(event, Observation)]
     assert [one.outcome for one in seen] == ["ok"]
+
+
+# -- calls of the provider's programs and agents --
+
+
+async def test_calls_of_a_program_are_answered_with_their_caller_and_the_rest_goes_back_as_it_came() -> None:
+    caller = {"type": "program", "caller_id": "call_p"}
+    agent = {"agent_name": "/root"}
+    function = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    said: list[Payload] = [
+        {"type": "program", "id": "prog_1", "call_id": "call_p", "code": "await f()", "fingerprint": "fp"},
+        {**function, "id": "fc_1", "caller": caller},
+        {"type": "multi_agent_call", "id": "ma_1", "call_id": "c2", "action": "spawn_agent", "arguments": "{}"}
+        | {"agent": agent},
+        {"type": "agent_message", "id": "am_1", "author": "/root", "recipient": "/srv/a", "content": []}
+        | {"agent": agent},
+        {**function, "id": "fc_2", "call_id": "c3", "async": True, "agent": agent},
+    ]
+
+    @tool(effect="pure")
+    def f() -> str:
+        """Say it."""
+        return "said"
+
+    turn = await turn_of(*said, tools=[f])
+    *back, first, second = turn.messages()
+    assert back == said
+    assert first == {"type": "function_call_output", "call_id": "c1", "output": "said", "caller": caller}
+    assert second == {"type": "function_call_output", "call_id": "c3", "output": "said"}
+    check_items([first, second])
+    assert turn.unanswered == ()

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import AnthropicDecoder, recognises
-from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 from .read import read
 from .render import render, render_prompt
 from .tolerances import TOLERANCES
+from .whole import whole
 
 __all__ = ["WIRE", "AnthropicDecoder"]
 
@@ -30,6 +31,7 @@ WIRE = Wire(
     decoder=AnthropicDecoder,
     recognises=recognises,
     render=render,
+    whole=whole,
     # "String should match pattern '^[a-zA-Z0-9_-]+$'", the API's answer to other ids
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
@@ -38,6 +40,7 @@ WIRE = Wire(
     render_prompt=render_prompt,
     rules=RULES,
     tools=TOOLS,
+    structured=STRUCTURED,
     message_in=(),
     calls=CALLS,
     results=RESULT,

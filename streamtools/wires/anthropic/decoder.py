@@ -15,7 +15,7 @@ from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
 from ..reading import label_of, malformed, named_error, read_text, rest_of
-from .facts import CALL_BLOCKS
+from .facts import BLOCK_FIELDS, CALL_BLOCKS, DELTA_FIELDS, EVENT_FIELDS
 
 __all__ = ["AnthropicDecoder", "recognises"]
 
@@ -33,8 +33,6 @@ _FINISHES: dict[str, Finish] = {
     "tool_calls": "tool_calls",
     "length": "length",
 }
-_KNOWN_OF_DELTA = frozenset({"stop_reason", "stop_sequence"})
-_KNOWN_OF_MESSAGE_DELTA = frozenset({"type", "delta", "usage"})
 _BAD_NEWS = frozenset({"length", "content_filter"})  # a finish that no later one takes back
 _EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop"})  # a "ping" may be of any wire
 
@@ -76,6 +74,7 @@ class AnthropicDecoder(WireDecoder):
         self._blocks: dict[object, _Block] = {}
         self._block_count = 0
         self._current: object = None  # index of the block whose text or thinking is being told
+        self._delta_names: list[object] = []  # the fields of a delta that has no other, and its type
         self._has_calls = False
         self._stopped = False
 
@@ -87,6 +86,8 @@ class AnthropicDecoder(WireDecoder):
                 delta["type"] == "text_delta"
                 and payload["index"] == self._current
                 and payload["type"] == "content_block_delta"
+                and len(payload) == 3
+                and len(delta) == 2
             ):
                 text = delta["text"]
                 if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
@@ -104,6 +105,8 @@ class AnthropicDecoder(WireDecoder):
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(self, payload)
+            if kind != "content_block_delta" and kind in EVENT_FIELDS:
+                self.emit_unread(payload, EVENT_FIELDS[kind])
         else:
             self.read_foreign(payload)
         return out
@@ -136,16 +139,14 @@ class AnthropicDecoder(WireDecoder):
         delta = payload.get("delta")
         if isinstance(delta, dict):
             self._stop_reason(delta.get("stop_reason"))
-            self.emit_beside(delta, _KNOWN_OF_DELTA, "delta")
         self.read_usage(payload.get("usage"))
-        self.emit_beside(payload, _KNOWN_OF_MESSAGE_DELTA, "")
 
     def _message_stop(self, _: dict[str, Any]) -> None:
         self._stopped = True
         self.done = True
 
     def _error(self, payload: dict[str, Any]) -> None:
-        self.fail(named_error(payload))
+        self.fail_by(payload, named_error(payload))
 
     def _ping(self, _: dict[str, Any]) -> None:
         """Keeps the connection alive."""
@@ -183,6 +184,7 @@ class AnthropicDecoder(WireDecoder):
         starter = _STARTERS.get(block.type)
         if starter is not None:
             starter(self, index, block)
+            self.emit_unread(raw, BLOCK_FIELDS[block.type], "content_block")
         elif block.type in CALL_BLOCKS:
             self._call_start(index, block, path)
         else:
@@ -280,10 +282,19 @@ class AnthropicDecoder(WireDecoder):
         handler = _DELTAS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(self, index, block, delta)
+            names = [*payload, kind, *delta]
+            if names != self._delta_names and not self._tell_rest(payload, delta, kind):
+                self._delta_names = names
             return
         if block is not None:
             block.foreign = True
         self.warn("unknown_delta_type", str(kind)[: self.limits.max_name_bytes])
+        self.emit_unknown(delta)
+
+    def _tell_rest(self, payload: dict[str, Any], delta: dict[str, Any], kind: object) -> bool:
+        """Emits the fields of a delta that are not read; returns whether there are any."""
+        inside = kind in DELTA_FIELDS and self.emit_unread(delta, DELTA_FIELDS[str(kind)], "delta")
+        return self.emit_unread(payload, EVENT_FIELDS["content_block_delta"]) or inside
 
     def _text_delta(self, index: object, block: _Block | None, delta: dict[str, Any]) -> None:
         self._told(index, block, "text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,19 +11,24 @@ from ...parts import CallKind
 from ...schema.dialects import ANTHROPIC, ANTHROPIC_STRICT
 from ...schema.names import PLAIN_NAMES
 from ..call_format import CallFormat, ResultFormat
-from ..history_rules import HistoryRules
-from ..tool_format import JSON, EntryFormat, RequestLimits, StrictForm, ToolFormat
+from ..fields import KnownFields
+from ..history_rules import HistoryRules, Violation
+from ..tool_format import JSON, EntryFormat, RequestLimits, StrictForm, StructuredOutput, ToolFormat
 from ..usage import UsageMap, total
 
 __all__ = [
+    "BLOCK_FIELDS",
     "CALLS",
     "CALL_BLOCKS",
+    "DELTA_FIELDS",
+    "EVENT_FIELDS",
     "LIMITS",
     "RESULT",
     "RULES",
     "SERVER_CALL",
     "SERVER_CALLS",
     "SERVER_RESULT",
+    "STRUCTURED",
     "THOUGHTS",
     "TOOLS",
     "USAGE",
@@ -34,6 +39,36 @@ SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 
 CALL_BLOCKS: dict[str, CallKind] = {"tool_use": "function", **dict.fromkeys(SERVER_CALLS, "server")}
 """Blocks that are calls, and who runs them."""
+
+EVENT_FIELDS: dict[str, KnownFields] = {
+    "message_start": KnownFields(
+        "type",
+        message=KnownFields("content", "id", "model", "role", "stop_reason", "stop_sequence", "type", "usage"),
+    ),
+    "content_block_start": KnownFields("content_block", "index", "type"),
+    "content_block_delta": KnownFields("delta", "index", "type"),
+    "content_block_stop": KnownFields("index", "type"),
+    "message_delta": KnownFields("type", "usage", delta=KnownFields("stop_reason", "stop_sequence")),
+    # Bedrock's count of the tokens, which the usage has, and its latency
+    "message_stop": KnownFields("amazon-bedrock-invocationMetrics", "type"),
+    "ping": KnownFields("type"),
+}
+"""The fields of each event that are read, or kept; those of blocks and deltas depend on their own types."""
+
+BLOCK_FIELDS: dict[str, KnownFields] = {
+    "text": KnownFields("citations", "text", "type"),
+    "thinking": KnownFields("signature", "thinking", "type"),
+}
+"""The fields that blocks begin with, of those that are not kept as they came."""
+
+DELTA_FIELDS: dict[str, KnownFields] = {
+    "text_delta": KnownFields("text", "type"),
+    "thinking_delta": KnownFields("thinking", "type"),
+    "signature_delta": KnownFields("signature", "type"),
+    "citations_delta": KnownFields("citation", "type"),
+    "input_json_delta": KnownFields("partial_json", "type"),
+}
+"""The fields of deltas, but for those of which all are kept."""
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 """Blocks of reasoning."""
@@ -88,6 +123,16 @@ TOOLS = (
     ),
 )
 
+
+def output_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Returns ``output_config``. https://platform.claude.com/docs/en/build-with-claude/structured-outputs"""
+    return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+
+
+STRUCTURED = StructuredOutput(
+    request=output_format, strict=StrictForm(dialect=ANTHROPIC_STRICT, said_at="`output_config.format`")
+)
+
 # open-gsd/gsd-pi#1330
 SERVER_CALL = (
     "`web_search` tool use with id `srvtoolu_1` was found without a corresponding `web_search_tool_result` block"
@@ -97,6 +142,38 @@ SERVER_RESULT = (
     "messages.7.content.0: unexpected `tool_use_id` found in `advisor_tool_result` blocks: srvtoolu_1. Each "
     "`advisor_tool_result` block must have a corresponding `server_tool_use` block before it."
 )
+
+
+def _waits_for_code(message: Any) -> bool:
+    """Returns whether an answer was stopped in the middle of the provider's own work: its code has called a tool, or a
+    call that the provider runs has no result yet."""
+    blocks = [block for block in _blocks(message) if isinstance(block, Mapping)]
+    answered = [block.get("tool_use_id") for block in blocks]
+    return any(
+        (block.get("type") in SERVER_CALLS and block.get("id") not in answered)
+        or (isinstance(caller := block.get("caller"), Mapping) and caller.get("type") != "direct")
+        for block in blocks
+    )
+
+
+def _blocks(message: Any) -> list[Any]:
+    content = message.get("content") if isinstance(message, Mapping) else None
+    return content if isinstance(content, list) else []
+
+
+def _check(messages: Sequence[Mapping[str, Any]]) -> Iterator[Violation]:
+    """Reports content beside the results that the provider's code waits for: only the last message counts, since with
+    it the code goes on. Nothing can mend it: the content has to wait for the code's end.
+
+    https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling
+    """
+    if len(messages) < 2 or not _waits_for_code(messages[-2]):
+        return
+    results = [isinstance(block, Mapping) and block.get("type") == "tool_result" for block in _blocks(messages[-1])]
+    if any(results) and not all(results):
+        path = f"messages[{len(messages) - 1}]"
+        yield RULES.violation("mixed_results", path, "the provider's code waits for results, and takes nothing else")
+
 
 RULES = HistoryRules(
     namespaces=True,  # toolsets: `toolset_name`
@@ -136,6 +213,7 @@ RULES = HistoryRules(
         # tailcallhq/forgecode#2107
         "reasoning_apart": "messages.1: The final block in an assistant message cannot be `thinking`.",
     },
+    check=_check,
 )
 
 USAGE = UsageMap({

@@ -50,7 +50,9 @@ def _render_result(result: CallResult, answer: Answer) -> dict[str, Any]:
     if result.is_error and not (content.strip() if isinstance(content, str) else content):
         content = "(empty)"  # refused if the call failed
     block = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
-    return block | ({"is_error": True} if result.is_error else {})
+    call = answer.calls.get(result.call_id)
+    toolset = None if call is None else answer.state_of(call).get("toolset_name")
+    return block | ({"is_error": True} if result.is_error else {}) | ({"toolset_name": toolset} if toolset else {})
 
 
 def _without_orphans(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:

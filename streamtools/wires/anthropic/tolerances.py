@@ -44,7 +44,7 @@ TOLERANCES = (
               case="anthropic-unknown-event", warning="unknown_event", servers="newer versions"),
     Tolerance("an unknown block", "given back if no delta changed it",
               case="anthropic-unknown-block", warning="unknown_block_type", servers="newer versions"),
-    Tolerance("an unknown delta", "its block does not go back",
+    Tolerance("an unknown delta", "an `UnknownPayload` event; its block does not go back",
               case="anthropic-unknown-block", warning="unknown_delta_type", servers="newer versions"),
     Tolerance("`thinking`, `signature_delta`, `redacted_thinking`, citations", "kept byte for byte, given back",
               case="anthropic-thinking-signature", servers="Anthropic"),

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import BedrockDecoder, recognises
-from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 from .read import read
 from .render import render, render_prompt
 from .tolerances import TOLERANCES
+from .whole import whole
 
 __all__ = ["WIRE", "BedrockDecoder"]
 
@@ -34,6 +35,7 @@ WIRE = Wire(
     decoder=BedrockDecoder,
     recognises=recognises,
     render=render,
+    whole=whole,
     # The service takes dots and colons, too; Claude behind it does not: "should match pattern '^[a-zA-Z0-9_-]+$'".
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
@@ -42,6 +44,7 @@ WIRE = Wire(
     render_prompt=render_prompt,
     rules=RULES,
     tools=TOOLS,
+    structured=STRUCTURED,
     calls=CALLS,
     results=RESULT,
 )

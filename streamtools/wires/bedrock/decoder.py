@@ -15,11 +15,10 @@ from ...text import well_formed
 from ..decoder import WireDecoder
 from ..reading import label_of, malformed, read_text, rest_of
 from .blocks import OPAQUE_BLOCKS, StartedBlock
+from .facts import EVENT_FIELDS, NOISE
 
 __all__ = ["BedrockDecoder", "recognises"]
 
-# `metrics` has the service's own latency; `p` is padding.
-_KNOWN_OF_METADATA = frozenset({"usage", "metrics", "p"})
 _FINISHES: dict[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -32,6 +31,7 @@ _FINISHES: dict[str, Finish] = {
 # What the model wrote could not be read by the service: no answer, even if a call came out of it.
 _CONDEMNED = {"malformed_tool_use": "malformed_function_call", "malformed_model_output": "provider_error"}
 _TELLING = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop")
+_KNOWN_OF_INPUT = frozenset({"input"})
 _NOWHERE = object()  # no block's index
 _OPAQUE_REASONING = ("signature", "redactedContent", "data")  # "data": the name that the blob had in earlier SDKs
 
@@ -65,6 +65,7 @@ class BedrockDecoder(WireDecoder):
                 and text
                 and (size := self._text_size + len(text)) <= self._plain_text_max
                 and event["contentBlockIndex"] == self._current_index
+                and (len(event) == 2 or (len(event) == 3 and "p" in event))
                 and len(delta) == 1
                 and len(payload) == 1
             ):
@@ -75,7 +76,7 @@ class BedrockDecoder(WireDecoder):
         return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        """Takes one event. What else stands beside it (``amazon-bedrock-invocationMetrics``) says nothing about it."""
+        """Takes one event, or several in one object."""
         out = self.out = []
         self._payload, self._exact = payload, None
         known = False
@@ -85,6 +86,8 @@ class BedrockDecoder(WireDecoder):
                 self._event(name, event, handler)
         if not known:
             self.read_foreign(payload)
+        elif len(payload) > 1:
+            self.emit_beside(payload, _HANDLERS.keys() | NOISE, "")
         return out
 
     def _event(self, name: str, event: object, handler: Callable[[BedrockDecoder, dict[str, Any]], None]) -> None:
@@ -97,6 +100,7 @@ class BedrockDecoder(WireDecoder):
             self.emit_unknown({name: event})
         else:
             handler(self, event)
+            self.emit_unread(event, EVENT_FIELDS[name], name)
 
     # -- the message --
 
@@ -111,8 +115,6 @@ class BedrockDecoder(WireDecoder):
     def _message_stop(self, event: dict[str, Any]) -> None:
         if isinstance(reason := event.get("stopReason"), str) and reason:
             self._finish_raw = reason
-        if (fields := event.get("additionalModelResponseFields")) is not None:
-            self.emit_unknown({"additionalModelResponseFields": fields})
         for index, block in self._blocks.items():
             if block.open:
                 if block.kind == "toolUse" or block.opaque:
@@ -125,7 +127,6 @@ class BedrockDecoder(WireDecoder):
         if isinstance(usage := event.get("usage"), dict):
             self.read_usage(usage)
             self._metered = True
-        self.emit_beside(event, _KNOWN_OF_METADATA, "metadata")
         self.done = self.done or (self._stopped and self._metered)
 
     # -- blocks --
@@ -146,6 +147,8 @@ class BedrockDecoder(WireDecoder):
         block = self._begin(index, kind)
         if block is None:
             return
+        if kind == "toolUse" or kind in OPAQUE_BLOCKS:
+            self.emit_beside(start or {}, {kind}, "contentBlockStart.start")
         if kind == "toolUse":
             self._call_start(index, block, body)
         elif kind in OPAQUE_BLOCKS and isinstance(body, dict):
@@ -307,6 +310,7 @@ class BedrockDecoder(WireDecoder):
         if not isinstance(use, dict):  # arguments that cannot be read must not be taken for none
             self.fail(malformed("'toolUse' of a delta is no object"))
             return True
+        self.emit_beside(use, _KNOWN_OF_INPUT, "contentBlockDelta.delta.toolUse")
         given = use.get("input")
         block = self._blocks.get(index)
         if block is None:

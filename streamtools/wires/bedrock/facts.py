@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,11 +13,29 @@ from ...schema.dialects import BEDROCK_STRICT, PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..anthropic.facts import LIMITS
 from ..call_format import CallFormat, ResultFormat
+from ..fields import KnownFields
 from ..history_rules import HistoryRules, joined
-from ..tool_format import JSON, EntryFormat, StrictForm, ToolFormat
+from ..tool_format import JSON, EntryFormat, StrictForm, StructuredOutput, ToolFormat
 from ..usage import UsageMap, total
 
-__all__ = ["BLANK_TEXT", "CALLS", "DOCUMENT_WITHOUT_TEXT", "EMPTY_RESULT", "RESULT", "RULES", "TOOLS", "USAGE"]
+__all__ = [
+    "BLANK_TEXT", "CALLS", "DOCUMENT_WITHOUT_TEXT", "EMPTY_RESULT", "EVENT_FIELDS", "NOISE", "RESULT", "RULES",
+    "STRUCTURED", "TOOLS", "USAGE",
+]  # fmt: skip
+
+EVENT_FIELDS: dict[str, KnownFields] = {  # `p` is padding
+    "messageStart": KnownFields("p", "role"),
+    "contentBlockStart": KnownFields("contentBlockIndex", "p", "start"),
+    "contentBlockDelta": KnownFields("contentBlockIndex", "delta", "p"),
+    "contentBlockStop": KnownFields("contentBlockIndex", "p"),
+    "messageStop": KnownFields("p", "stopReason"),
+    "metadata": KnownFields("p", "usage", metrics=KnownFields("latencyMs")),
+}
+"""The fields of each event that are read or say nothing about the response. A block's start and deltas are read
+apart."""
+
+NOISE = frozenset({"amazon-bedrock-invocationMetrics", "p"})
+"""Names beside an event's that say nothing about the response: a count of the tokens that the usage has, padding."""
 
 CALLS = (CallFormat(name="bedrock.tool_spec", inside="toolUse", id="toolUseId", id_inside=True, arguments="input"),)
 
@@ -53,6 +72,19 @@ TOOLS = (
         hosted=hosted,
         limits=LIMITS,
     ),
+)
+
+
+def output_config(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Returns ``outputConfig``, whose schema is text.
+    https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html"""
+    structure = {"jsonSchema": {"name": name, "schema": json.dumps(schema)}}
+    return {"outputConfig": {"textFormat": {"type": "json_schema", "structure": structure}}}
+
+
+STRUCTURED = StructuredOutput(
+    request=output_config,
+    strict=StrictForm(dialect=BEDROCK_STRICT, said_at="`outputConfig.textFormat`"),
 )
 
 BLANK_TEXT = (  # OpenHands/OpenHands#5339

@@ -15,7 +15,7 @@ TOLERANCES = (
               case="bedrock-tool-use-without-call", servers="Bedrock", source="strands-rl/strands-env#252"),
     Tolerance("`metadata` before `messageStop`", "the usage",
               case="bedrock-metadata-before-stop", servers="gateways"),
-    Tolerance("a second `metadata`, without usage", "ignored",
+    Tolerance("a second `metadata`, without usage", "an `UnknownPayload` event",
               case="bedrock-metrics-after-usage", warning="data_after_done", servers="Bedrock",
               source="anomalyco/opencode#38712"),
     Tolerance("`malformed_tool_use`, `malformed_model_output`", "an error with the answer kept; nothing runs",

@@ -32,10 +32,11 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import CohereDecoder, recognises
-from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 from .read import read
 from .render import render, render_prompt
 from .tolerances import TOLERANCES
+from .whole import whole
 
 __all__ = ["WIRE", "CohereDecoder"]
 
@@ -46,6 +47,7 @@ WIRE = Wire(
     decoder=CohereDecoder,
     recognises=recognises,
     render=render,
+    whole=whole,
     # No rule is documented; the API's own ids are a tool's name, an underscore, letters and digits.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
@@ -54,6 +56,7 @@ WIRE = Wire(
     render_prompt=render_prompt,
     rules=RULES,
     tools=TOOLS,
+    structured=STRUCTURED,
     message_in=("message",),
     calls=CALLS,
     results=RESULT,

@@ -8,7 +8,9 @@ from typing import Any
 from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
+from ..fields import place_of
 from ..reading import provider_error, read_text, rest_of
+from .known import EVENT_FIELDS, FUNCTION
 from .legacy import LegacyEvents
 from .parts import label
 
@@ -49,8 +51,15 @@ class CohereDecoder(LegacyEvents):
         if self._told is not None:
             return self._legacy_text_delta(payload)
         try:
-            content = payload["delta"]["message"]["content"]
-            if payload["index"] == self._current and payload["type"] == "content-delta" and len(content) == 1:
+            delta = payload["delta"]
+            message = delta["message"]
+            content = message["content"]
+            if (
+                payload["index"] == self._current
+                and payload["type"] == "content-delta"
+                and len(payload) == 3
+                and len(delta) == len(message) == len(content) == 1
+            ):
                 text = content["text"]
                 if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
                     self._text_size = size
@@ -67,8 +76,10 @@ class CohereDecoder(LegacyEvents):
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(self, payload)
+            if (fields := EVENT_FIELDS.get(str(kind))) is not None:
+                self.emit_unread(payload, fields)
         elif error := provider_error(payload) or _bare_error(payload):
-            self.fail(error)
+            self.fail_by(payload, error)
         else:
             self.warn("unknown_event")
             self.emit_unknown(payload)
@@ -179,6 +190,8 @@ class CohereDecoder(LegacyEvents):
         self._heads[index] = call
         function = call.get("function")
         arguments, problem = self._call_arguments(function, path)
+        if isinstance(function, dict):
+            self.emit_beside(function, FUNCTION, place_of((*path, "function")))
         more = rest_of(call, "id", "type", "function")
         self.out.append(
             ToolCallFragment(

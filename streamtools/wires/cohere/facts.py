@@ -9,10 +9,10 @@ from ...schema.dialects import PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL, RESULT, STRICT
-from ..tool_format import RequestLimits, ToolFormat
+from ..tool_format import RequestLimits, StructuredOutput, ToolFormat
 from ..usage import UsageMap
 
-__all__ = ["CALLS", "RESULT", "RULES", "TOOLS", "USAGE"]
+__all__ = ["CALLS", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE"]
 
 CALLS = (FUNCTION_CALL,)
 
@@ -36,6 +36,15 @@ TOOLS = (
         limits=RequestLimits(properties=200),
     ),
 )
+
+
+def response_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Returns ``response_format`` of the v2 API. https://docs.cohere.com/docs/structured-outputs"""
+    return {"response_format": {"type": "json_object", "json_schema": schema}}
+
+
+# The dialect of its strict tools.
+STRUCTURED = StructuredOutput(request=response_format, strict=replace(STRICT, said_at="`response_format`"))
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",

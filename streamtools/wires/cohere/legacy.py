@@ -17,7 +17,9 @@ from ...events import ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
+from ..fields import ERROR
 from ..reading import named_error, provider_error, read_text
+from .known import RESPONSE, SEARCHED
 from .parts import CohereParts, label
 
 __all__ = ["LegacyEvents"]
@@ -31,6 +33,7 @@ class LegacyEvents(CohereParts):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._told: LegacyStream | None = None  # None: no event of v1 was seen
+        self._found = frozenset[str]()  # fields of the whole response that had an event of their own
 
     def _begin_legacy(self) -> LegacyStream:
         self._begin()
@@ -49,6 +52,7 @@ class LegacyEvents(CohereParts):
                 payload["event_type"] == "text-generation"
                 and type(text) is str
                 and text
+                and len(payload) == 2 + ("is_finished" in payload)
                 and (size := self._text_size + len(text)) <= self._plain_text_max
             ):
                 self._text_size = size
@@ -71,6 +75,7 @@ class LegacyEvents(CohereParts):
 
     def _citation_generation(self, payload: dict[str, Any]) -> None:
         self._begin_legacy()
+        self._found |= {"citations"}
         citations = payload.get("citations")
         for citation in citations if isinstance(citations, list) else [citations]:
             self._citation(citation)
@@ -78,6 +83,7 @@ class LegacyEvents(CohereParts):
     def _search(self, payload: dict[str, Any]) -> None:
         """Keeps what the provider searched for and found, on its own."""
         self._begin_legacy()
+        self._found |= payload.keys() & SEARCHED
         if self._keeps_one_more(payload) and (kept := self.to_keep(payload)) is not None:
             self.out.append(ProviderItem(payload["event_type"], kept))
 
@@ -145,6 +151,7 @@ class LegacyEvents(CohereParts):
         told = self._begin_legacy()
         response = payload.get("response")
         response = response if isinstance(response, dict) else {}
+        self.emit_beside(response, RESPONSE | self._found, "response")
         calls = response.get("tool_calls")
         if isinstance(text := response.get("text"), str) and text:
             rest = told.rest(text)
@@ -161,6 +168,8 @@ class LegacyEvents(CohereParts):
         self._ended(reason, response.get("meta"), payload.get("error") or response.get("error"))
 
     def _stream_error(self, payload: dict[str, Any]) -> None:
+        if isinstance(body := payload.get("err"), dict):
+            self.emit_unread(body, ERROR, "err")
         self.fail(provider_error({"error": payload.get("err")}) or named_error(payload))
 
     @override

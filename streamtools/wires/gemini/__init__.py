@@ -20,11 +20,13 @@ stand-in for a signature (`streamtools.wires.gemini.render.FOREIGN_SIGNATURE`).
 from __future__ import annotations
 
 from ..wire import CallIds, Wire
-from .decoder import GeminiDecoder, recognises
-from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .decoder import GeminiDecoder
+from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+from .known import recognises
 from .read import read
 from .render import render, render_prompt
 from .tolerances import TOLERANCES
+from .whole import whole
 
 __all__ = ["WIRE", "GeminiDecoder"]
 
@@ -35,6 +37,7 @@ WIRE = Wire(
     decoder=GeminiDecoder,
     recognises=recognises,
     render=render,
+    whole=whole,
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
     tolerances=TOLERANCES,
@@ -43,6 +46,7 @@ WIRE = Wire(
     render_prompt=render_prompt,
     rules=RULES,
     tools=TOOLS,
+    structured=STRUCTURED,
     calls=CALLS,
     results=RESULT,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import from_json
@@ -13,7 +12,8 @@ from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ..decoder import WireDecoder
-from ..reading import malformed, read_text
+from ..reading import malformed, read_text, says_something
+from . import known
 from .envelope import (
     UNSPECIFIED,
     as_wire,
@@ -25,29 +25,10 @@ from .envelope import (
     verdict,
     without_nulls,
 )
+from .known import BARE, KNOWN, MARKS, OPAQUE, PLAIN, PLAIN_CANDIDATE
 from .partial_args import OpenCall
 
-__all__ = ["GeminiDecoder", "recognises"]
-
-_MARKS = frozenset({"candidates", "usageMetadata", "promptFeedback", "usage_metadata", "prompt_feedback"})
-_OTHERS = ("choices", "type", "object")  # marks of other wires
-_KNOWN = _MARKS | {"modelVersion", "responseId", "createTime", "modelStatus"}
-_PLAIN = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
-_PLAIN_CANDIDATE = frozenset({"content", "index"})
-_KNOWN_OF_CANDIDATE = _PLAIN_CANDIDATE | {"finishReason", "finishMessage", "continuationToken"}
-_BARE = frozenset({"text", "thought", "thoughtSignature"})
-_OPAQUE = frozenset({
-    "executableCode", "codeExecutionResult", "toolCall", "toolResponse", "inlineData", "fileData", "functionResponse",
-    "audioTranscription",
-})  # fmt: skip
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be one of Gemini's."""
-    if any(name in payload for name in _OTHERS):
-        return False
-    inner = payload.get("response")
-    return not _MARKS.isdisjoint(payload) or (isinstance(inner, Mapping) and not _MARKS.isdisjoint(inner))
+__all__ = ["GeminiDecoder"]
 
 
 class GeminiDecoder(WireDecoder):
@@ -69,16 +50,18 @@ class GeminiDecoder(WireDecoder):
         """Returns the event of a payload that holds one plain piece of text, and nothing else that matters."""
         try:
             [candidate] = payload["candidates"]
-            [part] = candidate["content"]["parts"]
+            content = candidate["content"]
+            [part] = content["parts"]
             text = part["text"]
             if (
                 type(text) is str
                 and text
                 and len(part) == 1
+                and ((len(content) == 2 and "role" in content) or len(content) == 1)
                 and (size := self._text_size + len(text)) <= self._plain_text_max
                 and candidate.get("index", 0) == self._candidate
-                and _PLAIN_CANDIDATE.issuperset(candidate)
-                and _PLAIN.issuperset(payload)
+                and PLAIN_CANDIDATE.issuperset(candidate)
+                and PLAIN.issuperset(payload)
             ):
                 usage = payload.get("usageMetadata")
                 if usage is not None:
@@ -97,9 +80,9 @@ class GeminiDecoder(WireDecoder):
         payload = self._as_wire(payload)
         if error := error_in(payload):
             self.read_usage(payload.get("usageMetadata"))
-            self.fail(error)
+            self.fail_by(payload, error, known.ERROR_RESPONSE)
             return out
-        if _KNOWN.isdisjoint(payload):
+        if KNOWN.isdisjoint(payload):
             self.warn("unknown_event")
             self.emit_unknown(payload)
             return out
@@ -118,8 +101,8 @@ class GeminiDecoder(WireDecoder):
                     self.fail(malformed("a candidate of a response is no object"))
                 elif self._follows(candidate.get("index"), position):
                     self._read_candidate(candidate, (*self._path, "candidates", position, "content", "parts"))
-                    self.emit_beside(candidate, _KNOWN_OF_CANDIDATE, f"candidates[{position}]")
-        self.emit_beside(payload, _KNOWN, "")
+                    self.emit_unread(candidate, known.CANDIDATE, "candidates", position)
+        self.emit_unread(payload, known.RESPONSE)
         return out
 
     def terminate(self) -> list[Event]:
@@ -140,8 +123,9 @@ class GeminiDecoder(WireDecoder):
         """Returns the response in a payload, in the API's own spelling."""
         self._payload, self._exact, self._path = payload, None, ()
         inner = payload.get("response")
-        if isinstance(inner, dict) and _MARKS.isdisjoint(payload):
+        if isinstance(inner, dict) and MARKS.isdisjoint(payload):
             self.warn("wrapped_response")
+            self.emit_unread(payload, known.WRAPPER)
             payload, self._path = inner, ("response",)
         if is_foreign(payload):
             payload = self._exact = as_wire(self._exactly(payload))
@@ -193,7 +177,7 @@ class GeminiDecoder(WireDecoder):
     def _read_part(self, part: dict[str, Any], path: tuple[str | int, ...]) -> None:
         if "functionCall" in part:
             self._function_call(part, (*path, "functionCall"))
-        elif "text" in part or part.keys() <= _BARE:
+        elif "text" in part or part.keys() <= BARE:
             self._text_part(part)
         else:
             self._opaque_part(part, path)
@@ -225,9 +209,9 @@ class GeminiDecoder(WireDecoder):
 
     def _opaque_part(self, part: dict[str, Any], path: tuple[str | int, ...]) -> None:
         """Takes a part that goes back as it came."""
-        kind = next((name for name in part if name in _OPAQUE), None)
+        kind = next((name for name in part if name in OPAQUE), None)
         if kind is None:
-            kind = str(next(name for name in part if name not in _BARE))[: self.limits.max_name_bytes]
+            kind = str(next(name for name in part if name not in BARE))[: self.limits.max_name_bytes]
             self.warn("unknown_part_type", kind)
         if not self._may_keep() or (kept := self._state(part)) is None:
             return
@@ -267,6 +251,7 @@ class GeminiDecoder(WireDecoder):
         if not isinstance(call, dict):
             self.emit_unknown(call)
             return
+        self.emit_unread(call, known.CALL, *path)
         self.end_part()
         self._is_late = self._finish_raw is not None
         state = self._state(part)
@@ -277,7 +262,7 @@ class GeminiDecoder(WireDecoder):
         elif not name and not call.get("args"):
             if pieces or continues or state:  # otherwise the mark of an end, after the end
                 self.warn("piece_without_call")
-                self.emit_unknown(call)
+                self.emit_unknown({"functionCall": call, **state} if state else call)
             return
         elif not pieces and not continues:
             self._end_call(cut=True)
@@ -330,7 +315,7 @@ class GeminiDecoder(WireDecoder):
         elif signature is not None:
             call.signature = signature
             self.out.append(ToolCallFragment(call.index, provider_state={"thoughtSignature": signature}))
-        if state.keys() - _BARE:
+        if state.keys() - BARE:
             self.emit_unknown(state)
 
     def _label(self) -> int:
@@ -347,9 +332,14 @@ class GeminiDecoder(WireDecoder):
             open_.whole = self._arguments(call, path)
         if isinstance(pieces, list):
             for number, piece in enumerate(pieces):
-                open_.arguments.add(self._exact_piece(piece, (*path, "partialArgs", number, "numberValue")))
+                self._piece(open_, self._exact_piece(piece, (*path, "partialArgs", number, "numberValue")))
         elif pieces is not None:
-            open_.arguments.add(pieces)
+            self._piece(open_, pieces)
+
+    def _piece(self, call: OpenCall, piece: object) -> None:
+        call.arguments.add(piece)
+        if call.arguments.problem is not None:
+            self.emit_unknown({"partialArgs": [piece]})
 
     def _exact_piece(self, piece: Any, path: tuple[str | int, ...]) -> Any:
         """Returns a piece with all the digits of its number: the parser of payloads makes floats of large integers."""
@@ -361,7 +351,10 @@ class GeminiDecoder(WireDecoder):
 
     def _end_call(self, *, cut: bool = False) -> None:
         if self._call is not None:
-            self.out.append(self._call.end(cut=cut))
+            end = self._call.end(cut=cut)
+            if not end.arguments and (unused := self._call.unused()):
+                self.emit_unknown(unused)
+            self.out.append(end)
             self._call = None
 
     # -- the end --
@@ -384,15 +377,20 @@ class GeminiDecoder(WireDecoder):
                 return  # a later reason counts only if it is bad news
         self._finish_raw, self._finish_message = reason, message
 
-    @override
-    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+    def _close_parts(self) -> None:
         self._end_call(cut=True)
         self.end_part()
         super().read_usage(self._newest_usage)
+
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        self._close_parts()
         reason = self._finish_raw
         if reason is None:
             return None, False
         finish = finish_of(reason)
         if finish == "error":
             self._verdict = verdict(reason, self._finish_message)
+        elif says_something(self._finish_message):
+            self.emit_unknown({"finishMessage": self._finish_message}, "candidates[0]")
         return "tool_calls" if finish == "stop" and self._has_calls else finish, not self._is_late

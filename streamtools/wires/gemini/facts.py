@@ -11,10 +11,13 @@ from ...schema.names import NameRule
 from ...schema.openapi import as_json_schema
 from ..call_format import CallFormat, ResultFormat
 from ..history_rules import HistoryRules, Violation, joined
-from ..tool_format import JSON, EntryFormat, StrictForm, ToolFormat
+from ..tool_format import JSON, EntryFormat, StrictForm, StructuredOutput, ToolFormat
 from ..usage import Derived, UsageMap
 
-__all__ = ["BLANK_PART", "CALLS", "NAMES_IN_HISTORY", "RESULT", "RULES", "TOOLS", "USAGE"]
+__all__ = [
+    "BLANK_PART", "CALLS", "NAMES_IN_HISTORY", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE",
+    "output_with_thoughts",
+]  # fmt: skip
 
 CALLS = (
     CallFormat(
@@ -109,6 +112,17 @@ TOOLS = (
     ),
 )
 
+
+def response_schema(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Returns ``generationConfig``. https://ai.google.dev/gemini-api/docs/structured-output"""
+    return {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}}
+
+
+STRUCTURED = StructuredOutput(
+    request=response_schema,
+    strict=StrictForm(dialect=GEMINI, said_at="`generationConfig.responseJsonSchema`"),
+)
+
 # google-gemini/gemini-cli#4217
 _COUNT = (
     "Please ensure that the number of function response parts is equal to the number of function call parts of the "
@@ -200,7 +214,7 @@ RULES = HistoryRules(
 )
 
 
-def _output(counts: Sequence[int | None]) -> int | None:
+def output_with_thoughts(counts: Sequence[int | None]) -> int | None:
     """Adds the thoughts to the answer: they are output, as with every provider."""
     answer, thoughts, prompt, tool_use, total = counts
     if not thoughts:
@@ -214,7 +228,7 @@ USAGE = UsageMap({
     "input_tokens": ("promptTokenCount",),
     "output_tokens": Derived((
         "candidatesTokenCount", "thoughtsTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "totalTokenCount",
-    ), _output),
+    ), output_with_thoughts),
     "cached_input_tokens": ("cachedContentTokenCount",),
     # beside the prompt: "totalTokenCount: prompt + candidates + toolUse + thoughts", https://ai.google.dev/api
     "tool_use_input_tokens": ("toolUsePromptTokenCount",),

@@ -97,18 +97,21 @@ class PartialArgs:
         return bool(self._open)
 
     def add(self, piece: object) -> None:
-        """Takes a piece."""
+        """Takes a piece; `problem` says afterwards if it could not be used."""
         self.began = True
         if self.problem is None and not self._placed(piece):
             self._refuse("bad_path")
 
     def text(self) -> str:
         """Returns the arguments as JSON text."""
-        return to_json(_plain(self._root)).decode()
+        return to_json(self.value()).decode()
+
+    def value(self) -> dict[str, Any]:
+        """Returns the arguments so far."""
+        return {well_formed(name): _plain(child) for name, child in self._root.items()}
 
     def _refuse(self, problem: str) -> None:
         self.problem = self.problem or problem
-        self._root = {}
 
     def _grow(self, size: int) -> bool:
         self._size += size
@@ -242,6 +245,11 @@ class OpenCall:
                 else:
                     text = whole
         return ToolCallFragment(self.index, arguments=text, end=True, cut=cut, problem=problem)
+
+    def unused(self) -> dict[str, Any]:
+        """Returns what came of the arguments, for a call that ended without any."""
+        pieces = {"args": value} if (value := self.arguments.value()) else {}
+        return pieces | ({"whole": self.whole[0]} if self.whole is not None and self.whole[0] else {})
 
 
 def _same(left: str, right: str) -> bool:

@@ -24,9 +24,10 @@ ends with an assistant's message: add the user's next one, if there were no call
 
 from __future__ import annotations
 
+from ..openai_chat.whole import whole
 from ..wire import CallIds, Wire
 from .decoder import MistralDecoder, recognises
-from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 from .read import read
 from .render import render, render_prompt
 from .tolerances import TOLERANCES
@@ -40,6 +41,7 @@ WIRE = Wire(
     decoder=MistralDecoder,
     recognises=recognises,
     render=render,
+    whole=whole,
     # "Tool call id was abc123 but must be a-z, A-Z, 0-9, with a length of 9." (langchain-ai/langchain#24668)
     call_ids=CallIds(pattern=r"[a-zA-Z0-9]{9}", made_up=lambda digest: digest[:9]),
     tolerances=TOLERANCES,
@@ -48,6 +50,7 @@ WIRE = Wire(
     render_prompt=render_prompt,
     rules=RULES,
     tools=TOOLS,
+    structured=STRUCTURED,
     message_in=("choices", 0, "message"),
     calls=CALLS,
     results=RESULT,

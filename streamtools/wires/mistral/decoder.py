@@ -16,10 +16,14 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...errors import LimitExceeded
-from ...events import ProviderItem
+from ...errors import LimitExceeded, RemoteProtocolError
+from ...events import Event, ProviderItem
 from ...limits import Limits
+from ..fields import Path, place_of
 from ..openai_chat import OpenAIChatDecoder
+from ..openai_chat.beside import TEXT_BLOCK
+from ..reading import says_something
+from .facts import CONVERSATION, CONVERSATION_EVENTS
 
 __all__ = ["MistralDecoder", "Thinking", "recognises", "says_nothing"]
 
@@ -28,10 +32,14 @@ _OPAQUE_CHUNKS = frozenset({
     "reference", "image_url", "document_url", "file", "input_audio", "resource", "resource_link",
 })  # fmt: skip
 
+_KNOWN_OF_NOTHING = frozenset({"closed", "signature", "thinking", "type"})
+
 
 def recognises(payload: Mapping[str, Any]) -> bool:
-    """Recognises nothing: a chunk of Mistral's is one of Chat Completions, and nothing in it is certainly Mistral's."""
-    return False
+    """Returns whether this payload is an event of Mistral's conversations, which the decoder refuses by their name. A
+    chunk of Mistral's chat is one of Chat Completions, and nothing in it is certainly Mistral's."""
+    kind = payload.get("type")
+    return isinstance(kind, str) and kind in CONVERSATION_EVENTS and "choices" not in payload
 
 
 class MistralDecoder(OpenAIChatDecoder):
@@ -42,20 +50,29 @@ class MistralDecoder(OpenAIChatDecoder):
         self._chunk: Thinking | None = None  # the thinking that is being told
         self._kept_chunks = 0
 
-    def _block(self, block: object) -> None:
+    @override
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        if not recognises(payload):
+            return super().feed(payload)
+        self.out = []
+        self.fail(RemoteProtocolError(CONVERSATION, kind="unknown_wire"))
+        return self.out
+
+    def _block(self, block: object, path: Path) -> None:
         kind = block.get("type") if isinstance(block, dict) else None
         if not isinstance(block, dict) or not isinstance(kind, str) or kind in ("text", "reasoning"):
-            super()._block(block)
+            super()._block(block, path)
         elif kind == "thinking":
-            self._thinking(block)
+            self._thinking(block, path)
         else:
             self._opaque(kind, block)
 
-    def _thinking(self, chunk: dict[str, Any]) -> None:
+    def _thinking(self, chunk: dict[str, Any], path: Path) -> None:
         if self._chunk is not None and not self._chunk.continues(chunk):
             self.end_part()
         if self._chunk is None:
             if says_nothing(chunk):
+                self.emit_beside(chunk, _KNOWN_OF_NOTHING, place_of(path))
                 return
             self._end_head()
             self._chunk = Thinking()
@@ -63,6 +80,11 @@ class MistralDecoder(OpenAIChatDecoder):
         thinking = self._chunk
         for text in thinking.add(chunk):
             self.emit_reasoning(text)
+        if thinking.replaced:
+            self.emit_unknown(thinking.replaced, place_of(path))
+        for number, item in enumerate(_items(chunk)):
+            if isinstance(item, dict) and isinstance(item.get("text"), str):
+                self.emit_unread(item, TEXT_BLOCK, *path, "thinking", number)
         if thinking.latest:
             self._holds(thinking.count, thinking.latest, "the thinking")
 
@@ -114,6 +136,8 @@ class Thinking:
         """Things kept beside the texts."""
         self.latest: list[Any] = []
         """Those that the latest delta brought."""
+        self.replaced: dict[str, Any] = {}
+        """Values that it has replaced by others."""
 
     def continues(self, chunk: Mapping[str, Any]) -> bool:
         """Returns whether a delta belongs to this chunk. Once this is signed it only takes more of the same signature,
@@ -123,11 +147,13 @@ class Thinking:
 
     def add(self, chunk: Mapping[str, Any]) -> Iterator[str]:
         """Takes a delta; yields its texts."""
-        self.latest = []
+        self.latest, self.replaced = [], {}
         for key, value in chunk.items():
             if key not in ("type", "thinking") and value is not None:
                 self.count += key not in self._beside
                 self.latest.append(value)
+                if says_something(before := self._beside.get(key)) and before != value:
+                    self.replaced[key] = before
                 self._beside[key] = value
         for item in _items(chunk):
             text = item.get("text") if isinstance(item, dict) else item

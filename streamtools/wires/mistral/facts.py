@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...schema.dialects import PLAIN
 from ...schema.names import PLAIN_NAMES
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import CHOICE, FUNCTION_CALL, FUNCTION_TOOL, RESULT, STRICT
+from ..openai_chat.facts import STRUCTURED as CHAT_STRUCTURED
 from ..openai_chat.facts import USAGE as CHAT_USAGE
 from ..tool_format import ToolFormat
 from ..usage import UsageMap
 
-__all__ = ["CALLS", "RESULT", "RULES", "TOOLS", "USAGE"]
+__all__ = ["CALLS", "CONVERSATION", "CONVERSATION_EVENTS", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE"]
 
 CALLS = (FUNCTION_CALL,)
 
@@ -24,6 +27,9 @@ TOOLS = (
         choice=CHOICE,
     ),
 )
+
+# The same field as chat completions': https://docs.mistral.ai/capabilities/structured-output/custom_structured_output/
+STRUCTURED = replace(CHAT_STRUCTURED, loose=PLAIN)
 
 _COUNT = "Not the same number of function calls and responses"  # mistralai/client-ts#106, 567-labs/instructor#724
 _AFTER_USER = "Unexpected role 'tool' after role 'user'"  # zed-industries/zed#37021
@@ -53,3 +59,16 @@ USAGE = UsageMap({
     **CHAT_USAGE.counts,
     "cached_input_tokens": ("prompt_tokens_details.cached_tokens", "num_cached_tokens"),  # the second is the older
 })  # fmt: skip
+
+# `models/conversationevents.py` of mistralai 3.7.0
+CONVERSATION_EVENTS = frozenset({
+    "agent.handoff.done", "agent.handoff.started", "conversation.response.done", "conversation.response.error",
+    "conversation.response.started", "function.call.delta", "message.output.delta", "tool.execution.delta",
+    "tool.execution.done", "tool.execution.started",
+})  # fmt: skip
+"""Events of the API of conversations and agents, whose streams are not read."""
+
+CONVERSATION = (
+    "these are events of Mistral's conversations, which are not read: their calls run nowhere here; stream chat "
+    "completions instead (client.chat.stream)"
+)

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import OllamaDecoder, recognises
-from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 from .read import read
 from .render import render, render_prompt
 from .tolerances import TOLERANCES
+from .whole import whole
 
 __all__ = ["WIRE", "OllamaDecoder"]
 
@@ -31,6 +32,7 @@ WIRE = Wire(
     decoder=OllamaDecoder,
     recognises=recognises,
     render=render,
+    whole=whole,
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,256}"),  # any string, to a server that only compares it
     tolerances=TOLERANCES,
     usage=USAGE,
@@ -38,6 +40,7 @@ WIRE = Wire(
     render_prompt=render_prompt,
     rules=RULES,
     tools=TOOLS,
+    structured=STRUCTURED,
     message_in=("message",),
     calls=CALLS,
     results=RESULT,

@@ -11,7 +11,9 @@ from ...events import Event, TextDelta, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ..decoder import WireDecoder
-from ..reading import malformed, provider_error, read_text
+from ..fields import KnownFields
+from ..reading import malformed, provider_error, read_text, rest_of, says_something
+from .facts import END_FIELDS, LINE_FIELDS, REMOTE
 
 __all__ = ["OllamaDecoder", "recognises"]
 
@@ -33,6 +35,7 @@ class OllamaDecoder(WireDecoder):
         super().__init__(limits)
         self._has_calls = False
         self._ended = False
+        self._remote: dict[str, Any] = {}  # what stands on every line, as it was told
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
         """Returns the event of a line that holds one plain delta of text, and nothing else that matters."""
@@ -44,13 +47,16 @@ class OllamaDecoder(WireDecoder):
                 and text
                 and (size := self._text_size + len(text)) <= self._plain_text_max
                 and payload["done"] is False
+                and len(payload) == 4 + len(self._remote)  # so there is no field that is not looked up here
+                and "model" in payload
+                and "created_at" in payload
                 and len(message) == 2
                 and "role" in message
-                and "error" not in payload
+                and (not self._remote or self._remote.items() <= payload.items())
             ):
                 self._text_size = size
                 return TextDelta(text)
-        except (KeyError, TypeError):
+        except (KeyError, TypeError):  # also of values that cannot be compared as items
             return None  # whatever it is, `feed` knows
         return None
 
@@ -59,7 +65,7 @@ class OllamaDecoder(WireDecoder):
         out = self.out = []
         self._payload, self._exact = payload, None
         if "error" in payload and (error := provider_error(payload)):
-            self.fail(error)
+            self.fail_by(payload, error)
             return out
         message, response = payload.get("message"), payload.get("response")
         if not isinstance(message, dict) and not isinstance(response, str) and "done" not in payload:
@@ -74,9 +80,19 @@ class OllamaDecoder(WireDecoder):
             self.fail(malformed("'message' of a line is no object"))
         else:
             self._told(payload.get("thinking"), response)
+        self._tell_rest(payload, LINE_FIELDS[isinstance(message, dict)])
         if payload.get("done") is True and not self.done:
             self._end(payload)
         return out
+
+    def _tell_rest(self, payload: dict[str, Any], fields: KnownFields) -> None:
+        """Emits the fields that are not read: those that every line repeats when they change, all others each time."""
+        rest = payload if payload.get("done") is not True else rest_of(payload, *END_FIELDS)
+        self.emit_unread(rest, fields)
+        remote = {key: payload[key] for key in REMOTE & payload.keys() if says_something(payload[key])}
+        if remote and remote != self._remote:
+            self._remote = remote
+            self.emit_unknown(remote, "")
 
     def _message(self, message: dict[str, Any]) -> None:
         self._told(message.get("thinking"), message.get("content"))

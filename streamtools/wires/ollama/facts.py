@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from ...schema.dialects import OLLAMA
+from typing import Any
+
+from ...schema.dialects import OLLAMA, PLAIN
 from ..call_format import ResultFormat
+from ..fields import KnownFields
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import FUNCTION_CALL, FUNCTION_TOOL
-from ..tool_format import ToolFormat
+from ..tool_format import StrictForm, StructuredOutput, ToolFormat
 from ..usage import UsageMap
 
-__all__ = ["CALLS", "RESULT", "RULES", "TOOLS", "USAGE"]
+__all__ = [
+    "CALLS", "END_FIELDS", "LINE_FIELDS", "REMOTE", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE",
+]  # fmt: skip
+
+REMOTE = frozenset({"remote_host", "remote_model"})
+"""Fields of every line of a model that runs elsewhere: where, and under which name."""
+
+_TEXT_FIELDS = frozenset({"created_at", "done", "message", "model", *REMOTE})
+"""Fields of a line of text, which say nothing but the text and what is told before."""
+
+_MESSAGE = KnownFields("content", "images", "role", "thinking", tool_calls=KnownFields(
+    "id", "type", function=KnownFields("arguments", "index", "name"),
+))  # fmt: skip
+
+LINE_FIELDS: dict[bool, KnownFields] = {
+    True: KnownFields(*_TEXT_FIELDS - {"message"}, message=_MESSAGE),
+    False: KnownFields(*_TEXT_FIELDS - {"message"}, "response", "thinking"),
+}
+"""The fields of a line of ``/api/chat``, which has a message (True), and of one of ``/api/generate``."""
+
+END_FIELDS = frozenset({
+    "done_reason", "eval_count", "eval_duration", "load_duration", "prompt_eval_count", "prompt_eval_duration",
+    "total_duration",
+})  # fmt: skip
+"""What the last line has besides: the finish, and the counts and times that are the usage."""
 
 CALLS = (FUNCTION_CALL,)
 
@@ -21,6 +48,15 @@ RESULT = ResultFormat(
 )
 
 TOOLS = (ToolFormat(name="ollama.chat", dialect=OLLAMA, names=None, function=FUNCTION_TOOL),)
+
+
+def answer_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Returns ``format``. https://docs.ollama.com/capabilities/structured-outputs"""
+    return {"format": schema}
+
+
+# The server makes a grammar of the schema as it is: its own type of tools' properties has no part in it.
+STRUCTURED = StructuredOutput(request=answer_format, strict=StrictForm(dialect=PLAIN, said_at="`format`"))
 
 RULES = HistoryRules(
     call_path="tool_calls[{}]",

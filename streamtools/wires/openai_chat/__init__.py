@@ -20,6 +20,7 @@ from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
 from .read import read
 from .render import render, render_prompt
 from .tolerances import TOLERANCES
+from .whole import whole
 
 __all__ = ["WIRE", "OpenAIChatDecoder"]
 
@@ -30,6 +31,7 @@ WIRE = Wire(
     decoder=OpenAIChatDecoder,
     recognises=recognises,
     render=render,
+    whole=whole,
     # "tool_calls[0].id: string too long. Expected a string with maximum length 40" (pydantic/pydantic-ai#4389)
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,40}"),
     tolerances=TOLERANCES,

@@ -6,12 +6,30 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from ..fields import ERROR, KnownFields
 from ..reading import says_something
 from .facts import NOISE, REPEATED
 
-__all__ = ["KNOWN", "KNOWN_OF_CHOICE", "KNOWN_OF_GROQ", "REPEATING_DELTA", "Repeats", "adds"]
+__all__ = [
+    "CALL", "ENVELOPE", "ERROR_CHUNK", "KNOWN", "KNOWN_OF_CHOICE", "KNOWN_OF_GROQ", "LEGACY_CALL", "PING",
+    "REASONING_FIELDS", "REPEATING_DELTA", "TEXT_BLOCK", "THOUGHT_BLOCK", "UNDERSTOOD", "Repeats", "adds",
+]  # fmt: skip
 
 KNOWN = frozenset({"choices", "error", "usage", "x_groq", *NOISE})
+
+ENVELOPE = frozenset({"choices", "id", "object", "model", "usage", "x_groq"})
+"""Fields that a chunk without choices may have; one with none of them says something that nobody knows."""
+
+ERROR_CHUNK = KnownFields("code", "message", "type", "usage", *NOISE, error=ERROR)
+
+PING = KnownFields("type")
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+UNDERSTOOD = frozenset({
+    *REASONING_FIELDS, "content", "function_call", "reasoning_details", "refusal", "role", "tool_calls",
+})  # fmt: skip
+"""Fields of a delta."""
 
 REPEATING_DELTA = frozenset({"message", "text"})
 """Fields of a choice that have the delta's words again: Perplexity's, Together's."""
@@ -19,6 +37,18 @@ REPEATING_DELTA = frozenset({"message", "text"})
 KNOWN_OF_CHOICE = REPEATING_DELTA | {"delta", "error", "finish_reason", "index", "native_finish_reason"}
 
 KNOWN_OF_GROQ = frozenset({"error", "id", "usage"})  # the id is the request's
+
+CALL = KnownFields(
+    "extra_content", "id", "index", "type",
+    custom=KnownFields("input", "name"),
+    function=KnownFields("arguments", "name"),
+)  # fmt: skip
+
+LEGACY_CALL = KnownFields("arguments", "name")
+
+TEXT_BLOCK = KnownFields("text", "type")
+
+THOUGHT_BLOCK = KnownFields("type", thinking=TEXT_BLOCK, summary=TEXT_BLOCK, reasoning=TEXT_BLOCK)
 
 
 class Repeats:

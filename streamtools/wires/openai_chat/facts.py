@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 from ...parts import Finish
@@ -136,7 +138,9 @@ def response_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str
     return {"response_format": {"type": "json_schema", "json_schema": asked}}
 
 
-STRUCTURED = StructuredOutput(request=response_format, bounds=STRICT.bounds)
+STRUCTURED = StructuredOutput(
+    request=response_format, strict=replace(STRICT, said_at="`response_format`"), loose=OPENAI
+)
 
 LIMITS = RequestLimits(tools=128)  # https://platform.openai.com/docs/api-reference/chat/create
 
@@ -199,4 +203,6 @@ USAGE = UsageMap({
     "audio_input_tokens": ("prompt_tokens_details.audio_tokens",),
     "reasoning_tokens": ("completion_tokens_details.reasoning_tokens", "reasoning_tokens"),  # the second: SGLang
     "audio_output_tokens": ("completion_tokens_details.audio_tokens",),
-})  # fmt: skip
+    # OpenAI's own models; servers of others mostly count unasked.
+    # https://platform.openai.com/docs/api-reference/chat/create (stream_options)
+}, request='stream_options={"include_usage": True}', on_request=re.compile(r"(?:gpt-|chatgpt-|o\d)").match)  # fmt: skip

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from ..reading import weight
+from ..reading import says_something, weight
 
-__all__ = ["LeadingThink", "ReasoningDetails"]
+__all__ = ["LeadingThink", "ReasoningDetails", "texts_of"]
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _MAX_SPACE = 4096  # characters of white space before a tag, or after its end; after more, all is text
@@ -108,6 +108,8 @@ class ReasoningDetails:
     def __init__(self) -> None:
         self.size = 0
         """How much is kept, as `weight` has it."""
+        self.replaced: dict[str, Any] = {}
+        """Values that the latest delta has replaced by others."""
         self._entries: list[tuple[dict[str, Any], dict[str, list[str]]]] = []  # an entry, and its growing texts
 
     def __bool__(self) -> bool:
@@ -115,6 +117,7 @@ class ReasoningDetails:
 
     def add(self, details: object) -> Iterator[str]:
         """Takes the entries of one delta; yields their new texts."""
+        self.replaced = {}
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
                 continue
@@ -132,8 +135,18 @@ class ReasoningDetails:
                         yield value
                 elif key not in entry or (value is not None and entry[key] != value):
                     self.size += weight(value)
+                    if says_something(entry.get(key)):
+                        self.replaced[key] = entry[key]
                     entry[key] = value
 
     def joined(self) -> list[dict[str, Any]]:
         """Returns the entries, whole."""
         return [{**entry, **{key: "".join(texts) for key, texts in pieces.items()}} for entry, pieces in self._entries]
+
+
+def texts_of(inner: object) -> Iterator[str]:
+    """Yields the texts of a typed block's content: a string, or a list of text blocks."""
+    for item in inner if isinstance(inner, list) else [inner]:
+        text = item.get("text") if isinstance(item, dict) else item
+        if isinstance(text, str) and text:
+            yield text

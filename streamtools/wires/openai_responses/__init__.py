@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from ..wire import CallIds, Wire
 from .decoder import ResponsesDecoder, recognises
-from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+from .lanes import ResponseLanes
 from .read import read
 from .render import render, render_prompt
 from .tolerances import TOLERANCES
+from .whole import whole
 
 __all__ = ["WIRE", "ResponsesDecoder"]
 
@@ -31,6 +33,8 @@ WIRE = Wire(
     decoder=ResponsesDecoder,
     recognises=recognises,
     render=render,
+    whole=whole,
+    lanes=ResponseLanes,
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}"),
     tolerances=TOLERANCES,
@@ -39,6 +43,8 @@ WIRE = Wire(
     render_prompt=render_prompt,
     rules=RULES,
     tools=TOOLS,
+    structured=STRUCTURED,
     calls=CALLS,
     results=RESULT,
+    resumed_arguments=("delta",),
 )

@@ -49,16 +49,22 @@ def repeated(item: Item, raw: Mapping[str, Any], text: str, problem: str | None)
 
 
 def completed(
-    item: Item, raw: Mapping[str, Any], text: str, problem: str | None, state: Mapping[str, Any]
+    item: Item,
+    raw: Mapping[str, Any],
+    text: str,
+    problem: str | None,
+    state: Mapping[str, Any],
+    *,
+    may_end: bool = True,
 ) -> ToolCallFragment:
-    """Returns the end of an item.
+    """Returns the end of an item, with which its call ends if it may.
 
     A call of ours that has no text at all is not: the list at the end may have what the item lacks, and a tool must not
     run with arguments that are merely missing.
     """
     item.cut = item.kind != "server" and raw.get("status") == "incomplete"
     item.has_text = item.has_text or bool(text or problem)
-    item.ended = item.has_text or item.kind == "server"
+    item.ended = item.kind == "server" or (may_end and item.has_text)
     return _fragment(
         item,
         id=_id(item, raw),

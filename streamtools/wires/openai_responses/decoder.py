@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from ...errors import ProviderError
 from ...events import Event, ProviderItem
 from ...limits import Limits
-from ...parts import Finish
-from ..reading import malformed, named_error, provider_error
+from ...parts import Finish, ResumePoint
+from ..fields import KnownFields, place_of, unread
+from ..reading import malformed, named_error, provider_error, read_count
 from . import calls
 from .facts import (
     ARGUMENTS,
@@ -27,13 +28,30 @@ from .facts import (
     TOLD_LATER,
 )
 from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, type_of
+from .known import ERROR_EVENT, EVENT_FIELDS, GROWING, HEAD, LATER
 from .telling import ItemTexts
+from .told import account
 
-__all__ = ["ResponsesDecoder", "recognises"]
+__all__ = ["ResponsesDecoder", "is_of_a_session", "recognises"]
 
 
 def recognises(payload: Mapping[str, Any]) -> bool:
     """Returns whether this payload can only be an event of the Responses stream."""
+    return _is_of_a_response(payload) and not is_of_a_session(payload)
+
+
+def is_of_a_session(payload: Mapping[str, Any]) -> bool:
+    """Returns whether an event of a response comes from a Realtime session: its events have an id where those of the
+    Responses stream have a number, and its responses have a type of their own."""
+    if not _is_of_a_response(payload):
+        return False
+    response = payload.get("response")
+    if isinstance(response, Mapping) and response.get("object") == "realtime.response":
+        return True
+    return isinstance(payload.get("event_id"), str) and "sequence_number" not in payload
+
+
+def _is_of_a_response(payload: Mapping[str, Any]) -> bool:
     kind = payload.get("type")
     return isinstance(kind, str) and kind.startswith("response.")
 
@@ -41,31 +59,51 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 class ResponsesDecoder(ItemTexts):
     """Decodes one response: the first of its stream."""
 
+    handlers: ClassVar[Mapping[str, Callable[[Any, dict[str, Any]], None]]]
+    """The method that takes each type of event."""
+    event_fields: ClassVar[Mapping[str, KnownFields]] = EVENT_FIELDS
+    """The fields of each type of event."""
+    later_fields: ClassVar[KnownFields] = LATER
+    """Those of events whose content comes again."""
+    may_end_calls = True
+    """Whether a call ends with its item."""
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._has_calls = False
+        self._call_count = 0
+        self._response: dict[str, Any] = {}  # as it was created
         self._ended = False
+        self._plain_names: list[object] = []  # the type and the fields of an event that has no other
+        self._beside_response: dict[str, Any] = {}  # fields of the response that are not read, as they stood last
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one stream event."""
         kind = payload.get("type")
         out = self.out = []
+        self._note_number(payload)
         if self._is_anothers(payload):
             return out
         self._payload, self._exact = payload, None
-        handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
+        handler = self.handlers.get(kind) if isinstance(kind, str) else None
         if handler is not None:
             handler(self, payload)
+            self._pass_on_rest(kind, payload)
             if self._started and not self._followed.begun:
                 self._followed.begin(payload)
         elif isinstance(kind, str) and self._says_nothing_new(kind, payload):
             pass
         elif error := provider_error(payload):
-            self.fail(error)
+            self.fail_by(payload, error, ERROR_EVENT)
         else:
             self.warn("unknown_event", str(kind)[: self.limits.max_name_bytes])
             self.emit_unknown(payload)
         return out
+
+    def _note_number(self, payload: Mapping[str, Any]) -> None:
+        """Keeps the number of the last event, after which the response can be resumed."""
+        if (number := read_count(payload.get("sequence_number"))) is not None:
+            self._after = number
 
     def terminate(self) -> list[Event]:
         """Takes ``[DONE]``, which some gateways add (OpenRouter). It proves nothing, but nothing follows it."""
@@ -95,10 +133,25 @@ class ResponsesDecoder(ItemTexts):
         return True
 
     def _says_nothing_new(self, kind: str, payload: dict[str, Any]) -> bool:
-        if kind in QUIET:
-            return True
         topic = kind.removeprefix("response.").partition(".")[0]
-        return topic in TOLD_LATER and self._register.knows(payload.get("output_index"), payload.get("item_id"))
+        later = topic in TOLD_LATER and self._register.knows(payload.get("output_index"), payload.get("item_id"))
+        if later or kind in QUIET:
+            self.emit_unread(payload, self.later_fields if later else self.event_fields[kind])
+        return later or kind in QUIET
+
+    def _pass_on_rest(self, kind: object, payload: dict[str, Any]) -> None:
+        """Emits the fields that are not read; those of the response, which its events repeat, when they change."""
+        names = [kind, *payload]
+        if names == self._plain_names:
+            return
+        fields = self.event_fields.get(str(kind))
+        if fields is not None and not fields.inside and fields.known.issuperset(payload):
+            self._plain_names = names
+        for path, rest in unread(payload, fields) if fields is not None else ():
+            if path != ("response",) or rest != self._beside_response:
+                self.emit_unknown(rest, place_of(path))
+            if path == ("response",):
+                self._beside_response = rest
 
     # -- the response --
 
@@ -111,6 +164,7 @@ class ResponsesDecoder(ItemTexts):
         response = _object(payload.get("response"))
         if not self._started:
             self.emit_start(response.get("model"), response.get("id"))
+            self._response = {key: response[key] for key in ("id", "model", "store") if key in response}
         if isinstance(stored := response.get("store"), bool):
             self._stored = stored
 
@@ -141,11 +195,14 @@ class ResponsesDecoder(ItemTexts):
                 item = self._new_item(type_of(raw), position, raw.get("id"))
                 if item is None:
                     return
+            path = ("response", "output", position)
             if not item.done or (item.kind is not None and not item.ended):
-                self._complete(item, raw, ("response", "output", position))
+                self._complete(item, raw, path)
+            else:
+                self.emit_beside(raw, item.head.keys(), place_of(path))
 
     def _error(self, payload: dict[str, Any]) -> None:
-        self.fail(named_error(payload))
+        self.fail_by(payload, named_error(payload), ERROR_EVENT)
 
     def _notice(self, payload: dict[str, Any]) -> None:
         """Passes on an answer to what the client sent, which says nothing about the response."""
@@ -225,13 +282,15 @@ class ResponsesDecoder(ItemTexts):
         start = item.kind is None
         item.kind = item.kind or call_kind(item.type, raw)
         if item.kind is not None:
-            self._has_calls = self._has_calls or item.kind != "server"
+            self._count_call(item, start=start)
             self.out.append(calls.announced(item, raw, self.to_keep(raw) or {}, start=start))
         elif item.type not in TEXTS and item.type not in OPAQUE:
             self.warn("unknown_item_type", item.type[: self.limits.max_name_bytes])
 
     def _complete(self, item: Item, raw: dict[str, Any], path: calls.Path) -> None:
         """Ends the item; `raw`, which stands at `path` in the payload, is all of it."""
+        repeated = {key for key, value in raw.items() if key in GROWING or item.head.get(key) == value}
+        self.emit_beside(item.head, repeated, "item")  # which the end leaves out or replaces
         self._announce(item, raw)
         item.done = True
         state: dict[str, Any] = {"output_index": item.place}
@@ -239,7 +298,7 @@ class ResponsesDecoder(ItemTexts):
             state["item"] = kept
         if item.kind is not None:
             text, problem = calls.arguments_of(item.type, raw, path, self.object_text)
-            self.out.append(calls.completed(item, raw, text, problem, state))
+            self.out.append(calls.completed(item, raw, text, problem, state, may_end=self.may_end_calls))
         elif item.type in TEXTS:
             self._complete_text(item, raw, state)
         elif kept is None or not item.type:
@@ -291,11 +350,24 @@ class ResponsesDecoder(ItemTexts):
         item = self._item_of(payload, type_)
         if item is not None and item.kind is None:
             item.kind = kind
-            self._has_calls = self._has_calls or kind != "server"
+            self._count_call(item, start=True)
             self.out.append(calls.begun(item))
         return item
 
+    def _count_call(self, item: Item, *, start: bool) -> None:
+        self._has_calls = self._has_calls or item.kind != "server"
+        if start:
+            item.call_number, self._call_count = self._call_count, self._call_count + 1
+
     # -- the end --
+
+    @override
+    def resume_point(self) -> ResumePoint | None:
+        followed = self._followed
+        if self._ended or followed.id is None:
+            return None
+        told = account(self._response, followed.lane, self._register.items, followed.elsewhere)
+        return ResumePoint(response_id=followed.id, after=self._after, account=tuple(told))
 
     @override
     def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
@@ -317,13 +389,15 @@ class ResponsesDecoder(ItemTexts):
             self.warn("item_without_done", item.type[: self.limits.max_name_bytes])
         if item.type not in TEXTS:
             self.emit_unknown(item.head)
-        elif item.type == "message" and any(item.told.values()):
+            return
+        self.emit_beside(item.head, HEAD, "item")
+        if item.type == "message" and any(item.told.values()):
             whole = self._finish_raw == "completed"
             state = {"output_index": item.place, "item": message_so_far(item, "completed" if whole else "incomplete")}
             self._keep(item, state)
 
 
-_HANDLERS: dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]] = {
+ResponsesDecoder.handlers = {
     "response.created": ResponsesDecoder._created,
     "response.queued": ResponsesDecoder._progress,
     "response.in_progress": ResponsesDecoder._progress,

@@ -14,7 +14,7 @@ from ...schema.names import PLAIN_NAMES
 from ..call_format import CallFormat, ResultFormat
 from ..history_rules import HistoryRules
 from ..openai_chat.facts import CHOICE, LIMITS, STRICT
-from ..tool_format import JSON, EntryFormat, NamespaceFormat, ToolFormat
+from ..tool_format import JSON, EntryFormat, NamespaceFormat, StructuredOutput, ToolFormat
 from ..usage import UsageMap
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "RESULT",
     "RULES",
     "STATUSES",
+    "STRUCTURED",
     "TERMINALS",
     "TEXTS",
     "TEXT_DELTAS",
@@ -39,8 +40,17 @@ __all__ = [
 ]
 
 CALLS = (
-    CallFormat(name="openai.responses.function", type="function_call", id="call_id", as_text=True),
-    CallFormat(name="openai.responses.custom", type="custom_tool_call", id="call_id", arguments="input", raw=True),
+    CallFormat(
+        name="openai.responses.function", type="function_call", id="call_id", as_text=True, namespace="namespace"
+    ),
+    CallFormat(
+        name="openai.responses.custom",
+        type="custom_tool_call",
+        id="call_id",
+        arguments="input",
+        raw=True,
+        namespace="namespace",
+    ),
 )
 
 RESULT = ResultFormat(
@@ -100,6 +110,14 @@ TOOLS = (
         limits=LIMITS,
     ),
 )
+
+
+def text_format(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Returns ``text``. https://platform.openai.com/docs/guides/structured-outputs"""
+    return {"text": {"format": {"type": "json_schema", "name": name, "strict": strict, "schema": schema}}}
+
+
+STRUCTURED = StructuredOutput(request=text_format, strict=replace(STRICT, said_at="`text.format`"), loose=OPENAI)
 
 # 0xPlaygrounds/rig#751, of a message in continuedev/continue#11994
 NO_REASONING = "Item 'fc_1' of type 'function_call' was provided without its required 'reasoning' item: 'rs_1'."

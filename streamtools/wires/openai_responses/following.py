@@ -35,6 +35,7 @@ class Followed:
         self._register = register
         self._id: str | None = None
         self._elsewhere = False  # events of this lane that have no id belong to another response
+        self._elsewhere_id: str | None = None
         self._has_others = False
         self._rotates = False  # its id is another in every event
 
@@ -42,6 +43,21 @@ class Followed:
     def is_one_of_several(self) -> bool:
         """True if the connection has shown lanes, or other responses."""
         return self._lane is not None or self._has_others
+
+    @property
+    def id(self) -> str | None:
+        """The response's id; None if it has none, or another in every event, by which nobody could ask for it."""
+        return None if self._rotates else self._id
+
+    @property
+    def lane(self) -> dict[str, Any]:
+        """Its lane, as a field of an event; empty on a connection without lanes."""
+        return {} if self._lane is None else {"stream_id": self._lane}
+
+    @property
+    def elsewhere(self) -> str | None:
+        """The id of another response, to which events of this lane that have no id belong now."""
+        return self._elsewhere_id if self._elsewhere else None
 
     def begin(self, payload: Mapping[str, Any]) -> None:
         """Takes the first event of the response."""
@@ -58,7 +74,7 @@ class Followed:
         if kind in NOTICES:
             return None
         if kind == "response.created" and self._is_another(id_):
-            self._elsewhere = True
+            self._elsewhere, self._elsewhere_id = True, id_
             return self._named(id_)
         if id_ is None:
             return "" if self._elsewhere else None

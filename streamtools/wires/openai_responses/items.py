@@ -104,6 +104,8 @@ class Item:
     """Its texts as they were told: ``text``, ``refusal``, ``summary``, ``content``."""
     paragraph: tuple[str, int | None] | None = None
     """Which one of its reasoning is being told."""
+    paragraphs: list[tuple[str, int | None, int]] = field(default_factory=list)
+    """Those that were told: their channel, their number, and the first of their pieces."""
     over: set[tuple[str, int | None]] = field(default_factory=set)
     """Those of its texts whose end came, by their channel and number."""
     over_at: dict[str, int] = field(default_factory=dict)
@@ -113,6 +115,8 @@ class Item:
     corrected: bool = False
     """Not all pieces of the open part are as they were told."""
     # of a call
+    call_number: int = 0
+    """Its place among the calls of the response."""
     has_id: bool = False
     has_name: bool = False
     has_text: bool = False
@@ -159,13 +163,13 @@ def identity(raw: Mapping[str, Any]) -> str | None:
 def texts_of(raw: Mapping[str, Any], channel: str) -> list[str]:
     """Returns the parts of one of an item's texts: ``text`` and ``refusal`` of a message, ``summary`` and ``content``
     of reasoning."""
-    field, key, types = _CHANNELS[channel]
+    field, keys = _CHANNELS[channel]
     parts = raw.get(field)
     if channel == "text" and isinstance(parts, str):
         return [parts]
     if not isinstance(parts, list):
         return []
-    found = [part.get(key) for part in parts if isinstance(part, dict) and part.get("type") in types]
+    found = [part.get(keys.get(type_of(part), "")) for part in parts if isinstance(part, dict)]
     return [text for text in found if isinstance(text, str)]
 
 
@@ -178,12 +182,12 @@ def message_so_far(item: Item, status: str) -> dict[str, Any]:
     return {"type": "message", **head, "role": "assistant", "status": status, "content": content}
 
 
-# Where a text stands in its item: the field, the key within each part, and the types of the parts.
-_CHANNELS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "text": ("content", "text", ("output_text", "text")),
-    "refusal": ("content", "refusal", ("refusal",)),
-    "summary": ("summary", "text", ("summary_text",)),
-    "content": ("content", "text", ("reasoning_text", "text")),
+# Where a text stands in its item: the field, and the key within each part, by the part's type.
+_CHANNELS: dict[str, tuple[str, dict[str, str]]] = {
+    "text": ("content", {"output_text": "text", "text": "text", "output_audio": "transcript", "audio": "transcript"}),
+    "refusal": ("content", {"refusal": "refusal"}),
+    "summary": ("summary", {"summary_text": "text"}),
+    "content": ("content", {"reasoning_text": "text", "text": "text"}),
 }
 
 

@@ -8,55 +8,70 @@ resumed stream begins in the middle, and so does an error where none is open: a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..lanes import OpenResponse
 from ..reading import read_text
 from .facts import ERRORS, NOTICES, QUIET, TERMINALS, WAITING
 from .following import id_of
 
-__all__ = ["Lanes", "OpenResponse"]
+__all__ = ["LaneWords", "ResponseLanes"]
 
 
-@dataclass(slots=True, eq=False)
-class OpenResponse:
-    """A response of the connection, from its first event to its last."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneWords:
+    """The types of events by which responses are told apart."""
 
-    id: str | None
-    stream_id: str | None
-    """The lane that it is on."""
-    said: bool = False
-    """More came of it than that it was created."""
-    ended: bool = False
+    terminals: Collection[str]
+    errors: Collection[str]
+    waiting: Collection[str]
+    """Events of a response that has said nothing yet."""
+    notices: Collection[str] = ()
+    """Answers to what the client sent."""
+    quiet: Collection[str] = ()
+    """Events that never begin a response."""
+    beside: tuple[str, ...] = ()
+    """Prefixes of further events that never do."""
+    is_error_last: bool = True
+    """Whether an error ends the responses that are open; otherwise each has an end of its own behind it."""
 
 
-class Lanes:
+RESPONSES = LaneWords(terminals=TERMINALS, errors=ERRORS, waiting=WAITING, notices=NOTICES, quiet=QUIET)
+
+
+class ResponseLanes:
     """The responses of a connection that have begun and not ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: LaneWords = RESPONSES) -> None:
         self.open: list[OpenResponse] = []
-        self.begun = False
-        """True once any has begun."""
+        self._words = words
+        self._begun = False  # any of them
 
     def owners(self, payload: Mapping[str, Any]) -> list[OpenResponse]:
         """Returns the responses that an event belongs to: mostly one, which begins here if it is not open; none if it
         comes between responses."""
         kind, lane = read_text(payload.get("type")), read_text(payload.get("stream_id"))
-        if kind in ERRORS or (kind is None and payload.get("error")):
+        words = self._words
+        if kind in words.errors or (kind is None and payload.get("error")):
             return self._failed(payload, lane)
         if kind == "response.created":
             found = self._created(id_of(payload), lane)
         elif (known := self._named(payload, kind) or self._on(lane)) is not None:
             found = known
-        elif self.begun or kind is None or kind in QUIET or kind in NOTICES:
+        elif self._begun or kind is None or self._says_nothing(kind):
             return []
         else:
             found = self._begin(id_of(payload), lane)
-        found.said = found.said or kind not in WAITING
-        if kind in TERMINALS:
+        found.said = found.said or kind not in words.waiting
+        if kind in words.terminals:
             self._end(found)
         return [found]
+
+    def _says_nothing(self, kind: str) -> bool:
+        """Returns whether an event cannot be the first of a response."""
+        return kind in self._words.quiet or kind in self._words.notices or kind.startswith(self._words.beside)
 
     def _on(self, lane: str | None) -> OpenResponse | None:
         return next((one for one in reversed(self.open) if one.stream_id == lane), None)
@@ -70,23 +85,27 @@ class Lanes:
 
     def _named(self, payload: Mapping[str, Any], kind: str | None) -> OpenResponse | None:
         steer = payload.get("steer")
-        target = steer.get("previous_response_id") if kind in NOTICES and isinstance(steer, Mapping) else None
+        target = (
+            steer.get("previous_response_id") if kind in self._words.notices and isinstance(steer, Mapping) else None
+        )
         return self._with_id(read_text(target) or id_of(payload))
 
     def _with_id(self, id_: str | None) -> OpenResponse | None:
         return next((one for one in self.open if one.id == id_), None) if id_ is not None else None
 
     def _failed(self, payload: Mapping[str, Any], lane: str | None) -> list[OpenResponse]:
-        """Returns the responses that an error ends: that of its lane, or all if it has none."""
+        """Returns the responses that an error is about, which it ends: that of its lane, or all if it has none."""
         named = self._with_id(id_of(payload)) or (None if lane is None else self._on(lane))
         found = [named] if named is not None else [] if lane is not None else list(self.open)
+        if found and not self._words.is_error_last:
+            return found
         found = found or [self._begin(id_of(payload), lane)]
         for one in found:
             self._end(one)
         return found
 
     def _begin(self, id_: str | None, lane: str | None) -> OpenResponse:
-        self.begun = True
+        self._begun = True
         found = OpenResponse(id_, lane)
         self.open.append(found)
         return found

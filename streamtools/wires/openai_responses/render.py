@@ -56,7 +56,7 @@ def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
     if call.kind == "server":
         return dict(kept) or None
     if call.kind == "approval" and kept:
-        return dict(kept)
+        return {**kept, "id": call.call_id}
     if kept.get("type") in _BUILT_IN:
         return {**kept, "call_id": call.call_id}
     text, value = answer.arguments[call.call_id]
@@ -65,8 +65,8 @@ def _item_of_call(call: ToolCall, answer: Answer) -> dict[str, Any] | None:
         what = {"type": "custom_tool_call", "input": value["input"]}
     else:
         what = {"type": "function_call", "arguments": text}
-    name = call.local_name if "namespace" in own else call.name
-    return own | what | {"call_id": call.call_id, "name": PLAIN_NAMES.cleaned(name)}
+    group = {} if call.namespace is None else {"namespace": call.namespace}
+    return own | what | {"call_id": call.call_id, "name": PLAIN_NAMES.cleaned(call.local_name), **group}
 
 
 def _returnable(item: Mapping[str, Any]) -> dict[str, Any]:

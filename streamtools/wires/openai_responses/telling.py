@@ -18,6 +18,7 @@ from ..decoder import WireDecoder
 from .facts import TEXTS
 from .following import Followed
 from .items import Item, Register, message_so_far, texts_of
+from .known import HEAD, PLAIN_TEXT, USUAL_TEXT
 
 __all__ = ["ItemTexts"]
 
@@ -36,7 +37,8 @@ class ItemTexts(WireDecoder):
         self._followed = Followed(self._register)
         self._telling: Item | None = None  # the item whose text or reasoning is being told
         self._text_index: object = _NOWHERE  # where it is, as the wire has it, if it is a message
-        self._text_count = 0  # how many fields an event of its text has
+        self._text_keys: list[str] = []  # the fields of an event that adds nothing but text
+        self._usual_count = 0  # how many they are, if they are OpenAI's: then names are looked up, which is cheaper
         self._pieces: list[str] = []  # its text so far
 
     def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
@@ -45,11 +47,23 @@ class ItemTexts(WireDecoder):
             if (
                 payload["type"] == "response.output_text.delta"
                 and payload["output_index"] == self._text_index
-                and len(payload) == self._text_count  # an id or a lane of another response would be one more
+                and (  # neither of another response, nor with a field that is not known
+                    (
+                        len(payload) == self._usual_count
+                        and "item_id" in payload
+                        and "content_index" in payload
+                        and "sequence_number" in payload
+                        and "logprobs" in payload
+                        and "obfuscation" in payload
+                    )
+                    or [*payload] == self._text_keys
+                )
+                and not payload.get("logprobs")
             ):
                 text = payload["delta"]
                 if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
                     self._text_size = size
+                    self._after = payload.get("sequence_number", self._after)
                     self._pieces.append(text)
                     return TextDelta(text)
         except (KeyError, TypeError):
@@ -65,10 +79,13 @@ class ItemTexts(WireDecoder):
             self._end_telling()
             self._telling = item
         told = item.told.setdefault(channel, [])
+        if text and (not item.paragraphs or item.paragraphs[-1][:2] != (channel, paragraph)):
+            item.paragraphs.append((channel, paragraph, len(told)))
         if channel in _PARTS and self._open != _PARTS[channel]:
             item.part_at = len(told)
         if channel == "text":
-            self._pieces, self._text_count = told, len(self._payload)
+            self._pieces, self._text_keys = told, [*self._payload] if PLAIN_TEXT.issuperset(self._payload) else []
+            self._usual_count = len(USUAL_TEXT) if self._payload.keys() == USUAL_TEXT else 0
             self._text_index = _NOWHERE if item.index is None or self._followed.is_one_of_several else item.index
             self.emit_text(text)
         elif channel == "refusal":
@@ -103,7 +120,7 @@ class ItemTexts(WireDecoder):
             self.out.append(ProviderItem(item.type, state))
         if self._telling is item:
             self._end_telling()
-        item.told = {}
+        item.told, item.paragraphs = {}, []
 
     def _complete_text(self, item: Item, raw: dict[str, Any], state: dict[str, Any]) -> None:
         for channel in TEXTS[item.type]:
@@ -112,6 +129,7 @@ class ItemTexts(WireDecoder):
                 self._compare(item, channel, texts_of(raw, channel))
         if item.type == "reasoning" and not (self._stored or raw.get("encrypted_content") or raw.get("content")):
             state.pop("item", None)  # neither the provider nor the item has it: "Item with id 'rs_...' not found"
+            self.emit_beside(raw, HEAD, "item")
         elif "item" not in state and item.type == "message" and any(item.told.values()):
             state["item"] = message_so_far(item, "completed")
         self._keep(item, state)

@@ -1,0 +1,258 @@
+"""Splits a connection into its responses, each a source of its own.
+
+    the connection's items in (SDK objects, dicts, bytes, frames) → `Responses` → one `ResponseSource` each
+
+The first event that shows its wire decides which one's `Lanes` tell the responses apart.
+
+Theory of operation. There is no task: the consumer that waits, be it for its response's next event or for the next
+response, reads the connection under a lock, and puts what is not its own where the others find it. So nothing is read
+ahead, and the order of the events within a response is the connection's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import anyio
+import orjson
+
+from ..decode.body import Body, read_json
+from ..errors import LimitExceeded, RemoteProtocolError
+from ..framing import Frame
+from ..limits import Limits
+from ..wires import detect, find
+from ..wires.lanes import Lanes, OpenResponse
+from ..wires.reading import malformed, provider_error
+from .items import Item, as_event
+
+__all__ = ["Events", "ResponseSource", "Responses"]
+
+_MAX_ASIDES = 64  # events kept although they belong to no open response
+
+
+class Events(Protocol):
+    """The connection as it is read."""
+
+    gives_frames: bool
+    """Whether each text is one whole event, as a socket's are; otherwise texts are pieces of a body."""
+
+    async def items(self) -> AsyncIterator[Any]:
+        """Begins to read."""
+        ...
+
+    def as_item(self, item: Any, /) -> Item | None:
+        """Returns bytes, text or a payload; None for an item that says nothing."""
+
+    async def aclose(self, error: BaseException | None = None, /) -> object:
+        """Ends the reading."""
+
+
+class Responses:
+    """The responses of one connection, in the order in which they begin: an async iterator of `ResponseSource`."""
+
+    def __init__(self, source: Events, limits: Limits) -> None:
+        self.asides: deque[Mapping[str, Any]] = deque(maxlen=_MAX_ASIDES)
+        """The latest events that came while their response was not open, such as ``response.steer.pending``."""
+        self._source = source
+        self._limits = limits
+        self._body = Body(limits)
+        self._lanes: Lanes | None = None
+        self._items: AsyncIterator[Any] | None = None
+        self._reading = anyio.Lock()
+        self._sources: dict[OpenResponse, ResponseSource] = {}
+        self._new: deque[ResponseSource] = deque()
+        self._ended: ResponseSource | None = None  # the latest; more may come about its calls
+        self._waiting = 0  # bytes
+        self._has_begun = False  # any of them
+        self._over = False
+        self._error: BaseException | None = None
+
+    def __aiter__(self) -> Responses:
+        return self
+
+    async def __anext__(self) -> ResponseSource:
+        """Returns the next response, as soon as it begins."""
+        await self._read_until(lambda: bool(self._new))
+        if self._new:
+            return self._new.popleft()
+        self._raise()
+        raise StopAsyncIteration
+
+    async def __aenter__(self) -> Responses:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes the connection's stream; responses that have not ended are cut. Idempotent."""
+        self._over = True
+        with anyio.move_on_after(self._limits.cancel_grace, shield=True):
+            try:
+                await self._source.aclose(self._error)
+            except Exception as error:
+                self._error = self._error or error
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def is_over(self) -> bool:
+        """True if nothing more is read."""
+        return self._over
+
+    async def _read_until(self, is_there: Callable[[], bool]) -> None:
+        """Reads the connection until something is there, or nothing more comes."""
+        while not (is_there() or self._over):
+            async with self._reading:
+                if not (is_there() or self._over):
+                    await self._read()
+
+    async def _read(self) -> None:
+        try:
+            if self._items is None:
+                self._items = await self._source.items()
+            item = await anext(self._items, None)
+            for payload, kept in self._end() if item is None else self._payloads(self._source.as_item(item)):
+                self._route(payload, kept)
+        except Exception as error:  # of the source, the framing or a limit: everyone's
+            self._error = error
+            self._over = True
+        if self._over:
+            await self.aclose()
+
+    # -- payloads --
+
+    def _payloads(self, item: Item | None) -> Iterator[tuple[Mapping[str, Any] | None, Item]]:
+        """Yields each payload, and the item that it goes on as."""
+        if isinstance(item, Mapping):
+            yield item, item
+        elif item is not None:
+            data = item.encode("utf-8", "surrogatepass") if isinstance(item, str) else item
+            yield from self._framed((data,) if self._source.gives_frames else self._body.feed_payloads(data))
+
+    def _end(self) -> Iterator[tuple[Mapping[str, Any] | None, Item]]:
+        self._over = True
+        yield from self._framed(self._body.finish())
+        if self._body.began and not self._has_begun:
+            raise self._body.what_it_is()
+
+    def _framed(self, found: Iterable[bytes | Frame]) -> Iterator[tuple[Mapping[str, Any] | None, Item]]:
+        for frame in found:
+            data, name = (frame.data, frame.event) if isinstance(frame, Frame) else (frame, "message")
+            if not (said := data.strip()) or said.startswith(b":") or said == b"[DONE]":
+                continue  # a keep-alive, or a marker that proves nothing
+            payload = read_json(data)
+            if name == "error" and isinstance(payload, dict):
+                payload["type"] = name  # only the event's name may say so
+            yield payload if isinstance(payload, dict) else None, as_event(data, name)
+
+    # -- to their responses --
+
+    def _route(self, payload: Mapping[str, Any] | None, item: Item) -> None:
+        """Gives an item to the responses that it belongs to; one that cannot be read breaks them all."""
+        owners = list(self._sources) if payload is None else self._owners(payload)
+        if not owners and payload is None:
+            raise malformed("the data of an event between two responses is no JSON object")
+        if not owners and payload is not None:
+            self.asides.append(payload)
+        for owner in owners:
+            if payload is not None and self._ended is not None and owner is self._ended.response:
+                if not self._ended.put(payload):  # nobody waits for it
+                    self.asides.append(payload)
+                continue
+            source = self._sources.get(owner) or self._begin(owner)
+            source.put(item)
+            if owner.ended:
+                self._ended = self._sources.pop(owner)
+
+    def _owners(self, payload: Mapping[str, Any]) -> list[OpenResponse]:
+        """Returns the responses that an event belongs to. An error is one of its own while the wire is not known."""
+        if self._lanes is None and (name := detect(payload)) is not None:
+            if (lanes := find(name).lanes) is None:
+                raise RemoteProtocolError(f"events of {name} come one response a body", kind="unknown_wire")
+            self._lanes = lanes()
+        if self._lanes is not None:
+            return self._lanes.owners(payload)
+        return [OpenResponse(None, None, ended=True)] if provider_error(payload) else []
+
+    def _begin(self, response: OpenResponse) -> ResponseSource:
+        count = len(self._sources) + sum(one.response.ended for one in self._new) + 1
+        if count > (limit := self._limits.max_open_responses):
+            raise LimitExceeded("max_open_responses", limit=limit, value=count, where="the connection")
+        self._has_begun = True
+        self._body.settle()
+        source = self._sources[response] = ResponseSource(self, response)
+        self._new.append(source)
+        return source
+
+    def _charge(self, size: int) -> None:
+        self._waiting += size
+        if size > 0 and self._waiting > (limit := self._limits.max_waiting_bytes):
+            raise LimitExceeded("max_waiting_bytes", limit=limit, value=self._waiting, where="the connection")
+
+
+class ResponseSource:
+    """The events of one response, as they came: pass it to `pipeline`. It ends with the response."""
+
+    def __init__(self, connection: Responses, response: OpenResponse) -> None:
+        self.response = response
+        """Its id and its lane."""
+        self._connection = connection
+        self._items: deque[tuple[Item, int]] = deque()
+        self._closed = False
+
+    def __aiter__(self) -> ResponseSource:
+        return self
+
+    async def __anext__(self) -> Item:
+        """Returns the next event. If none is there yet, it reads the connection."""
+        await self._connection._read_until(lambda: bool(self._items) or self.response.ended or self._closed)
+        if self._items:
+            return self._take()
+        if not self.response.ended:
+            self._connection._raise()
+        raise StopAsyncIteration
+
+    async def later(self) -> AsyncGenerator[Mapping[str, Any], None]:
+        """Yields the payloads that come about the calls of the response after it has ended, until the connection is
+        over. Events of other responses that come meanwhile wait for their readers."""
+        self._closed = False
+        try:
+            while not self._connection.is_over:
+                await self._connection._read_until(lambda: bool(self._items))
+                while self._items:
+                    item = self._take()
+                    if isinstance(item, Mapping):
+                        yield item
+        finally:
+            await self.aclose()
+
+    def _take(self) -> Item:
+        item, size = self._items.popleft()
+        self._connection._charge(-size)
+        return item
+
+    def put(self, item: Item) -> bool:
+        """Keeps an event until it is read; not if nobody reads it any more: then it returns False."""
+        if not self._closed:
+            size = _size(item)
+            self._items.append((item, size))
+            self._connection._charge(size)
+        return not self._closed
+
+    async def aclose(self) -> None:
+        """Drops the rest of the response, also what comes of it later. The connection stays open."""
+        self._closed = True
+        self._connection._charge(-sum(size for _, size in self._items))
+        self._items.clear()
+
+
+def _size(item: Item) -> int:
+    try:
+        return len(item) if isinstance(item, bytes) else len(orjson.dumps(item, default=str))
+    except TypeError:  # integers of any size, halves of surrogate pairs
+        return len(repr(item))

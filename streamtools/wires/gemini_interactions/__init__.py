@@ -1,0 +1,52 @@
+"""``gemini.interactions``: Interactions stream events in, events out; a turn in, steps for the next input out.
+
+    data: {"event_type":"interaction.created","interaction":{"id":"v1_a","status":"in_progress","model":"m"}}
+    data: {"event_type":"step.start","index":0,"step":{"type":"function_call","id":"k1","name":"f","arguments":{}}}
+    data: {"event_type":"step.delta","index":0,"delta":{"type":"arguments_delta","arguments":"{\\"a\\":1}"}}
+    data: {"event_type":"step.stop","index":0}
+    data: {"event_type":"interaction.completed","interaction":{"id":"v1_a","status":"requires_action","usage":{}}}
+
+Source: https://ai.google.dev/gemini-api/docs/streaming and the types of google-genai 3.4.0 (read 2026-11-22). An
+interaction is a list of steps. A step ends at ``step.stop``, and a call is whole there; the interaction ends at
+``interaction.completed``, whatever its status. ``[DONE]`` proves nothing. Where the status is ``requires_continuation``
+the client resumes it, and google-genai does so in the same stream: the interactions of one turn are its *hops*.
+
+On the way back every step goes as it came, signatures and thoughts too, and a result answers the ``id`` of its call. So
+the whole list is the ``input`` of a request with ``store: false``; with ``previous_interaction_id`` only the results
+are: ``[step for step in turn.messages() if step["type"] == "function_result"]``.
+"""
+
+from __future__ import annotations
+
+from ..wire import CallIds, Wire
+from .decoder import InteractionsDecoder, recognises
+from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
+from .read import read
+from .render import render, render_prompt
+from .tolerances import TOLERANCES
+from .whole import whole
+
+__all__ = ["WIRE", "InteractionsDecoder"]
+
+WIRE = Wire(
+    name="gemini.interactions",
+    short_name="interactions",
+    provider="gcp.gemini",
+    decoder=InteractionsDecoder,
+    recognises=recognises,
+    render=render,
+    whole=whole,
+    # No rule is documented; these are the characters of the ids that the API itself gives.
+    call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
+    tolerances=TOLERANCES,
+    usage=USAGE,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
+    tools=TOOLS,
+    calls=CALLS,
+    results=RESULT,
+    structured=STRUCTURED,
+    resumed_arguments=("delta", "arguments"),
+)
+"""Interactions stream events in, events out."""

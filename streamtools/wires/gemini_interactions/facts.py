@@ -1,0 +1,215 @@
+"""The Interactions API's facts: how it writes calls, results and tools, what it demands of its input, what it counts,
+what its events, steps and statuses are called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...parts import CallKind, Finish
+from ...schema.dialects import GEMINI
+from ..call_format import CallFormat, ResultFormat
+from ..fields import ERROR_PAYLOAD, KnownFields
+from ..gemini.facts import NAMES, NAMES_IN_HISTORY
+from ..history_rules import HistoryRules
+from ..tool_format import JSON, EntryFormat, StrictForm, StructuredOutput, ToolFormat
+from ..usage import UsageMap, total
+
+__all__ = [
+    "BEGINS",
+    "CALLS",
+    "DELTA_FIELDS",
+    "ERROR_EVENT",
+    "EVENTS",
+    "EVENT_FIELDS",
+    "FINISHES",
+    "INTERACTION_FIELDS",
+    "LEGACY",
+    "LEGACY_SCHEMA",
+    "MEDIA",
+    "NAMES_IN_HISTORY",
+    "RESULT",
+    "RULES",
+    "RUNNING",
+    "SAID_AGAIN",
+    "SERVER_STEPS",
+    "STEPS",
+    "STRUCTURED",
+    "TEXT_FIELDS",
+    "TOOLS",
+    "USAGE",
+    "WHOLE",
+    "call_kind",
+]
+
+CALLS = (CallFormat(name="gemini.interactions.function", type="function_call", id="id", never=frozenset({"call_id"})),)
+
+RESULT = ResultFormat(
+    recognises=lambda result: result.get("type") == "function_result" and "call_id" in result, call_id_key="call_id"
+)
+
+FUNCTION = EntryFormat(
+    name="gemini.interactions.function",
+    type="function",
+    schema_at=("parameters",),
+    hints={"defer_loading": lambda given: {"defer_loading": given}},
+    never=frozenset({"strict", "function"}),  # as the Responses API has them, and chat
+    alike=frozenset({"openai.responses.function"}),
+)
+
+
+def hosted(tool: JSON) -> str | None:
+    """Returns the type in ``{"type": "google_search"}``; None for a type that the API does not run itself."""
+    type_ = tool.get("type")
+    return type_ if isinstance(type_, str) and type_ in _HOSTED else None
+
+
+# `_gaos/types/interactions/tool.py` of google-genai 3.4.0
+_HOSTED = frozenset({
+    "code_execution", "computer_use", "file_search", "google_maps", "google_search", "mcp_server", "retrieval",
+    "tool_search", "url_context",
+})  # fmt: skip
+
+
+def request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
+    """Returns the request's fields; strict is a mode of the whole request."""
+    return {"tools": entries} | ({"generation_config": {"tool_choice": "validated"}} if strict else {})
+
+
+TOOLS = (
+    ToolFormat(
+        name="gemini.interactions",
+        dialect=GEMINI,
+        strict=StrictForm(dialect=GEMINI, said_at="mode `validated` of the request", whole_request=True),
+        names=NAMES,
+        function=FUNCTION,
+        request=request,
+        choice={"generation_config": {"tool_choice": "auto"}},
+        hosted=hosted,
+    ),
+)
+
+
+def text_response(name: str, schema: dict[str, Any], strict: bool) -> dict[str, Any]:
+    """Returns ``response_format``: `TextResponseFormat` of google-genai 3.4.0."""
+    return {"response_format": {"type": "text", "mime_type": "application/json", "schema": schema}}
+
+
+STRUCTURED = StructuredOutput(request=text_response, strict=StrictForm(dialect=GEMINI, said_at="`response_format`"))
+
+RULES = HistoryRules(
+    list_name="input",
+    system="apart",
+    names=NAMES_IN_HISTORY,
+    result_names=True,
+    texts={
+        # google/adk-python#4381
+        "missing_field": "Missing call_id in content of type function_result",
+    },
+)
+
+USAGE = UsageMap({
+    "input_tokens": ("total_input_tokens",),
+    # "total_tokens: prompt + responses + other internal tokens": 53 + 15 + 65 thoughts = 133 in a recorded answer
+    "output_tokens": total("total_output_tokens", "total_thought_tokens"),
+    "cached_input_tokens": ("total_cached_tokens",),
+    "tool_use_input_tokens": ("total_tool_use_tokens",),
+    "reasoning_tokens": ("total_thought_tokens",),
+})  # fmt: skip
+
+# -- the stream's vocabulary --
+
+EVENTS = frozenset({
+    "interaction.created", "interaction.status_update", "interaction.completed", "step.start", "step.delta",
+    "step.stop",
+})  # fmt: skip
+"""The events that only this API has."""
+
+LEGACY = frozenset({
+    "interaction.start", "interaction.complete", "content.start", "content.delta", "content.stop",
+})  # fmt: skip
+"""The events of the schema that the API had until 2026-06-08."""
+
+FINISHES: dict[str, Finish] = {
+    "completed": "stop",
+    "requires_action": "tool_calls",
+    "requires_continuation": "pause",
+    "incomplete": "length",
+    "budget_exceeded": "length",
+    "cancelled": "other",
+    "failed": "error",
+}
+"""Statuses of an interaction that has ended. One that is not known is ``other``."""
+
+RUNNING = frozenset({"in_progress", "queued"})
+"""Statuses of an interaction that goes on; at its end they say nothing."""
+
+_SERVERS = (
+    "code_execution", "file_search", "google_maps", "google_search", "mcp_server_tool", "processing", "retrieval",
+    "tool_search", "url_context",
+)  # fmt: skip
+
+SERVER_STEPS: dict[str, str] = {f"{name}_call": f"{name}_result" for name in _SERVERS}
+"""Calls that the API runs itself, and the steps that hold their results."""
+
+WHOLE = frozenset({*SERVER_STEPS, *SERVER_STEPS.values(), "function_result"})
+"""Steps that come whole, in their start or in a delta of their own type."""
+
+STEPS = WHOLE | {"model_output", "thought", "function_call", "user_input"}
+"""Every type of step."""
+
+MEDIA = frozenset({"image", "audio", "video", "document"})
+"""Contents that come whole, in a delta of their type."""
+
+
+BEGINS: dict[str, str] = {
+    "text": "model_output",
+    "thought_summary": "thought",
+    "thought_signature": "thought",
+    "arguments_delta": "function_call",
+    **dict.fromkeys(MEDIA, "model_output"),
+}
+"""The deltas of steps that come in pieces, and the type of step that one begins where none was announced."""
+
+EVENT_FIELDS = frozenset({
+    "event_type", "event_id", "index", "step", "delta", "usage", "step_usage", "metadata", "interaction",
+    "interaction_id", "status", "continuation_token",
+})  # fmt: skip
+"""The fields of events that are read."""
+
+TEXT_FIELDS = KnownFields("type", "text", "annotations")
+"""The fields of a text, which is a content of a step, or a delta."""
+
+DELTA_FIELDS: dict[str, KnownFields] = {
+    "text": TEXT_FIELDS,
+    "text_annotation_delta": KnownFields("type", "annotations"),
+    "thought_summary": KnownFields("type", content=TEXT_FIELDS),
+    "thought_signature": KnownFields("type", "signature"),
+    "arguments_delta": KnownFields("type", "arguments"),
+}
+"""The fields of the deltas that are not kept whole."""
+
+ERROR_EVENT = ERROR_PAYLOAD.but("event_id")
+"""The fields of an event that ends the stream with an error."""
+
+INTERACTION_FIELDS = frozenset({
+    "id", "status", "object", "model", "agent", "created", "updated", "service_tier", "usage", "steps",
+    "continuation_token",
+})  # fmt: skip
+"""The fields of an interaction that are read, or say nothing about the response that is not known."""
+
+
+LEGACY_SCHEMA = (
+    "the stream has the legacy schema of the Interactions API (content.* instead of step.* events), which Google ended "
+    "on 2026-06-08; ask for the current one: update google-genai, or leave out the header Api-Revision"
+)
+SAID_AGAIN = "the interaction was resumed from a checkpoint behind which several texts had ended; they cannot be unsaid"
+
+
+def call_kind(type_: str, raw: Mapping[str, Any]) -> CallKind | None:
+    """Returns who runs the call that a step of this type is; None if it is none."""
+    if type_ == "function_call":
+        return "function"
+    if type_ not in SERVER_STEPS:
+        return None
+    return "function" if type_ == "tool_search_call" and raw.get("execution") == "client" else "server"

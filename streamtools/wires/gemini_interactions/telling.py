@@ -1,0 +1,120 @@
+"""Tells the texts of steps, the model's output and its thoughts, as events.
+
+One step is told at a time. What comes whole between its texts, such as a picture, ends the part; what the step says
+after that begins another. The step goes back whole: its state goes with the last of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import override
+
+from ...events import ProviderItem, TextDelta
+from ...limits import Limits
+from ..decoder import WireDecoder
+from ..reading import named_error
+from .facts import TEXT_FIELDS
+from .steps import CONTENTS, GrowingStep, contents_of, object_of
+
+__all__ = ["StepTexts"]
+
+_NOWHERE = object()  # an index that no payload has
+
+
+class StepTexts(WireDecoder):
+    """The part of the decoder that tells texts."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._by_index: dict[object, GrowingStep] = {}  # of this hop
+        self._telling: GrowingStep | None = None  # the step whose text is being told
+        self._text_index: object = _NOWHERE  # its index, if it is the model's output
+        self._is_resumable = False  # a token has come, so that what follows may be said again
+        self._closed_since = 0  # texts that have ended since then
+
+    @override
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        try:
+            delta = payload["delta"]
+            if (
+                payload["index"] == self._text_index
+                and delta["type"] == "text"
+                and len(delta) == 2
+                and payload["event_type"] == "step.delta"
+                and len(payload) == (4 if "event_id" in payload else 3)
+            ):
+                text = delta["text"]
+                self._after = payload.get("event_id", self._after)
+                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
+                    self._text_size = size
+                    assert self._telling is not None, "a text is told of a step"
+                    self._telling.text(text)
+                    return TextDelta(text)
+        except (KeyError, TypeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
+    def _tell_slowly(self) -> None:
+        """Keeps `text_delta` from taking the next delta without a look at whose it is."""
+        self._text_index = _NOWHERE
+
+    def _end_step(self, step: GrowingStep) -> None:
+        """Lets a step go with the part that tells it; alone if there is none."""
+        kept = self.to_keep(step.as_sent())
+        state = {"index": step.number} | ({"step": kept} if kept is not None else {})
+        if self._telling is step and self._open is not None:
+            self._closed_since += self._is_resumable
+            self.end_part(state)
+        elif step.type == "user_input":
+            self.emit_unknown(step.head, "step")
+        elif kept is not None and kept:
+            self._closed_since += self._is_resumable
+            self.out.append(ProviderItem(step.type, state))
+        if self._telling is step:
+            self._end_telling()
+
+    def _begin_text(self, step: GrowingStep, raw: Mapping[str, Any]) -> None:
+        self._tell(step, "")
+        for place, content in enumerate(contents_of(raw)):
+            self._content(step, content)
+            if isinstance(content, dict) and content.get("type") == "text":
+                self.emit_unread(content, TEXT_FIELDS, "step", CONTENTS[step.type], place)
+        if (error := object_of(raw.get("error"))) and self._verdict is None:
+            self._verdict = named_error({"error": error})
+
+    def _content(self, step: GrowingStep, content: object) -> None:
+        """Takes a content, or a piece of one, of a step that is told as text."""
+        type_ = content.get("type") if isinstance(content, dict) else None
+        text = object_of(content).get("text")
+        if type_ == "text" and isinstance(text, str):
+            if text:
+                step.text(text)
+            self._tell(step, text)
+            if (annotations := object_of(content).get("annotations")) is not None:
+                self._annotations(step, annotations)
+        elif isinstance(content, dict) and (kept := self.to_keep(content)) is not None and self.charge(content):
+            self._end_telling()
+            step.whole(kept)
+            self.out.append(ProviderItem(str(type_), {"index": step.number, "content": kept}))
+
+    def _annotations(self, step: GrowingStep, annotations: object) -> None:
+        if isinstance(annotations, list) and annotations and self.charge(annotations):
+            step.annotate(annotations)
+            self.emit_unknown({"annotations": annotations}, "delta")
+
+    def _tell(self, step: GrowingStep, text: str) -> None:
+        if self._telling is not step:
+            self._end_telling()
+            self._telling = step
+        if step.type == "thought":
+            self.emit_reasoning(text)
+        else:
+            self._text_index = step.index
+            self.emit_text(text)
+
+    def _end_telling(self) -> None:
+        self._closed_since += self._is_resumable and self._open is not None
+        self.end_part()
+        self._telling, self._text_index = None, _NOWHERE

@@ -1,0 +1,55 @@
+"""The deviations of the Interactions API and of those who speak it, and what becomes of each."""
+
+from __future__ import annotations
+
+from ..wire import Tolerance
+
+__all__ = ["TOLERANCES"]
+
+TOLERANCES = (
+    Tolerance("`id` is `\"\"`", "no `response_id`; the stream's end shows the turn's",
+              case="interactions-not-stored", servers="Gemini with `store: false`"),
+    Tolerance("the start of a step has its first text, summary or signature", "told",
+              case="interactions-text-in-start", servers="Gemini", source="google-genai 3.4.0, types"),
+    Tolerance("the start of a call has all arguments, and no delta follows", "they count",
+              case="interactions-arguments-in-start", servers="compatible servers"),
+    Tolerance("`arguments` of a delta as an object", "its text",
+              case="interactions-arguments-object", servers="compatible servers"),
+    Tolerance("several interactions, each but the last with the status `requires_continuation`",
+              "one turn: texts, calls and usage of all",
+              case="interactions-hops", servers="google-genai, which resumes by itself"),
+    Tolerance("an interaction is resumed from a token, and says again what had come since",
+              "it replaces that; a call that had stopped since has not run, and is made once",
+              case="interactions-said-again", warning="said_again", servers="clients that resume by hand",
+              source="google-genai 3.4.0, `_interactions_continuation.py`"),
+    Tolerance("another interaction that continues nothing", "the first is followed, the others are left out",
+              case="interactions-second", warning="other_response", servers="relays"),
+    Tolerance("`interaction.created` twice", "one turn",
+              case="interactions-created-twice", warning="duplicate_created", servers="relays, resumed streams"),
+    Tolerance("a step begins twice", "one step",
+              case="interactions-start-twice", warning="duplicate_step_start", servers="relays"),
+    Tolerance("deltas of a step that was never announced", "it begins there; a call is held until it has a name",
+              case="interactions-no-start", warning="step_without_start", servers="gateways, resumed streams"),
+    Tolerance("a stop of a step that was never announced", "nothing",
+              case="interactions-stop-only", warning="stop_without_start", servers="gateways, resumed streams"),
+    Tolerance("a delta after its step's stop", "not added",
+              case="interactions-late-delta", warning="delta_after_stop", servers="gateways"),
+    Tolerance("a step that never stops in an interaction that completes",
+              "its text is kept; a call is `truncated`, even if its arguments parse",
+              case="interactions-no-stop", warning="step_without_stop", servers="hand-written servers"),
+    Tolerance("steps that only the last event has", "taken from there",
+              case="interactions-backfill", warning="terminal_backfill", servers="gateways"),
+    Tolerance("an `interaction.completed` whose status is `in_progress`, or missing", "it is completed",
+              case="interactions-completed-in-progress", servers="compatible servers"),
+    Tolerance("`completed` although calls wait", "`tool_calls`",
+              case="interactions-completed-with-calls", warning="finish_reason_normalized",
+              servers="compatible servers"),
+    Tolerance("searches that come behind the text that they ground", "each step keeps its place",
+              case="interactions-search-behind", servers="Gemini"),
+    Tolerance("events of a new type", "passed on as `UnknownPayload`",
+              case="interactions-unknown-event", warning="unknown_event", servers="any, later"),
+    Tolerance("steps of a new type", "kept and given back as they came",
+              case="interactions-unknown-step", warning="unknown_step_type", servers="any, later"),
+    Tolerance("deltas of a new type", "passed on as `UnknownPayload`",
+              case="interactions-unknown-delta", warning="unknown_delta", servers="any, later"),
+)  # fmt: skip

@@ -1,0 +1,53 @@
+"""``gemini.live``: messages of a Live session in, events out; a turn in, contents out.
+
+    {"serverContent":{"modelTurn":{"parts":[{"text":"Let me see."}]}}}
+    {"toolCall":{"functionCalls":[{"id":"call-1","name":"f","args":{"n":1}}]}}
+    {"serverContent":{"modelTurn":{"parts":[{"text":"It is 1."}]}}}
+    {"serverContent":{"generationComplete":true}}
+    {"serverContent":{"turnComplete":true},"usageMetadata":{"promptTokenCount":3,"responseTokenCount":4}}
+
+Source: https://ai.google.dev/api/live, and the types and `live.py` of google-genai 3.4.0 (read 2026-11-23). Messages
+have no id of a response. A response ends with ``turnComplete``, or with a ``toolCall``: the client has to answer. Calls
+are whole when they come, so they start at once. The session may cancel them while they run (``toolCallCancellation``):
+where the socket is the source, it is read beside the calls, and those calls are cancelled.
+
+The way back: contents as those of `gemini.generate_content`. The server keeps the conversation, so that only results
+and prompts are sent; `function_responses` and `client_messages` make the messages for them.
+"""
+
+from __future__ import annotations
+
+from ..gemini.facts import RESULT, RULES
+from ..gemini.read import read
+from ..gemini.render import render, render_prompt
+from ..wire import CallIds, Wire
+from .decoder import LiveDecoder
+from .facts import CALLS, TOOLS, USAGE
+from .known import recognises
+from .messages import client_messages, function_responses
+from .tolerances import TOLERANCES
+from .turns import LiveTurns, taken_back
+
+__all__ = ["WIRE", "LiveDecoder", "client_messages", "function_responses"]
+
+WIRE = Wire(
+    name="gemini.live",
+    short_name="live",
+    provider="gcp.gemini",
+    decoder=LiveDecoder,
+    recognises=recognises,
+    lanes=LiveTurns,
+    taken_back=taken_back,
+    render=render,
+    # No rule is documented; these are the characters of the ids that the API itself gives.
+    call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
+    tolerances=TOLERANCES,
+    usage=USAGE,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
+    tools=TOOLS,
+    calls=CALLS,
+    results=RESULT,
+)
+"""Messages of a session in, events out."""

@@ -1,0 +1,171 @@
+"""Messages of a Live session in, events out: Gemini's parts and calls in another envelope.
+
+The calls of a message are whole. They come in messages of their own, and nothing else asks for one: a call that stands
+in the model's content is told and never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import override
+
+from ...events import Event, TextDelta, ToolCallFragment
+from ...parts import Finish
+from ..gemini.decoder import GeminiDecoder
+from ..gemini.envelope import error_in, verdict, without_nulls
+from ..gemini.known import CALL, ERROR_RESPONSE
+from ..reading import read_text
+from .facts import FINISHES, FOREIGN_FINISH, STATUSES
+from .known import KNOWN, MESSAGE, TEXT_ALONE, spelled
+from .turns import asks, calls_in, content_of, ends, taken_back
+
+__all__ = ["LiveDecoder"]
+
+
+class LiveDecoder(GeminiDecoder):
+    """Decodes one response of a session."""
+
+    @override
+    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
+        try:
+            content = payload["serverContent"]
+            [part] = content["modelTurn"]["parts"]
+            text = part["text"]
+            if (
+                type(text) is str
+                and text
+                and len(part) == len(payload) == 1
+                and TEXT_ALONE.issuperset(content)
+                and content["modelTurn"].keys() <= {"parts", "role"}
+                and (size := self._text_size + len(text)) <= self._plain_text_max
+            ):
+                self._text_size = size
+                return TextDelta(text)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None  # whatever it is, `feed` knows
+        return None
+
+    @override
+    def feed(self, payload: dict[str, Any]) -> list[Event]:
+        out = self.out = []
+        payload = self._as_wire(payload)
+        if error := error_in(payload):
+            self.fail_by(payload, error, ERROR_RESPONSE)
+            return out
+        if KNOWN.isdisjoint(payload):
+            self.warn("unknown_event")
+            self.emit_unknown(payload)
+            return out
+        if not self._started:
+            self.emit_start(None, None)
+        self.read_usage(payload.get("usageMetadata"))
+        self._content(content_of(payload))
+        self._calls(payload)
+        self.emit_unread(payload, MESSAGE)
+        for name in MESSAGE.known & payload.keys():
+            if payload[name] is not None and not isinstance(payload[name], Mapping):
+                self.emit_unknown({name: payload[name]})
+        self.done = self.done or ends(payload)
+        return out
+
+    @override
+    def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
+        """Takes a message about the calls of the response, or about the session."""
+        payload = dict(spelled(payload))
+        if calls_in(payload) or content_of(payload).get("modelTurn") or KNOWN.isdisjoint(payload):
+            return None
+        self.out = []
+        self.emit_unknown(payload)
+        return self.out
+
+    @override
+    def _as_wire(self, payload: dict[str, Any]) -> dict[str, Any]:
+        self._payload, self._exact = payload, None
+        if spelled(payload) is not payload:
+            payload = self._exact = dict(spelled(self._exactly(payload)))
+        return payload
+
+    def _content(self, content: Mapping[str, Any]) -> None:
+        turn = content.get("modelTurn")
+        parts = turn.get("parts") if isinstance(turn, Mapping) else None
+        if isinstance(parts, list):
+            for number, part in enumerate(parts):
+                self._part(part, ("serverContent", "modelTurn", "parts", number))
+        elif parts or (turn and not isinstance(turn, Mapping)):
+            self.emit_unknown(turn, "serverContent.modelTurn")
+        self._transcript(content.get("outputTranscription"))
+        if (status := content.get("interactionStatus")) and status not in STATUSES:
+            self.emit_unknown({"interactionStatus": status}, "serverContent")
+        if content.get("interrupted"):
+            self._finish_raw = "interrupted"
+        if content.get("turnComplete"):
+            reason = content.get("turnCompleteReason")
+            self._finish_raw = read_text(reason) or self._finish_raw or "turnComplete"
+
+    def _part(self, part: object, path: tuple[str | int, ...]) -> None:
+        if self.done:  # a limit was exceeded
+            return
+        if not isinstance(part, dict) or _is_sound(part):
+            self.emit_unknown(part, "serverContent.modelTurn.parts")
+        elif "functionCall" in part:
+            self.warn("call_in_content")
+            self.emit_unknown(part, "serverContent.modelTurn.parts")
+        else:
+            self._read_part(without_nulls(part), path)
+
+    def _transcript(self, transcript: object) -> None:
+        """Takes a piece of the sound's text: it is what the model said."""
+        if not isinstance(transcript, Mapping):
+            if transcript:
+                self.emit_unknown(transcript, "serverContent.outputTranscription")
+            return
+        text = transcript.get("text")
+        if isinstance(text, str):
+            if text:
+                self.emit_text(text)
+        elif text is not None:
+            self.emit_unknown(text, "serverContent.outputTranscription.text")
+
+    def _calls(self, payload: dict[str, Any]) -> None:
+        void = frozenset(taken_back(payload))
+        for number, call in enumerate(calls_in(payload)):
+            if self.done:
+                return
+            path = ("toolCall", "functionCalls", number)
+            if not isinstance(call, dict) or (self._call is None and not (call.get("name") or call.get("args"))):
+                self.warn("call_without_name")
+                self.emit_unknown(call, "toolCall.functionCalls")
+            elif read_text(call.get("id")) in void:
+                self._void(call, path)
+            else:
+                self._function_call({"functionCall": call}, path)
+        if asks(payload):
+            self._finish_raw = "toolCall"
+
+    def _void(self, call: dict[str, Any], path: tuple[str | int, ...]) -> None:
+        """Tells a call that its own message takes back: it never runs."""
+        text, _ = self._arguments(call, path)
+        id_, name = read_text(call["id"]), read_text(call.get("name"))
+        self.emit_unread(call, CALL, *path)
+        self.warn("call_taken_back")
+        self.end_part()
+        self.out.append(ToolCallFragment(self._label(), id_, name, text, start=True, end=True, cut=True))
+
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        self._close_parts()
+        reason = self._finish_raw
+        if not self.done or reason is None:
+            return None, False
+        finish = FINISHES.get(reason, FOREIGN_FINISH)
+        if finish == "error":
+            self._verdict = verdict(reason, None)
+        return finish, True
+
+
+def _is_sound(part: Mapping[str, Any]) -> bool:
+    data = part.get("inlineData")
+    kind = read_text(data.get("mimeType")) if isinstance(data, Mapping) else None
+    return kind is not None and kind.startswith("audio/")

@@ -1,0 +1,79 @@
+"""A Live session's facts: how it declares tools, what it counts, how its turns end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...parts import Finish
+from ..gemini.facts import CALLS as GEMINI_CALLS
+from ..gemini.facts import TOOLS as GEMINI_TOOLS
+from ..gemini.facts import output_with_thoughts
+from ..usage import Derived, UsageMap
+
+__all__ = ["CALLS", "FINISHES", "FOREIGN_FINISH", "STATUSES", "TOOLS", "USAGE"]
+
+_FUNCTION = "gemini.live.function_declaration"
+
+CALLS = (replace(GEMINI_CALLS[0], name=_FUNCTION),)
+
+(_PARAMETERS,) = (tools for tools in GEMINI_TOOLS if tools.name == "gemini.parameters")
+
+
+def _request(entries: list[dict[str, Any]], strict: bool) -> dict[str, Any]:
+    """Returns the tools of the setup, which has no mode of calling."""
+    own = [entry for entry in entries if "name" not in entry]
+    declared = [entry for entry in entries if "name" in entry]
+    return {"tools": [*([{"functionDeclarations": declared}] if declared else []), *own]}
+
+
+# ``BidiGenerateContentSetup`` of https://ai.google.dev/api/live (read 2026-11-23): `tools`, and no `toolConfig`.
+TOOLS = (
+    replace(
+        _PARAMETERS,
+        name="gemini.live",
+        function=replace(_PARAMETERS.function, name=_FUNCTION),
+        strict=None,
+        request=_request,
+        choice={},
+    ),
+)
+
+# ``UsageMetadata`` of google-genai 3.4.0, which differs from that of generateContent in the count of the answer.
+USAGE = UsageMap({
+    "input_tokens": ("promptTokenCount",),
+    "output_tokens": Derived((
+        "responseTokenCount", "thoughtsTokenCount", "promptTokenCount", "toolUsePromptTokenCount", "totalTokenCount",
+    ), output_with_thoughts),
+    "cached_input_tokens": ("cachedContentTokenCount",),
+    "tool_use_input_tokens": ("toolUsePromptTokenCount",),
+    "reasoning_tokens": ("thoughtsTokenCount",),
+})  # fmt: skip
+
+_FILTERED = (
+    "RESPONSE_REJECTED", "PROHIBITED_INPUT_CONTENT", "IMAGE_PROHIBITED_INPUT_CONTENT",
+    "INPUT_TEXT_CONTAIN_PROMINENT_PERSON_PROHIBITED", "INPUT_IMAGE_CELEBRITY",
+    "INPUT_IMAGE_PHOTO_REALISTIC_CHILD_PROHIBITED", "INPUT_TEXT_NCII_PROHIBITED", "INPUT_OTHER", "INPUT_IP_PROHIBITED",
+    "BLOCKLIST", "UNSAFE_PROMPT_FOR_IMAGE_GENERATION", "GENERATED_IMAGE_SAFETY", "GENERATED_CONTENT_SAFETY",
+    "GENERATED_AUDIO_SAFETY", "GENERATED_VIDEO_SAFETY", "GENERATED_CONTENT_PROHIBITED", "GENERATED_CONTENT_BLOCKLIST",
+    "GENERATED_IMAGE_PROHIBITED", "GENERATED_IMAGE_CELEBRITY",
+    "GENERATED_IMAGE_PROMINENT_PEOPLE_DETECTED_BY_REWRITER", "GENERATED_IMAGE_IDENTIFIABLE_PEOPLE",
+    "GENERATED_IMAGE_MINORS", "OUTPUT_IMAGE_IP_PROHIBITED", "GENERATED_OTHER",
+)  # fmt: skip
+
+FINISHES: Mapping[str, Finish] = {
+    "toolCall": "tool_calls",
+    "turnComplete": "stop",
+    "NEED_MORE_INPUT": "stop",
+    "TURN_COMPLETE_REASON_UNSPECIFIED": "stop",
+    "MALFORMED_FUNCTION_CALL": "error",
+    **dict.fromkeys(_FILTERED, "content_filter"),
+}
+"""What ended a response: a message, or ``TurnCompleteReason`` of google-genai 3.4.0."""
+
+STATUSES = frozenset({"INTERACTION_STATUS_UNSPECIFIED", "IN_PROGRESS", "REQUIRES_ACTION", "IDLE"})
+"""The statuses of a session: ``InteractionStatus`` of google-genai 3.4.0."""
+
+FOREIGN_FINISH: Finish = "other"
+"""That of an interruption, of ``MAX_REGENERATION_REACHED``, and of a reason that is not known."""

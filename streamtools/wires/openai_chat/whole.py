@@ -1,0 +1,32 @@
+"""Rewrites a whole answer of Chat Completions as the one chunk that says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["whole"]
+
+
+def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Returns the chunk of an answer; None if this is none."""
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not any(map(_is_whole, choices)):
+        return None
+    said = [_chunk(one) if isinstance(one, dict) else one for one in choices]
+    return [{**answer, "object": "chat.completion.chunk", "choices": said}]
+
+
+def _is_whole(choice: object) -> bool:
+    return isinstance(choice, dict) and isinstance(choice.get("message"), dict) and "delta" not in choice
+
+
+def _chunk(choice: dict[str, Any]) -> dict[str, Any]:
+    message = choice.get("message")
+    delta = dict(message) if isinstance(message, dict) else {}
+    calls = delta.get("tool_calls")
+    if isinstance(calls, list):
+        delta["tool_calls"] = [
+            {"index": at, **call} if isinstance(call, dict) else call for at, call in enumerate(calls)
+        ]
+    return {**{key: value for key, value in choice.items() if key != "message"}, "delta": delta}

@@ -1,0 +1,46 @@
+"""``openai.realtime``: events of a Realtime session in, events out; a turn in, conversation items out.
+
+    {"type":"response.created","event_id":"event_1","response":{"id":"resp_1","status":"in_progress","output":[]}}
+    {"type":"response.output_item.added","response_id":"resp_1","output_index":0,"item":{"type":"function_call",...}}
+    {"type":"response.function_call_arguments.done","response_id":"resp_1","output_index":0,"arguments":"{}",...}
+    {"type":"response.output_item.done","response_id":"resp_1","output_index":0,"item":{"call_id":"call_1",...}}
+    {"type":"response.done","event_id":"event_5","response":{"id":"resp_1","status":"completed","output":[...]}}
+
+Source: the types of openai 3.54.0 (``openai/types/realtime``, read 2026-11-23). A response is a list of items, told as
+the Responses API tells them, and always ends with ``response.done``. The events that end an item are also sent for a
+response that is interrupted, incomplete or cancelled, so a call ends only with a response that is ``completed``. The
+transcript of speech is the text of its message. The server keeps the conversation: `client_events` makes the events
+that tell it what it does not know, the results of its calls.
+"""
+
+from __future__ import annotations
+
+from ..openai_responses.lanes import ResponseLanes
+from ..openai_responses.read import read
+from ..wire import CallIds, Wire
+from .decoder import RealtimeDecoder, recognises
+from .facts import CALLS, LANES, RESULT, RULES, TOOLS, USAGE
+from .render import client_events, render, render_prompt
+from .tolerances import TOLERANCES
+
+__all__ = ["WIRE", "RealtimeDecoder", "client_events"]
+
+WIRE = Wire(
+    name="openai.realtime",
+    short_name="realtime",
+    provider="openai",
+    decoder=RealtimeDecoder,
+    recognises=recognises,
+    render=render,
+    lanes=lambda: ResponseLanes(LANES),
+    # No source gives a limit; a session's own ids have 21 characters, and what the Responses API takes may be too long.
+    call_ids=CallIds(pattern=r"[\x21-\x7e]{1,32}", made_up=lambda digest: f"call_{digest[:16]}"),
+    tolerances=TOLERANCES,
+    usage=USAGE,
+    read=read,
+    render_prompt=render_prompt,
+    rules=RULES,
+    tools=TOOLS,
+    calls=CALLS,
+    results=RESULT,
+)

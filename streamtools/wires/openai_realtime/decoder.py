@@ -1,0 +1,118 @@
+"""Realtime events in, events out: the Responses decoder, and what a session does differently.
+
+A call ends with ``response.done``, and only if that says ``completed``: an item's own end proves nothing here. An error
+that comes while a response goes on answers something else that the client sent (pipecat-ai/pipecat#3960), so it is
+passed on: the response has its own end. Events of the session and the conversation are passed on, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import override
+
+from ...errors import ProviderError
+from ...limits import Limits
+from ...parts import Finish
+from ..openai_responses.decoder import ResponsesDecoder, is_of_a_session
+from ..reading import named_error, provider_error, read_text
+from .facts import DONE, FINISHES, PASSED_ON, REPEATING
+from .known import EVENT_FIELDS, LATER, REPEATED
+
+__all__ = ["RealtimeDecoder", "recognises"]
+
+_TRANSCRIPT = "response.output_audio_transcript"
+_TEXT = "response.output_text"
+_OF_SESSIONS = frozenset(kind for kind in (*PASSED_ON, *REPEATING) if not kind.startswith("response."))
+
+
+def recognises(payload: Mapping[str, Any]) -> bool:
+    """Returns whether this payload can only be an event of a Realtime session."""
+    kind = payload.get("type")
+    return isinstance(kind, str) and (kind in _OF_SESSIONS or is_of_a_session(payload))
+
+
+class RealtimeDecoder(ResponsesDecoder):
+    """Decodes one response of a session."""
+
+    event_fields = EVENT_FIELDS
+    later_fields = LATER
+    may_end_calls = False
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__(limits)
+        self._is_completed = False
+
+    @override
+    def after_end(self, payload: dict[str, Any]) -> list[Any] | None:
+        if self._is_anothers(payload):
+            return self.out
+        kind = payload.get("type")
+        if kind not in PASSED_ON and kind not in REPEATING:
+            return None
+        self.out = []
+        self.emit_unknown(payload)
+        return self.out
+
+    @override
+    def _terminal(self, payload: dict[str, Any]) -> None:
+        self._progress(payload)
+        response = payload.get("response")
+        response = response if isinstance(response, dict) else {}
+        self.read_usage(response.get("usage"))
+        details = response.get("status_details")
+        details = details if isinstance(details, dict) else {}
+        status = read_text(response.get("status")) or "without a status"
+        if status == "failed":
+            error = provider_error({"error": details.get("error")})
+            self.fail(error or ProviderError("the provider failed the response without saying why"))
+            return
+        self._is_completed = self.may_end_calls = status == "completed"
+        if isinstance(output := response.get("output"), list):
+            self._reconcile(output)
+        self._finish_raw = read_text(details.get("reason")) or status
+        self._ended = self.done = True
+
+    @override
+    def _error(self, payload: dict[str, Any]) -> None:
+        if not self._started:
+            super()._error(payload)
+            return
+        self.warn("session_error", str(named_error(payload).code)[: self.limits.max_name_bytes])
+        self.emit_unknown(payload)
+
+    def _repeats(self, payload: dict[str, Any]) -> None:
+        """Takes an item of the conversation: one of this response is told by the response's own events."""
+        item = payload.get("item")
+        if isinstance(item, dict) and self._register.knows(None, item.get("id")):
+            self.emit_beside(item, REPEATED, "item")
+        else:
+            self.emit_unknown(payload)
+
+    def _transcript_delta(self, payload: dict[str, Any]) -> None:
+        self._text_delta({**payload, "type": f"{_TEXT}.delta"})
+
+    def _transcript_done(self, payload: dict[str, Any]) -> None:
+        self._text_done({**payload, "type": f"{_TEXT}.done", "text": payload.get("transcript")})
+
+    @override
+    def close(self, *, framed: bool) -> tuple[Finish | None, bool]:
+        if not self._is_completed:
+            for item in self._register.items:
+                item.cut = True
+        finish, ended = super().close(framed=framed)
+        if self._finish_raw is not None:
+            finish = finish if self._is_completed else FINISHES.get(self._finish_raw, "other")
+        return finish, ended
+
+
+RealtimeDecoder.handlers = {
+    **{kind: handler for kind, handler in ResponsesDecoder.handlers.items() if kind.startswith("response.")},
+    DONE: RealtimeDecoder._terminal,
+    "error": RealtimeDecoder._error,
+    f"{_TRANSCRIPT}.delta": RealtimeDecoder._transcript_delta,
+    f"{_TRANSCRIPT}.done": RealtimeDecoder._transcript_done,
+    **dict.fromkeys(REPEATING, RealtimeDecoder._repeats),
+    **dict.fromkeys(PASSED_ON, RealtimeDecoder.emit_unknown),
+}

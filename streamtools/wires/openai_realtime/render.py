@@ -1,0 +1,110 @@
+"""A turn in, conversation items out; prompts; and the events that bring items into a session."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...content import Block, Media
+from ...parts import Part, ToolCall
+from ..openai_responses.render import render as render_items
+from ..openai_responses.render import render_prompt as render_messages
+from ..reading import json_text
+from ..transcript import Answer, CallResult, Prompt
+
+__all__ = ["client_events", "render", "render_prompt"]
+
+_ANSWERS = frozenset({"function_call_output", "mcp_approval_response"})
+_ASKING = ("user", "system")
+
+
+def client_events(
+    items: Iterable[Mapping[str, Any]], *, respond: bool = True, with_model: bool = False
+) -> list[dict[str, Any]]:
+    """Returns the client events that bring items into the conversation: one ``conversation.item.create`` each, then
+    ``response.create``. Send them in this order.
+
+        for event in client_events(turn.messages()):
+            await connection.send(event)
+
+    Args:
+        items: conversation items, of `Turn.messages` or your own.
+        respond: whether the model is asked to go on.
+        with_model: whether items that the model made are among them, to begin another session with a history. The
+            session that made them has them already.
+    """
+    events = [
+        {"type": "conversation.item.create", "item": dict(item)} for item in items if with_model or _is_clients(item)
+    ]
+    return [*events, {"type": "response.create"}] if respond else events
+
+
+def _is_clients(item: Mapping[str, Any]) -> bool:
+    return item.get("type") in _ANSWERS or item.get("role") in _ASKING
+
+
+def render(answer: Answer) -> list[dict[str, Any]]:
+    """Renders the turn's items, and an output item for each call. Empty if the model said nothing."""
+    return [_as_taken(item) for item in render_items(_plain(answer))]
+
+
+def render_prompt(prompt: Prompt) -> list[dict[str, Any]]:
+    """Renders the message of a prompt; none if it says nothing."""
+    blocks = tuple(_block(block) for block in prompt.blocks)
+    return [_as_prompt(message) for message in render_messages(replace(prompt, blocks=blocks))]
+
+
+def _plain(answer: Answer) -> Answer:
+    """Returns the answer without what a session has no item for: freeform calls, refusals, pictures in results."""
+    return replace(
+        answer,
+        parts=tuple(_as_text(part) for part in answer.parts),
+        calls={call_id: _as_function(call, answer.own_wire) for call_id, call in answer.calls.items()},
+        results=tuple(_as_output(result) for result in answer.results),
+    )
+
+
+def _as_text(part: Part) -> Part:
+    return replace(part, kind="text") if part.kind == "refusal" else part
+
+
+def _as_function(call: ToolCall, own_wire: bool) -> ToolCall:
+    kind = "function" if call.kind == "custom" else call.kind
+    return replace(call, kind=kind, namespace=call.namespace if own_wire else None)
+
+
+def _as_output(result: CallResult) -> CallResult:
+    native = result.native
+    text = native if native is None or isinstance(native, str) else json_text(native) or ""
+    return replace(result, blocks=(), native=text)
+
+
+def _as_taken(item: dict[str, Any]) -> dict[str, Any]:
+    """Returns an item with the fields that a session takes."""
+    if item.get("type") == "mcp_approval_response" and not item.get("id"):
+        # The type wants an id of the client's; always the same for one request.
+        digest = hashlib.blake2b(str(item.get("approval_request_id")).encode("utf-8", "replace"), digest_size=10)
+        return {"id": f"mcprs_{digest.hexdigest()}", **item}
+    content = item.get("content")
+    if item.get("type") != "message" or not isinstance(content, list):
+        return item
+    return {**item, "content": [_without_annotations(part) for part in content]}
+
+
+def _without_annotations(part: Any) -> Any:
+    return {key: value for key, value in part.items() if key != "annotations"} if isinstance(part, dict) else part
+
+
+def _block(block: Block) -> Block:
+    """Returns a block for which there is a place in a message: an image as bytes or by its URL."""
+    if isinstance(block, Media) and block.state is None and (block.kind != "image" or block.file_id is not None):
+        return replace(block, kind="file", data=None, url=None, file_id=None)
+    return block
+
+
+def _as_prompt(message: dict[str, Any]) -> dict[str, Any]:
+    content = message["content"]
+    blocks = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+    return {"type": "message", **message, "content": blocks}

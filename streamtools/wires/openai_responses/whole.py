@@ -1,0 +1,60 @@
+"""Rewrites a whole response of the Responses API as the events that say the same: each item in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+__all__ = ["whole"]
+
+_ENDS = {"incomplete": "response.incomplete", "failed": "response.failed", "cancelled": "response.cancelled"}
+
+
+def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Returns the events of a response; None if this is none."""
+    items = answer.get("output")
+    if not isinstance(items, list) or (answer.get("object") != "response" and "status" not in answer):
+        return None
+    begun = {**answer, "output": [], "status": "in_progress", "usage": None, "error": None, "incomplete_details": None}
+    return [
+        {"type": "response.created", "response": begun},
+        *(event for at, item in enumerate(items) if isinstance(item, dict) for event in _item(item, at)),
+        {"type": _ENDS.get(str(answer.get("status")), "response.completed"), "response": dict(answer)},
+    ]
+
+
+def _item(item: dict[str, Any], at: int) -> Iterator[dict[str, Any]]:
+    begun = {key: value for key, value in item.items() if key not in ("content", "summary", "arguments", "input")}
+    empty: dict[str, Any] = {key: [] for key in ("content", "summary") if isinstance(item.get(key), list)}
+    empty |= {key: "" for key in ("arguments", "input") if isinstance(item.get(key), str)}
+    head = {"output_index": at, "item_id": item.get("id")}
+    yield {"type": "response.output_item.added", "output_index": at, "item": {**begun, **empty}}
+    for number, part in enumerate(_parts(item, "content")):
+        yield from _content(part, {**head, "content_index": number})
+    for number, part in enumerate(_parts(item, "summary")):
+        placed = {**head, "summary_index": number}
+        yield {"type": "response.reasoning_summary_part.added", **placed, "part": {**part, "text": ""}}
+        yield {"type": "response.reasoning_summary_text.delta", **placed, "delta": part.get("text", "")}
+        yield {"type": "response.reasoning_summary_text.done", **placed, "text": part.get("text", "")}
+    yield {"type": "response.output_item.done", "output_index": at, "item": item}
+
+
+def _parts(item: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    parts = item.get(key)
+    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+
+
+_DELTAS = {
+    "output_text": ("response.output_text.delta", "text"),
+    "refusal": ("response.refusal.delta", "refusal"),
+    "reasoning_text": ("response.reasoning_text.delta", "text"),
+}
+
+
+def _content(part: dict[str, Any], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if part.get("type") not in _DELTAS:
+        return
+    kind, key = _DELTAS[part["type"]]
+    yield {"type": "response.content_part.added", **place, "part": {**part, key: "", "annotations": []}}
+    yield {"type": kind, **place, "delta": part.get(key, "")}
+    yield {"type": "response.content_part.done", **place, "part": part}

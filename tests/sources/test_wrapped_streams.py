@@ -1,0 +1,194 @@
+"""A stream that somebody has wrapped or patched is iterated, never bypassed: an instrumentation's span must end."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from streams import chat
+
+from streamtools import pipeline, tool
+
+pytestmark = pytest.mark.anyio
+on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+@tool(effect="pure")
+async def add(a: int) -> int:
+    """Add."""
+    return a
+
+
+class Watched(httpx.AsyncByteStream):
+    """A body that knows whether it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for event in chat(text=["Hel", "lo"], calls=[("c1", "add", '{"a":1}')]):
+            yield event
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@asynccontextmanager
+async def stream_of_the_sdk(body: Watched) -> AsyncIterator[Any]:
+    """OpenAI's own stream over a response without a network."""
+    import httpx2
+
+    def answer(_: Any) -> Any:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Body(body))
+
+    class Body(httpx2.AsyncByteStream):
+        def __init__(self, inner: Watched) -> None:
+            self.inner = inner
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for part in self.inner:
+                yield part
+
+        async def aclose(self) -> None:
+            await self.inner.aclose()
+
+    async with (
+        httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as http,
+        openai.AsyncOpenAI(api_key="none", http_client=http) as client,
+    ):
+        yield await client.chat.completions.create(model="m", messages=[], stream=True)
+
+
+SEEN: list[str] = []
+
+
+class Proxy:
+    """A proxy that lies about its class, and has every attribute of the stream inside."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property
+    def __class__(self) -> Any:
+        return type(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        async for chunk in self._inner:
+            SEEN.append("chunk")
+            yield chunk
+        SEEN.append("end")
+
+
+class Holder:
+    """A wrapper of its own kind, with the attributes that people ask for."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.response = inner.response
+
+    def __aiter__(self) -> Holder:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            chunk = await self.inner.__anext__()
+        except StopAsyncIteration:
+            SEEN.append("end")
+            raise
+        SEEN.append("chunk")
+        return chunk
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def subclassed(stream: Any) -> Any:
+    """The type is exchanged for one that overrides the way in which chunks are made."""
+
+    class Instrumented(type(stream)):  # type: ignore[misc]
+        async def __aiter__(self) -> AsyncIterator[Any]:
+            async for chunk in super().__aiter__():
+                SEEN.append("chunk")
+                yield chunk
+            SEEN.append("end")
+
+    stream.__class__ = Instrumented
+    return stream
+
+
+def with_another_iterator(stream: Any) -> Any:
+    inner = stream._iterator
+
+    async def watched() -> AsyncIterator[Any]:
+        async for chunk in inner:
+            SEEN.append("chunk")
+            yield chunk
+        SEEN.append("end")
+
+    stream._iterator = watched()
+    return stream
+
+
+WRAPPERS = {"a proxy": Proxy, "a holder": Holder, "a subclass": subclassed, "another iterator": with_another_iterator}
+
+
+async def read(stream: Any) -> Any:
+    async with pipeline(stream, tools=[add]) as events:
+        _ = [seen async for seen in events]
+    return events.turn
+
+
+@on_asyncio
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+async def test_a_wrapped_stream_is_iterated_to_its_end(wrap: Any) -> None:
+    SEEN.clear()
+    async with stream_of_the_sdk(Watched()) as stream:
+        turn = await read(wrap(stream))
+    assert (turn.text, [seen.outcome for seen in turn.observations]) == ("Hello", ["ok"])
+    assert (SEEN[0], SEEN[-1]) == ("chunk", "end")
+
+
+@on_asyncio
+async def test_a_stream_whose_type_is_patched_is_iterated(monkeypatch: pytest.MonkeyPatch) -> None:
+    SEEN.clear()
+    before = openai.AsyncStream.__aiter__
+
+    @functools.wraps(before)
+    async def watched(self: Any) -> AsyncIterator[Any]:
+        async for chunk in before(self):
+            SEEN.append("chunk")
+            yield chunk
+        SEEN.append("end")
+
+    monkeypatch.setattr(openai.AsyncStream, "__aiter__", watched)
+    async with stream_of_the_sdk(Watched()) as stream:
+        assert (await read(stream)).text == "Hello"
+    assert (SEEN[0], SEEN[-1]) == ("chunk", "end")
+
+
+@on_asyncio
+async def test_a_wrapped_stream_that_is_left_early_is_closed_through_its_wrapper() -> None:
+    body = Watched()
+    async with stream_of_the_sdk(body) as stream:
+        async with pipeline(Holder(stream)) as events:
+            async for _ in events:
+                break
+        assert body.closed
+
+
+@on_asyncio
+async def test_a_stream_that_nobody_touched_is_read_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(*_: Any) -> Iterator[Any]:
+        raise AssertionError("typed chunks are dear: read the response")
+
+    async with stream_of_the_sdk(Watched()) as stream:
+        monkeypatch.setattr(stream._decoder, "aiter_bytes", parse, raising=False)
+        assert (await read(stream)).text == "Hello"

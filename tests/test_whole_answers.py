@@ -1,0 +1,279 @@
+"""Whole answers, of requests without a stream: read as a stream of one item, with the turn of the stream."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import pytest
+from wire_cases.names import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, INTERACTIONS, MISTRAL, OLLAMA, RESPONSES
+
+from streamtools import Limits, StreamDecoder, Turn, agent_loop, parse, pipeline, tool
+from streamtools.errors import StreamError
+from streamtools.turn import TurnBuilder
+from streamtools.wires import find
+
+CITATION = {"type": "char_location", "cited_text": "sun", "document_index": 0}
+ANSWERS: dict[str, dict[str, Any]] = {
+    CHAT: {
+        "id": "r1", "object": "chat.completion", "model": "m", "created": 1, "choices": [{
+            "index": 0, "finish_reason": "tool_calls", "message": {
+                "role": "assistant", "content": "Let me look.", "reasoning_content": "Paris?", "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
+                    {"id": "c2", "type": "function", "function": {"name": "f", "arguments": '{"a": 2}'}}]}}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14},
+    },
+    RESPONSES: {
+        "id": "r1", "object": "response", "model": "m", "status": "completed", "error": None, "output": [
+            {"type": "reasoning", "id": "rs1", "summary": [{"type": "summary_text", "text": "Paris?"}]},
+            {"type": "message", "id": "m1", "role": "assistant", "status": "completed",
+             "content": [{"type": "output_text", "text": "Let me look.", "annotations": []}]},
+            {"type": "function_call", "id": "fc1", "call_id": "c1", "name": "f", "arguments": '{"a": 1}',
+             "status": "completed"},
+            {"type": "function_call", "id": "fc2", "call_id": "c2", "name": "f", "arguments": '{"a": 2}',
+             "status": "completed"}],
+        "usage": {"input_tokens": 9, "output_tokens": 5, "total_tokens": 14},
+    },
+    ANTHROPIC: {
+        "id": "r1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "tool_use",
+        "stop_sequence": None, "content": [
+            {"type": "thinking", "thinking": "Paris?", "signature": "c2ln"},
+            {"type": "text", "text": "Let me look."},
+            {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+            {"type": "tool_use", "id": "c2", "name": "f", "input": {"a": 2}}],
+        "usage": {"input_tokens": 9, "output_tokens": 5},
+    },
+    GEMINI: {
+        "responseId": "r1", "modelVersion": "m", "candidates": [{"index": 0, "finishReason": "STOP", "content": {
+            "role": "model", "parts": [
+                {"text": "Paris?", "thought": True}, {"text": "Let me look."},
+                {"functionCall": {"id": "c1", "name": "f", "args": {"a": 1}}},
+                {"functionCall": {"id": "c2", "name": "f", "args": {"a": 2}}}]}}],
+        "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 5, "totalTokenCount": 14},
+    },
+    MISTRAL: {
+        "id": "r1", "object": "chat.completion", "model": "m", "choices": [{
+            "index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "Paris?"}]},
+                {"type": "text", "text": "Let me look."}], "tool_calls": [
+                    {"id": "c1c1c1c1c", "function": {"name": "f", "arguments": '{"a": 1}'}},
+                    {"id": "c2c2c2c2c", "function": {"name": "f", "arguments": '{"a": 2}'}}]}}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14},
+    },
+    COHERE: {
+        "id": "r1", "finish_reason": "TOOL_CALL", "message": {
+            "role": "assistant", "tool_plan": "Paris?", "content": [{"type": "text", "text": "Let me look."}],
+            "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
+                {"id": "c2", "type": "function", "function": {"name": "f", "arguments": '{"a": 2}'}}]},
+        "usage": {"tokens": {"input_tokens": 9, "output_tokens": 5}},
+    },
+    OLLAMA: {
+        "model": "m", "created_at": "2026-11-21T00:00:00Z", "done": True, "done_reason": "stop", "message": {
+            "role": "assistant", "thinking": "Paris?", "content": "Let me look.", "tool_calls": [
+                {"id": "c1", "function": {"name": "f", "arguments": {"a": 1}}},
+                {"id": "c2", "function": {"name": "f", "arguments": {"a": 2}}}]},
+        "prompt_eval_count": 9, "eval_count": 5,
+    },
+    BEDROCK: {
+        "output": {"message": {"role": "assistant", "content": [
+            {"reasoningContent": {"reasoningText": {"text": "Paris?", "signature": "c2ln"}}},
+            {"text": "Let me look."},
+            {"toolUse": {"toolUseId": "c1", "name": "f", "input": {"a": 1}}},
+            {"toolUse": {"toolUseId": "c2", "name": "f", "input": {"a": 2}}}]}},
+        "stopReason": "tool_use", "usage": {"inputTokens": 9, "outputTokens": 5, "totalTokens": 14},
+        "metrics": {"latencyMs": 3},
+    },
+    INTERACTIONS: {
+        "id": "r1", "object": "interaction", "status": "requires_action", "model": "m", "steps": [
+            {"type": "thought", "summary": [{"type": "text", "text": "Paris?"}], "signature": "c2ln"},
+            {"type": "model_output", "content": [{"type": "text", "text": "Let me look."}]},
+            {"type": "function_call", "id": "c1", "name": "f", "arguments": {"a": 1}},
+            {"type": "function_call", "id": "c2", "name": "f", "arguments": {"a": 2}}],
+        "usage": {"total_input_tokens": 9, "total_output_tokens": 5},
+    },
+}  # fmt: skip
+COUNTED = {
+    "input_tokens": 9, "output_tokens": 5, "total_tokens": 14,
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+    "output_tokens_details": {"reasoning_tokens": 0},
+}  # fmt: skip
+NAMED = {MISTRAL}  # the others are found
+
+
+@tool(effect="pure")
+def f(a: int) -> int:
+    """Double it."""
+    return 2 * a
+
+
+def check(turn: Turn, wire: str) -> None:
+    assert turn.error is None
+    assert (turn.wire, turn.complete, turn.finish) == (wire, True, "tool_calls")
+    assert (turn.text, turn.reasoning) == ("Let me look.", "Paris?")
+    assert [(call.name, call.arguments, call.status) for call in turn.calls] == [
+        ("f", {"a": 1}, "ready"), ("f", {"a": 2}, "ready")
+    ]  # fmt: skip
+    assert turn.usage is not None
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (9, 5)
+    assert turn.warnings == ()
+
+
+@pytest.mark.parametrize("wire", ANSWERS)
+def test_an_answer_is_read_as_a_dict_as_text_and_as_bytes(wire: str) -> None:
+    answer, named = ANSWERS[wire], wire if wire in NAMED else None
+    before = json.dumps(answer)
+    for body in (answer, before.encode(), json.dumps(answer, indent=2).encode()):
+        check(parse(body, wire=named), wire)
+        check(parse(body, wire=wire), wire)
+    check(parse(before, wire=named), wire)  # type: ignore[arg-type]
+    assert json.dumps(answer) == before
+
+
+@pytest.mark.parametrize("wire", ANSWERS)
+@pytest.mark.anyio
+async def test_its_calls_run_and_its_messages_are_such_that_the_provider_takes_them(wire: str) -> None:
+    turn = await pipeline(ANSWERS[wire], tools=[f], wire=wire)
+    assert [seen.value for seen in turn.observations] == [2, 4]
+    own = parse(ANSWERS[wire], wire=wire)
+    assert str(turn.messages()[0]) == str(own.messages(results={call.call_id: "x" for call in own.calls})[0])
+
+
+@pytest.mark.anyio
+async def test_a_loop_may_have_a_request_without_a_stream() -> None:
+    last = {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "done"}}]}
+    answers = [ANSWERS[CHAT], last]
+
+    async def ask(messages: Any, tools: Any) -> Any:
+        return answers.pop(0)
+
+    run = agent_loop(ask, [{"role": "user", "content": "?"}], tools=[f], wire=CHAT)
+    turn = await run
+    assert (turn.text, [message["role"] for message in run.messages]) == (
+        "done", ["user", "assistant", "tool", "tool", "assistant"]
+    )  # fmt: skip
+
+
+def test_an_sdks_object_is_an_answer() -> None:
+    from openai.types.chat import ChatCompletion
+
+    completion = ChatCompletion.model_validate(ANSWERS[CHAT])
+
+    async def read() -> Turn:
+        return await pipeline(completion, tools=[f])
+
+    import anyio
+
+    check(anyio.run(read), CHAT)
+    from anthropic.types import Message
+
+    message = Message.model_validate(ANSWERS[ANTHROPIC])
+
+    async def read_message() -> Turn:
+        return await pipeline(message, tools=[f])
+
+    check(anyio.run(read_message), ANTHROPIC)
+    from openai.types.responses import Response
+
+    response = Response.model_validate(
+        {
+            **ANSWERS[RESPONSES],
+            "usage": COUNTED,
+            "created_at": 1,
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+        }
+    )
+
+    async def read_response() -> Turn:
+        return await pipeline(response, tools=[f])
+
+    check(anyio.run(read_response), RESPONSES)
+
+
+@pytest.mark.parametrize("wire", [CHAT, ANTHROPIC, RESPONSES, COHERE, BEDROCK])
+def test_an_answer_that_was_cut_is_an_error_and_has_no_call(wire: str) -> None:
+    text = json.dumps(ANSWERS[wire]).encode()
+    turn = parse(text[:-20], wire=wire)
+    assert (turn.calls, isinstance(turn.error, StreamError)) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("wire", "change", "finish", "status"),
+    [
+        (CHAT, {"finish_reason": "length"}, "length", "truncated"),
+        (RESPONSES, {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length", None),
+        (ANTHROPIC, {"stop_reason": "max_tokens"}, "length", None),
+        (BEDROCK, {"stopReason": "max_tokens"}, "length", None),
+    ],
+)
+def test_the_end_of_an_answer_is_the_end_of_its_stream(wire: str, change: Any, finish: str, status: Any) -> None:
+    answer = json.loads(json.dumps(ANSWERS[wire]))
+    (answer["choices"][0] if wire == CHAT else answer).update(change)
+    turn = parse(answer)
+    assert turn.finish == finish
+    assert not any(call.dispatchable for call in turn.calls)
+
+
+def test_an_error_in_an_answers_place_says_the_providers_words() -> None:
+    turn = parse({"error": {"message": "no such model", "type": "invalid_request_error"}})
+    assert "no such model" in str(turn.error)
+    turn = parse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, wire=ANTHROPIC)
+    assert "Overloaded" in str(turn.error)
+
+
+def test_what_beside_an_answer_nobody_reads_is_told() -> None:
+    turn = parse({**ANSWERS[CHAT], "citations": ["https://a.example"]})
+    assert turn.text == "Let me look."
+    message = json.loads(json.dumps(ANSWERS[ANTHROPIC]))
+    message["content"][1]["citations"] = [CITATION]
+    assert "sun" in json.dumps(parse(message).messages())
+
+
+@pytest.mark.parametrize("given", [{}, {"a": 1}, {"choices": []}, {"output": []}])
+def test_a_dict_that_is_no_answer_is_named(given: Any) -> None:
+    with pytest.raises(TypeError, match="a dict is read as a whole answer, and this is none of any known wire; ask"):
+        parse(given)
+    with pytest.raises(TypeError, match="none of any known wire"):
+        pipeline(given)
+    with pytest.raises(TypeError, match=r"none of anthropic\.messages"):
+        parse(ANSWERS[CHAT], wire=ANTHROPIC)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_answer_is_kept_within_the_limit_of_an_event_and_no_further(indent: int | None) -> None:
+    body = json.dumps(ANSWERS[ANTHROPIC], indent=indent).encode()
+    pieces = [body[at : at + 7] for at in range(0, len(body), 7)]
+    check(parse(pieces, limits=Limits(max_event_bytes=len(body))), ANTHROPIC)
+    turn = parse(pieces, limits=Limits(max_event_bytes=len(body) // 2))
+    assert (turn.calls, turn.complete, isinstance(turn.error, StreamError)) == ((), False, True)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Find the objects in a JSON value, by their paths."""
+    if isinstance(value, dict):
+        yield path
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(inner, (*path, key))
+
+
+@pytest.mark.parametrize("wire", ANSWERS)
+def test_what_a_provider_adds_to_its_answers_is_found_again(wire: str) -> None:
+    for path in places(ANSWERS[wire]):
+        answer = copy.deepcopy(ANSWERS[wire])
+        reduce(lambda inner, key: inner[key], path, answer)["new"] = "the new field"
+        turn, told = TurnBuilder(), []
+        decoder = StreamDecoder(wire=wire)
+        for payload in find(wire).whole(answer) or ():
+            told += decoder.feed(payload)
+        told += decoder.finish()
+        turn.add_all(told)
+        kept = [part.provider_state for part in turn.build().parts]
+        kept += [call.provider_state for call in turn.build().calls]
+        shown = [getattr(event, field.name) for event in told for field in dataclasses.fields(event)]
+        assert "the new field" in f"{kept} {shown}", path

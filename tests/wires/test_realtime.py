@@ -1,0 +1,311 @@
+"""Realtime: calls run after a completed response only; a session's socket stays open; results go back as client events.
+
+OpenAI's connection needs asyncio; one of websockets is tried on both event loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from openai.types.realtime import ConversationItemParam, RealtimeClientEventParam
+from pydantic import TypeAdapter
+from sockets import Server, client_of, connected, serving
+
+from streamtools import StreamDecoder, Turn, parse, pipeline, tool
+from streamtools.errors import ProviderError, TruncatedStream
+from streamtools.events import TextDelta, ToolCallStart, UnknownPayload
+from streamtools.pipelines.agent_loop import agent_loop
+from streamtools.sources import responses
+from streamtools.wires import detect
+from streamtools.wires.openai_realtime import client_events
+
+pytestmark = pytest.mark.anyio
+on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+WIRE = "openai.realtime"
+Payload = dict[str, Any]
+RAN: list[int] = []
+_CLIENT_EVENTS: TypeAdapter[Any] = TypeAdapter(list[RealtimeClientEventParam])
+_ITEMS: TypeAdapter[Any] = TypeAdapter(list[ConversationItemParam])
+
+
+@tool(effect="pure")
+async def f(n: int) -> str:
+    """Return n."""
+    RAN.append(n)
+    return f"got {n}"
+
+
+def event(kind: str, **more: Any) -> Payload:
+    return {"type": kind, "event_id": "event_1", **more}
+
+
+def inside(kind: str, id_: str = "resp_1", index: int = 0, **more: Any) -> Payload:
+    return event(f"response.{kind}", response_id=id_, output_index=index, **more)
+
+
+def created(id_: str = "resp_1") -> Payload:
+    return event("response.created", response={"object": "realtime.response", "id": id_, "status": "in_progress"})
+
+
+def over(*items: Payload, id_: str = "resp_1", status: str = "completed", **details: Any) -> Payload:
+    usage = {
+        "input_tokens": 20,
+        "output_tokens": 7,
+        "input_token_details": {"cached_tokens": 12, "audio_tokens": 5},
+        "output_token_details": {"audio_tokens": 3},
+    }
+    head = {"object": "realtime.response", "id": id_, "status": status, "output": [*items], "usage": usage}
+    return event("response.done", response={**head, "status_details": {"type": status, **details}})
+
+
+def call(number: int = 1) -> Payload:
+    ids = {"id": f"item_{number}", "object": "realtime.item", "call_id": f"call_{number}"}
+    return {**ids, "type": "function_call", "name": "f", "arguments": f'{{"n":{number}}}', "status": "completed"}
+
+
+def message(words: str) -> Payload:
+    content = [{"type": "output_text", "text": words}]
+    return {"id": "item_m", "type": "message", "role": "assistant", "status": "completed", "content": content}
+
+
+def whole(item: Payload, id_: str = "resp_1") -> list[Payload]:
+    return [
+        inside("output_item.added", id_, item={**item, "status": "in_progress"}),
+        inside("output_item.done", id_, item=item),
+    ]
+
+
+def calling(number: int = 1, id_: str = "resp_1") -> list[Payload]:
+    return [created(id_), *whole(call(number), id_), over(call(number), id_=id_)]
+
+
+def saying(words: str, id_: str = "resp_1") -> list[Payload]:
+    return [created(id_), *whole(message(words), id_), over(message(words), id_=id_)]
+
+
+def agent(request: Payload) -> list[Any]:
+    """The script of a session: a call for a question, words for a result."""
+    agent_items = [request["item"]] if request["type"] == "conversation.item.create" else []
+    _LAST.extend(agent_items)
+    if request["type"] != "response.create":
+        return [event("conversation.item.added", item=item) for item in agent_items]
+    last = _LAST[-1]
+    return calling(7) if last["type"] == "message" else saying(f"It is {last['output']}.", "resp_2")
+
+
+_LAST: list[Payload] = []
+
+
+async def read(connection: Any, **options: Any) -> Turn:
+    async with pipeline(connection, **options) as events:
+        _ = [seen async for seen in events]
+    return events.turn
+
+
+@asynccontextmanager
+async def sdk(respond: Any) -> AsyncIterator[tuple[Any, Server]]:
+    async with (
+        serving(respond) as server,
+        client_of(server) as client,
+        client.realtime.connect(model="m") as connection,
+    ):
+        yield connection, server
+
+
+# -- when calls run ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome"),
+    [
+        (over(call()), "ok"),
+        (over(call(), status="cancelled", reason="turn_detected"), "truncated"),
+        (over(call(), status="cancelled", reason="client_cancelled"), "truncated"),
+        (over(call(), status="incomplete", reason="max_output_tokens"), "truncated"),
+        (over(call(), status="in_progress"), "truncated"),
+    ],
+    ids=["completed", "turn_detected", "client_cancelled", "max_output_tokens", "in_progress"],
+)
+async def test_a_pure_call_waits_for_the_end_of_the_response_and_runs_only_if_that_is_completed(
+    last: Payload, outcome: str
+) -> None:
+    RAN.clear()
+    asked = anyio.Event()
+    arguments = inside("function_call_arguments.done", item_id="item_1", call_id="call_1", arguments='{"n":1}')
+
+    async def session() -> AsyncIterator[Payload]:
+        for payload in (created(), whole(call())[0], arguments, whole(call())[1]):
+            yield payload
+        await anyio.wait_all_tasks_blocked()
+        assert RAN == [], "the item is done; the response is not"
+        asked.set()
+        yield last
+
+    turn = await read(session(), tools=[f])
+    assert asked.is_set()
+    assert [seen.outcome for seen in turn.observations] == [outcome]
+    assert ([1] if outcome == "ok" else []) == RAN
+
+
+async def test_the_reason_of_a_response_that_was_not_completed_is_told() -> None:
+    turn = parse([created(), *whole(call()), over(call(), status="cancelled", reason="turn_detected")], tools=[f])
+    assert (turn.finish, turn.finish_raw, turn.complete) == ("other", "turn_detected", True)
+    failed = over(status="failed", error={"type": "server_error", "code": "oops", "message": "no"})
+    turn = parse([created(), *whole(call()), failed], tools=[f])
+    assert isinstance(turn.error, ProviderError)
+    assert (turn.error.code, turn.error.message, [call.status for call in turn.calls]) == ("oops", "no", ["truncated"])
+
+
+async def test_counts_are_those_of_text_sound_and_cache() -> None:
+    usage = parse(saying("Hi")).usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.cached_input_tokens, usage.audio_input_tokens) == (20, 12, 5)
+    assert (usage.output_tokens, usage.audio_output_tokens) == (7, 3)
+
+
+# -- a session ---------------------------------------------------------------------------------------------------------
+
+
+@on_asyncio
+async def test_an_agent_runs_over_one_session_of_the_sdk() -> None:
+    RAN.clear()
+    _LAST.clear()
+    async with sdk(agent) as (connection, server):
+        sent = 0
+
+        async def call_model(items: list[Any], _: list[Any]) -> Any:
+            nonlocal sent
+            for each in client_events(items[sent:]):
+                await connection.send(each)
+            sent = len(items)
+            return connection
+
+        question = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go"}]}
+        async with agent_loop(call_model, [question], tools=[f], wire=WIRE) as run:
+            turn = await run.finish()
+    assert (run.outcome, turn.text, RAN) == ("answered", "It is got 7.", [7])
+    items = [request.get("item", {}).get("type") for request in server.requests]
+    assert items == ["message", None, "function_call_output", None]
+    _CLIENT_EVENTS.validate_python(server.requests)
+
+
+@on_asyncio
+async def test_a_response_that_is_left_early_leaves_the_session_open_for_the_next() -> None:
+    scripts = iter([[created(), *whole(message("a"))], saying("b", "resp_2")])
+    async with sdk(lambda _: next(scripts)) as (connection, server):
+        await connection.response.create()
+        async with pipeline(connection) as events:
+            async for seen in events:
+                if isinstance(seen, TextDelta):
+                    break
+        await server.send(over(message("a"), status="cancelled", reason="client_cancelled"))
+        await connection.response.create()
+        turn = await read(connection)
+    assert (turn.response_id, turn.text, turn.wire) == ("resp_2", "b", WIRE)
+
+
+async def test_responses_at_once_are_a_turn_each_and_the_sessions_own_events_are_aside() -> None:
+    start, late = event("session.created", session={"model": "m"}), event("input_audio_buffer.speech_started")
+    both = [each for pair in zip(saying("a"), saying("b", "resp_2"), strict=True) for each in pair]
+    script = [start, *both, late, *saying("c", "resp_3")]
+    async with serving(lambda _: script) as server, connected(server) as socket:
+        await socket.send("{}")
+        texts = [(await read(socket)).text for _ in range(3)]
+        assert (texts, list(responses(socket).asides)) == (["a", "b", "c"], [start, late])
+
+
+async def test_an_error_refuses_a_request_but_does_not_end_a_response() -> None:
+    error = event("error", error={"type": "invalid_request_error", "code": "busy", "message": "no"})
+    script = [error, *saying("a")[:2], error, *saying("a")[2:]]
+    async with serving(lambda _: script) as server, connected(server) as socket:
+        await socket.send("{}")
+        with pytest.raises(ProviderError, match="no"):
+            await read(socket)
+        turn = await read(socket)
+    assert (turn.text, turn.complete, [warning.code for warning in turn.warnings]) == ("a", True, ["session_error"])
+
+
+async def test_a_session_that_closes_before_the_response_is_done_runs_nothing() -> None:
+    RAN.clear()
+    async with serving(lambda _: calling()[:-1]) as server, connected(server) as socket:
+        await socket.send("{}")
+        with pytest.raises(TruncatedStream):
+            async with pipeline(socket, tools=[f]) as events:
+                async for seen in events:
+                    if isinstance(seen, ToolCallStart):
+                        await server.hang_up()
+    assert RAN == []
+
+
+# -- items -------------------------------------------------------------------------------------------------------------
+
+
+def test_results_become_client_events_and_what_the_model_made_does_not() -> None:
+    turn = parse(calling(), tools=[f])
+    sent = client_events(turn.messages())
+    assert [each["type"] for each in sent] == ["conversation.item.create", "response.create"]
+    assert sent[0]["item"]["type"] == "function_call_output"
+    assert client_events([], respond=False) == []
+    history = client_events(turn.messages(), with_model=True, respond=False)
+    assert [each["item"]["type"] for each in history] == ["function_call", "function_call_output"]
+    _CLIENT_EVENTS.validate_python([*sent, *history])
+
+
+@pytest.mark.parametrize("decision", [True, "not today"])
+async def test_an_approval_of_an_mcp_call_is_answered_and_the_server_runs_it(decision: bool | str) -> None:
+    request = {
+        "id": "mcpr_1",
+        "type": "mcp_approval_request",
+        "server_label": "docs",
+        "name": "find",
+        "arguments": "{}",
+    }
+
+    async with pipeline([created(), *whole(request), over(request)], wire=WIRE, approve=lambda _: decision) as events:
+        _ = [seen async for seen in events]
+    *_, answer = events.turn.messages()
+    assert (answer["type"], answer["approval_request_id"], answer["approve"]) == (
+        "mcp_approval_response",
+        "mcpr_1",
+        decision is True,
+    )
+    assert client_events([answer])[0]["item"] == answer
+    _ITEMS.validate_python([answer])
+
+
+def test_a_call_of_the_servers_own_is_reported_and_given_back() -> None:
+    item = {
+        "id": "item_1",
+        "type": "mcp_call",
+        "server_label": "docs",
+        "name": "f",
+        "arguments": '{"n":1}',
+        "output": "x",
+    }
+    turn = parse([created(), *whole(item), over(item)], tools=[f])
+    assert [(call.kind, call.dispatchable) for call in turn.calls] == [("server", False)]
+    assert turn.messages() == [item]
+
+
+# -- detection ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_is_told_from_the_responses_api() -> None:
+    for payload in (*saying("a"), event("session.created", session={}), event("rate_limits.updated", rate_limits=[])):
+        assert detect(payload) == WIRE
+    numbered = {"type": "response.created", "sequence_number": 0, "response": {"id": "r", "object": "response"}}
+    for payload in (numbered, {**numbered, "event_id": "e"}, {"type": "response.output_text.delta", "delta": "x"}):
+        assert detect(payload) == "openai.responses"
+
+
+def test_sound_and_the_sessions_events_are_passed_on() -> None:
+    beside = [inside("output_audio.delta", delta="QUJD"), event("input_audio_buffer.speech_started")]
+    decoder = StreamDecoder(wire=WIRE)
+    seen = [made for payload in (created(), *beside, over()) for made in decoder.feed(payload)] + decoder.finish()
+    assert [made.raw for made in seen if isinstance(made, UnknownPayload) and "type" in made.raw] == beside
+    assert not any(isinstance(made, ToolCallStart) for made in seen)
