@@ -1,6 +1,7 @@
-"""Draws OpenTelemetry spans from the events of pipelines, and sets OpenTelemetry up in one line.
+"""Draws OpenTelemetry spans and metrics from the events of pipelines, and sets OpenTelemetry up in one line.
 
-A pipeline that is given no observers draws spans if the application has set a TracerProvider, as `configure` does:
+A pipeline that is given no observers draws spans if the application has set a TracerProvider, as `configure` does, and
+records metrics if it has set a MeterProvider:
 
     from streamtools.telemetry import configure
 
@@ -13,26 +14,44 @@ first use of `configure`.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
 if TYPE_CHECKING:
     from ..observers import Observer
+    from .metrics import Metrics
     from .setup import configure
     from .tracing import Tracing
 
-__all__ = ["Tracing", "configure", "default_observers"]
+__all__ = ["Metrics", "Tracing", "configure", "default_observers"]
 
 
 def default_observers() -> list[Observer]:
-    """Returns the observers of a pipeline that was given none: spans, if the application has set a TracerProvider."""
+    """Returns the observers of a pipeline that was given none: spans and metrics, each if the application has set its
+    provider."""
+    made: list[Observer] = []
     provider = trace.get_tracer_provider()
-    if isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
-        return []
-    from .tracing import Tracing
+    if not isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
+        from .tracing import Tracing
 
-    return [Tracing(provider)]
+        made.append(Tracing(provider))
+    if (meters := _meter_provider()) is not None:
+        from .metrics import Metrics
+
+        made.append(Metrics(meters))
+    return made
+
+
+def _meter_provider() -> Any | None:
+    """Returns the MeterProvider that the application has set; None if it has set none, or one that does nothing."""
+    api = sys.modules.get("opentelemetry.metrics")  # it is imported by whoever sets one
+    if api is None:
+        return None
+    provider = api.get_meter_provider()
+    is_set = type(provider).__name__ != "_ProxyMeterProvider" and not isinstance(provider, api.NoOpMeterProvider)
+    return provider if is_set else None
 
 
 def __getattr__(name: str) -> Any:
@@ -40,6 +59,10 @@ def __getattr__(name: str) -> Any:
         from .tracing import Tracing
 
         return Tracing
+    if name == "Metrics":
+        from .metrics import Metrics
+
+        return Metrics
     if name == "configure":
         from .setup import configure
 

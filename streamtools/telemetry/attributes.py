@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from traceback import TracebackException
 from typing import Any
 
+from ..display import class_name
 from ..errors import ProviderError, StreamError, ToolFailed
 from ..events import ApprovalRequested, Observation, StepEnd, StepStart, StreamEnd, StreamStart, ToolCallStart
-from ..parts import OUTCOMES, StepOutcome, ToolCall
+from ..observers import RunFacts
+from ..parts import OUTCOMES, FailedAttempt, StepOutcome, ToolCall, Usage
+from .content import fitted, fitted_json
 from .names import Names, provider_of
+from .open_spans import OpenRun
 
-__all__ = ["FAILED", "AttributeWriter", "Attributes", "stream_outcome"]
+__all__ = ["FAILED", "AttributeWriter", "Attributes", "call_error_type", "stream_error_type", "stream_outcome"]
 
 Attributes = dict[str, str | bool | int | float | Sequence[str] | Sequence[int]]
 
 FAILED: frozenset[StepOutcome] = frozenset({"truncated", "error"})
 """The outcomes of a stream or a step that are errors; leaving early and being cancelled are not."""
 
+MAX_NAME_CHARS = 1024  # of a text that a peer chooses, and that is no content
 OTHER = "_OTHER"  # the conventions' fallback for `error.type`
 STACK_FRAMES = 20  # frames of a captured exception, innermost; a recursion error has a thousand
 
@@ -42,18 +47,54 @@ class AttributeWriter:
     redact: Callable[[str], str] | None = None
 
     def text(self, value: str) -> str:
-        """Returns `value`, cut to the limit and valid as UTF-8."""
-        if len(value) > self.max_chars:
-            value = value[: self.max_chars - 1] + "…"
+        """Returns a name, an id or a code: cut, and valid as UTF-8."""
+        return self._cut(value, min(self.max_chars, MAX_NAME_CHARS))
+
+    def _cut(self, value: str, most: int) -> str:
+        value = fitted(value, most)
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
     def content(self, value: str) -> str:
-        """Returns captured content: redacted, then cut."""
+        """Returns captured content: redacted, then cut; JSON stays JSON."""
+        value = self._redacted(value)
+        if len(value) > self.max_chars and value[:1] in ("{", "["):
+            try:
+                value = fitted_json(json.loads(value), self.max_chars)
+            except (ValueError, RecursionError):
+                return self._cut(value, self.max_chars)
+        return self._cut(value, self.max_chars)
+
+    def _redacted(self, value: str) -> str:
         if self.redact is not None:
             value = self.redact(value)
             if not isinstance(value, str):
                 raise TypeError(f"redact returned {type(value).__name__}, not a text")
-        return self.text(value)
+        return value
+
+    # -- a run --
+
+    def run_start(self, run: RunFacts) -> Attributes:
+        """Returns the attributes of a run at its beginning."""
+        names = self.names
+        found: Attributes = {names.run_id: self.text(run.run_id), **names.run_constants}
+        self._put(found, names.agent_name, run.name)
+        self._put(found, names.conversation_id, run.conversation_id)
+        return found
+
+    def run_end(self, run: OpenRun, outcome: str | None, error: BaseException | None) -> Attributes:
+        """Returns the attributes of a run at its end: the totals of its steps."""
+        names = self.names
+        found: Attributes = {names.run_steps: run.steps}
+        self._put(found, names.run_outcome, outcome)
+        if error is not None or outcome == "error":
+            found[names.error_type] = OTHER if error is None else self.text(class_name(error))
+        self._put_usage(found, run.usage)
+        return found
+
+    def _put_usage(self, found: Attributes, usage: Usage | None) -> None:
+        if usage is not None:
+            for count, number in asdict(usage).items():
+                self._put(found, self.names.usage.get(count), number)
 
     # -- a step --
 
@@ -67,23 +108,25 @@ class AttributeWriter:
         names = self.names
         found: Attributes = {names.step_outcome: end.outcome, names.seq_last: end.seq}
         if end.outcome in FAILED:
-            found[names.error_type] = _stream_error_type(error)
+            found[names.error_type] = stream_error_type(error)
         return found
 
     # -- a chat --
 
-    def chat_start(self, step: StepStart, stream: StreamStart | None) -> Attributes:
+    def chat_start(self, step: StepStart, stream: StreamStart | None, conversation_id: str | None) -> Attributes:
         """Returns the attributes of a response at its beginning; `stream` is None if nothing came of it."""
         names = self.names
         found: Attributes = {**self._identity(step), **names.chat_constants}
         found[names.seq_first] = step.seq if stream is None else stream.seq
         self._put(found, names.request_stream, True)
+        self._put(found, names.conversation_id, conversation_id)
         if stream is not None:
             found[names.stream_wire] = stream.wire
             self._put(found, names.provider, provider_of(stream.wire))
             self._put(found, names.response_model, stream.model)
             self._put(found, names.response_id, stream.response_id)
-            self._put(found, names.time_to_first_chunk, stream.time - step.time)
+            asked = step.time if step.requested_at is None else step.requested_at
+            self._put(found, names.time_to_first_chunk, max(0.0, stream.time - asked))
         return found
 
     def chat_end(self, outcome: StepOutcome, last: StreamEnd | StepEnd) -> Attributes:
@@ -93,7 +136,7 @@ class AttributeWriter:
         found: Attributes = {names.stream_outcome: outcome, names.seq_last: last.seq}
         end = last if isinstance(last, StreamEnd) else None
         if outcome in FAILED:
-            found[names.error_type] = _stream_error_type(end.error if end else None)
+            found[names.error_type] = stream_error_type(end.error if end else None)
         if end is None:
             return found
         finish = end.finish_raw or end.finish
@@ -101,9 +144,7 @@ class AttributeWriter:
             self._put(found, names.finish_reasons, (self.text(finish),))
             self._put(found, names.finish_reason, finish)
         self._put(found, names.stream_finish, end.finish)
-        if end.usage is not None:
-            for count, number in asdict(end.usage).items():
-                self._put(found, names.usage.get(count), number)
+        self._put_usage(found, end.usage)
         return found
 
     def chat_content(self, text: str, calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:
@@ -123,19 +164,41 @@ class AttributeWriter:
 
     def tool_start(self, step: StepStart, start: ToolCallStart) -> Attributes:
         """Returns the attributes of a call at the opening of its span."""
-        found = self._of_call(step, start, start.name, self.names.tool_constants)
+        names = self.names
+        found = {**self._of_call(step, start), **names.tool_constants}
+        self._put(found, names.tool_name, start.name or None)
+        self._put(found, names.tool_call_id, start.call_id)
         if start.call_id_synthesized:
             found[self.names.call_id_synthesized] = True
         return found
 
     def approval(self, step: StepStart, start: ToolCallStart, asked: ApprovalRequested) -> Attributes:
-        """Returns the attributes of a call when somebody is asked whether it may run."""
-        found = self._of_call(step, start, asked.tool_name, {})
-        return {**found, self.names.cause_seq: asked.causes, self.names.seq_first: asked.seq}
+        """Returns the attributes of a call when somebody is asked whether it may run: none of `gen_ai`, by which it
+        would count as a second tool."""
+        names = self.names
+        found = {**self._of_call(step, start), names.cause_seq: asked.causes, names.seq_first: asked.seq}
+        self._put(found, names.waiting_tool, asked.tool_name or None)
+        self._put(found, names.waiting_call, start.call_id)
+        return found
 
-    def _of_call(
-        self, step: StepStart, start: ToolCallStart, tool_name: str, constants: Mapping[str, str]
-    ) -> Attributes:
+    def wait(self, step: StepStart, start: ToolCallStart, reason: str) -> Attributes:
+        """Returns the attributes of a time in which a call could not start."""
+        found = {**self._of_call(step, start), self.names.wait_reason: reason}
+        self._put(found, self.names.waiting_tool, start.name or None)
+        self._put(found, self.names.waiting_call, start.call_id)
+        return found
+
+    def attempt(self, failed: FailedAttempt) -> Attributes:
+        """Returns the attributes of an attempt that failed, for an event."""
+        names = self.names
+        return {
+            names.attempt_number: failed.number,
+            names.error_type: self.text(failed.error_type),
+            names.attempt_duration: failed.ended - failed.began,
+            names.attempt_delay: failed.delay_s,
+        }
+
+    def _of_call(self, step: StepStart, start: ToolCallStart) -> Attributes:
         names = self.names
         found: Attributes = {
             names.run_id: self.text(step.run_id),
@@ -144,10 +207,7 @@ class AttributeWriter:
             names.call_key: f"{start.step}.{start.index}",
             names.call_kind: start.kind,
             names.seq_first: start.seq,
-            **constants,
         }
-        self._put(found, names.tool_name, tool_name or None)
-        self._put(found, names.tool_call_id, start.call_id)
         return found
 
     def tool_end(self, call: ToolCall | None, observation: Observation, *, started: bool) -> Attributes:
@@ -174,7 +234,7 @@ class AttributeWriter:
         stage = OUTCOMES[observation.outcome].stage
         if stage is not None:
             found[names.failure_stage] = "execution" if started and stage == "dispatch" else stage
-            found[names.error_type] = self.text(_call_error_type(observation))
+            found[names.error_type] = self.text(call_error_type(observation))
         return found
 
     def tool_lost(self, end: StepEnd) -> Attributes:
@@ -183,22 +243,21 @@ class AttributeWriter:
         return {names.call_outcome: "unknown", names.error_type: OTHER, names.seq_last: end.seq}
 
     def tool_content(self, call: ToolCall | None, observation: Observation) -> Attributes:
-        """Returns the call's arguments, and its result for the model, as JSON."""
+        """Returns the call's arguments, and its result for the model: JSON, or bare text."""
         found: Attributes = {}
         if call is not None:
             self._put_content(found, self.names.tool_arguments, self._arguments(call))
-        result = observation.model_content
-        if observation.outcome != "ok" or isinstance(observation.value, str):
-            result = _json(self.text(result))  # prose; any other value was rendered as JSON already
-        self._put_content(found, self.names.tool_result, result)
+        self._put_content(found, self.names.tool_result, observation.model_content)
         return found
 
     def exception(self, error: BaseException) -> Attributes:
-        """Returns an exception with its text, for an ``exception`` event."""
+        """Returns an exception for an ``exception`` event: its type, and its text if content is captured."""
+        if not self.capture_content:
+            return {"exception.type": self.text(class_name(error))}
         told = TracebackException.from_exception(error, limit=-STACK_FRAMES)
         stack = "".join(told.format())
         return {
-            "exception.type": self.text(_class_name(error)),
+            "exception.type": self.text(class_name(error)),
             "exception.message": self.content(str(told)),
             "exception.stacktrace": self.content(stack[-self.max_chars :]),
         }
@@ -218,8 +277,6 @@ class AttributeWriter:
         return {names.run_id: self.text(step.run_id), names.step: step.step, names.cause_seq: step.causes}
 
     def _arguments(self, call: ToolCall) -> str:
-        if call.kind == "custom":
-            return _json(self.text(call.arguments_text))
         if call.normalizations and call.arguments is not None:
             return _json(call.arguments)
         return call.arguments_text
@@ -240,7 +297,7 @@ def stream_outcome(end: StreamEnd) -> StepOutcome:
     return "complete" if end.complete else "truncated"
 
 
-def _stream_error_type(error: StreamError | None) -> str:
+def stream_error_type(error: StreamError | None) -> str:
     """Returns the `error.type` of a stream that did not end well: the provider's own code where it looks like one."""
     if isinstance(error, ProviderError):
         for said in (error.type, error.code):
@@ -249,20 +306,16 @@ def _stream_error_type(error: StreamError | None) -> str:
     return OTHER if error is None else error.kind
 
 
-def _call_error_type(observation: Observation) -> str:
+def call_error_type(observation: Observation) -> str:
+    """Returns the `error.type` of a call that is not ``ok``."""
     error = observation.error
     if observation.outcome == "timed_out":
         return "timeout"
     if error is None:
         return observation.outcome
     if isinstance(error, ToolFailed) and error.__cause__ is not None:
-        return _class_name(error.__cause__)
+        return class_name(error.__cause__)
     return type(error).__name__
-
-
-def _class_name(error: BaseException) -> str:
-    kind = type(error)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _json(value: Any) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from opentelemetry import context
+from opentelemetry import context, trace
+from opentelemetry.trace import Span, SpanContext
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-__all__ = ["carried", "current_carrier"]
+__all__ = ["carried", "carrier_of", "current_carrier", "span_context_of"]
 
 _PROPAGATOR = TraceContextTextMapPropagator()
 
@@ -21,6 +22,21 @@ def current_carrier() -> dict[str, str]:
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
     return carrier
+
+
+def carrier_of(span: Span) -> dict[str, str]:
+    """Returns ``traceparent`` and ``tracestate`` of a span."""
+    carrier: dict[str, str] = {}
+    _PROPAGATOR.inject(carrier, trace.set_span_in_context(span, context.Context()))
+    return carrier
+
+
+def span_context_of(traceparent: str | None) -> SpanContext | None:
+    """Returns the span that a ``traceparent`` names; None if it names none."""
+    if not isinstance(traceparent, str):
+        return None
+    found = trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, context.Context()))
+    return found.get_span_context() if found.get_span_context().is_valid else None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
+from opentelemetry.trace import Link, SpanContext, StatusCode, format_span_id, format_trace_id
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -69,13 +69,18 @@ class JaegerDocument:
         )
 
 
-def _references(span: ReadableSpan) -> list[dict[str, str]]:
-    related = [("CHILD_OF", span.parent)] if span.parent is not None else []
-    related += [("FOLLOWS_FROM", link.context) for link in span.links]
-    return [
-        {"refType": kind, "traceID": format_trace_id(context.trace_id), "spanID": format_span_id(context.span_id)}
-        for kind, context in related
-    ]
+def _references(span: ReadableSpan) -> list[dict[str, Any]]:
+    found = [_reference("CHILD_OF", span.parent)] if span.parent is not None else []
+    # The viewer shows a reference's tags; Jaeger's own storage has none.
+    return [*found, *(_reference("FOLLOWS_FROM", link.context) | _tags_of(link) for link in span.links)]
+
+
+def _reference(kind: str, context: SpanContext) -> dict[str, Any]:
+    return {"refType": kind, "traceID": format_trace_id(context.trace_id), "spanID": format_span_id(context.span_id)}
+
+
+def _tags_of(link: Link) -> dict[str, Any]:
+    return {"tags": _many(link.attributes)} if link.attributes else {}
 
 
 def _process_id(processes: dict[str, Any], resource: Resource) -> str:

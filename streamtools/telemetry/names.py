@@ -29,6 +29,8 @@ class Names:
     schema_url: str | None = "https://opentelemetry.io/schemas/1.41.0"
     """The conventions that the instrumentation scope says it follows."""
 
+    run_span: str = "invoke_agent"
+    """The agent's name follows it, where it has one."""
     step_span: str = "streamtools.step"
     chat_span: str = "chat"
     """The model's name follows it, where the stream told it."""
@@ -36,7 +38,13 @@ class Names:
     """The tool's name follows it."""
     approval_span: str = "streamtools.approval"
     """The tool's name follows it."""
+    wait_span: str = "streamtools.wait"
+    """The tool's name follows it."""
+    attempt_event: str = "streamtools.attempt"
+    """An event on a tool span: an attempt that failed and was followed by another."""
 
+    run_constants: Mapping[str, str] = field(default_factory=lambda: {"gen_ai.operation.name": "invoke_agent"})
+    """Attributes of every run span."""
     # A step carries no `gen_ai.*` attribute: Jaeger's UI would show it as an unknown GenAI operation.
     step_constants: Mapping[str, str] = field(default_factory=dict)
     """Attributes of every step span."""
@@ -46,6 +54,10 @@ class Names:
         default_factory=lambda: {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.type": "function"}
     )
     """Attributes of every tool span."""
+
+    # -- a run --
+    agent_name: str | None = "gen_ai.agent.name"
+    conversation_id: str | None = "gen_ai.conversation.id"
 
     # -- the model's response --
     provider: str | None = "gen_ai.provider.name"
@@ -57,7 +69,7 @@ class Names:
     finish_reason: str | None = None
     """The provider's own word, as a string."""
     time_to_first_chunk: str | None = "gen_ai.response.time_to_first_chunk"
-    """Seconds from the start of the step (when streamtools took the stream over) to the first chunk."""
+    """Seconds from the request, or from the moment when streamtools took the stream over, to the first chunk."""
     usage: Mapping[str, str | None] = field(
         default_factory=lambda: {
             "input_tokens": "gen_ai.usage.input_tokens",
@@ -87,7 +99,11 @@ class Names:
 
     # -- ours: identity and cause. They repeat the span links, because some trace stores drop those. --
     run_id: str = "streamtools.run.id"
-    step: str = "streamtools.step"
+    run_steps: str = "streamtools.run.steps"
+    """How many responses of a model have ended in the run."""
+    run_outcome: str = "streamtools.run.outcome"
+    """`RunOutcome`; not there for a loop of the caller's own."""
+    step: str = "streamtools.step.number"
     call_key: str = "streamtools.call.key"
     """``{step}.{index}``: the call's identity within its run, also where the provider gives no usable id."""
     seq_first: str = "streamtools.seq.first"
@@ -97,7 +113,8 @@ class Names:
     cause_seq: str = "streamtools.cause.seq"
     """`seq` of its causes. On a chat span: the observations of the step before."""
     link_type: str = "streamtools.link.type"
-    """On a link: ``proposed_by`` (tool to chat) or ``observed`` (chat to the tools of the step before)."""
+    """On a link: ``proposed_by`` (tool to chat), ``observed`` (chat to the tools of the step before), ``follows`` (step
+    to the one before, where no run span is above them), ``resumes`` (step to the one that suspended its calls)."""
 
     # -- ours: outcomes --
     step_outcome: str = "streamtools.step.outcome"
@@ -129,6 +146,16 @@ class Names:
     """Seconds from the call's being ready to its tool's start, the wait for the turn's end included."""
     approval_verdict: str = "streamtools.approval.verdict"
     """``approved``, ``denied``, or ``none``: the block was left before anybody had decided."""
+    waiting_tool: str = "streamtools.tool.name"
+    """The tool of a call that waits. Not `gen_ai.tool.name`, by which the wait would count as a call."""
+    waiting_call: str = "streamtools.call.id"
+    """The id of a call that waits."""
+    wait_reason: str = "streamtools.wait.reason"
+    """`Wait.reason`."""
+    attempt_number: str = "streamtools.attempt.number"
+    attempt_duration: str = "streamtools.attempt.duration_s"
+    attempt_delay: str = "streamtools.attempt.delay_s"
+    """Seconds of pause before the next attempt."""
     call_recorded: str = "streamtools.call.recorded"
     """The idempotency store knew how the call had ended: nothing ran."""
     tool_still_running: str = "streamtools.tool.still_running"
@@ -139,6 +166,9 @@ SEMCONV = Names()
 
 OPENINFERENCE = Names(
     schema_url=None,
+    run_constants={"openinference.span.kind": "AGENT"},
+    agent_name="agent.name",
+    conversation_id="session.id",
     step_constants={"openinference.span.kind": "CHAIN"},
     chat_constants={"openinference.span.kind": "LLM"},
     tool_constants={"openinference.span.kind": "TOOL"},

@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanContext
+from opentelemetry.trace import Span, SpanContext, Tracer
 
 from ..errors import StreamError
 from ..events import StepStart, StreamEnd, StreamStart, ToolCallStart
-from ..parts import ToolCall
+from ..parts import ToolCall, Usage
 
-__all__ = ["OpenToolSpan", "OpenStep"]
+__all__ = ["OpenRun", "OpenStep", "OpenToolSpan"]
 
 
 def _epoch_offset_ns() -> int:
     return time.time_ns() - time.monotonic_ns()  # events have monotonic time, spans have the epoch's
+
+
+@dataclass(slots=True)
+class OpenRun:
+    """A run while it goes on."""
+
+    conversation_id: str | None = None
+    span: Span | None = None
+    steps: int = 0
+    """How many responses have ended."""
+    usage: Usage | None = None
+    """The sum of their counts."""
+    offset_ns: int = field(default_factory=_epoch_offset_ns)
+
+    def start(self, tracer: Tracer, name: str, attributes: Mapping[str, Any], at: float) -> None:
+        """Starts its span, below the caller's."""
+        self.span = tracer.start_span(name, attributes=attributes, start_time=self.ns(at))
+
+    def ns(self, at: float) -> int:
+        """Returns a monotonic time as nanoseconds of the epoch."""
+        return self.offset_ns + int(at * 1e9)
+
+    def add(self, usage: Usage | None) -> None:
+        """Adds the counts of a response that has ended."""
+        self.steps += 1
+        if usage is not None:
+            self.usage = usage if self.usage is None else self.usage + usage
 
 
 @dataclass(slots=True)
@@ -39,6 +68,17 @@ class OpenStep:
     text: list[str] = field(default_factory=list)
     text_size: int = 0
     offset_ns: int = field(default_factory=_epoch_offset_ns)
+    run: OpenRun | None = None
+    """The run that it is a part of, if that was entered."""
+
+    @property
+    def began(self) -> float:
+        """When the model was asked, as far as that is known."""
+        return self.start.time if self.start.requested_at is None else min(self.start.requested_at, self.start.time)
+
+    def forget(self) -> None:
+        """Lets go of all that the next step does not ask for."""
+        self.calls, self.text, self.end, self.run = {}, [], None, None
 
     def ns(self, at: float) -> int:
         """Returns an event's time as nanoseconds of the epoch."""

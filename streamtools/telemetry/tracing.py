@@ -1,11 +1,13 @@
 """Draws OpenTelemetry spans from the events of a run.
 
     (the caller's current span)
-    └ streamtools.step           INTERNAL   StepStart to StepEnd
-      ├ chat {model}             CLIENT     StepStart to StreamEnd; links: observed -> execute_tool of the step before
-      ├ streamtools.approval {name}         ApprovalRequested to ApprovalResolved, of a call that needs one
-      ├ execute_tool {name}      INTERNAL   ToolStarted to Observation; link: proposed_by -> chat
-      └ execute_tool {name}      INTERNAL   a call that never ran: ToolCallEnd to Observation, an error
+    └ invoke_agent {name}          INTERNAL   a run of `agent_loop`, or of a `Trajectory` that was entered
+      └ streamtools.step           INTERNAL   the request to StepEnd; link: follows -> the step before, without a run
+        ├ chat {model}             CLIENT     the request to StreamEnd; links: observed -> tools of the step before
+        ├ streamtools.approval {name}         ApprovalRequested to ApprovalResolved, of a call that needs one
+        ├ streamtools.wait {name}             a time in which a call could not start, and for what
+        ├ execute_tool {name}      INTERNAL   ToolStarted to Observation; link: proposed_by -> chat
+        └ execute_tool {name}      INTERNAL   a call that never ran: ToolCallEnd to Observation, an error
 
 Theory of operation. A tool is a sibling of the chat that proposed it, because it may outlive it; links tell
 causes, and so do attributes (`names.Names`), since some trace stores drop links. A span's name and first
@@ -18,8 +20,13 @@ A span's status:
 
 * chat: ERROR for a stream that was truncated or failed. A stream that its consumer left (``abandoned``) or that was
   cancelled from outside is no error: status unset, with the usage that was seen until then.
-* execute_tool: ERROR for every outcome but ``ok``; ``streamtools.failure_stage`` says how far the call came.
+* execute_tool: ERROR for every outcome but ``ok``; ``streamtools.failure_stage`` says how far the call came. A call
+  that only waits for an approval has no status.
+* invoke_agent: ERROR if the run's outcome is ``error``, or an exception left its block.
 * step: ERROR if `StepEnd.outcome` is ``error`` or ``truncated``. A failed tool does not fail its step.
+
+Its text is in words of ours, and an ``exception`` event has the type of the exception, if there is one; their own words
+are content.
 
 No span is ever current in the consumer's context; a tool's span is, around the tool's body alone.
 """
@@ -28,21 +35,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
+from opentelemetry.trace import Link, Span, SpanKind
 
-from .._version import __version__
+from ..display import class_name
 from ..errors import LocalProtocolError, StreamToolsError
 from ..events import (
     ApprovalRequested,
     ApprovalResolved,
-    CausedEvent,
     Event,
     Observation,
     StepEnd,
@@ -55,21 +61,26 @@ from ..events import (
     ToolCallValidated,
     ToolStarted,
 )
+from ..observers import RunFacts
 from ..parts import StepOutcome
-from .attributes import FAILED, Attributes, AttributeWriter, stream_outcome
-from .log import log_call
+from .attributes import FAILED, AttributeWriter, stream_outcome
+from .call_spans import CallSpans
+from .carrier import carrier_of, span_context_of
+from .failures import stream_words
 from .names import PROFILES, Names
-from .open_spans import OpenStep, OpenToolSpan
+from .open_spans import OpenRun, OpenStep
+from .pen import Pen
+from .tracers import tracer_of
 
 __all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing"]
 
 CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that switches content on: ``true``, ``SPAN_ONLY`` or ``SPAN_AND_EVENT``."""
 
-MAX_ATTRIBUTE_CHARS = 1024  # characters of one attribute; content is for reading, not for archiving
+MAX_ATTRIBUTE_CHARS = 16_384  # characters of one attribute; content is for reading, not for archiving
 
 _CAPTURING = frozenset({"true", "span_only", "span_and_event"})
-_SPANS = ("step", "chat", "approval", "execute_tool")
+_SPANS = ("run", "step", "chat", "approval", "wait", "execute_tool")
 
 
 class Tracing:
@@ -84,7 +95,7 @@ class Tracing:
             the environment variable `CAPTURE_CONTENT`; without it no content is captured.
         names: a profile of `streamtools.telemetry.names` (``"semconv-1.41"``, ``"openinference"``), or your own.
         spans: the spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
-        max_attribute_chars: longer text is cut, and ends in ``…``.
+        max_attribute_chars: longer text is cut, and ends in ``…``; JSON is cut inside, and stays JSON.
         redact: sees every captured text first (JSON of arguments, results and messages; texts of exceptions) and
             returns the text to show. If it raises, this observer is dropped, and the text is not in the span.
         logger: gets one record for each observation, with the ids of its span (see `streamtools.telemetry.log`).
@@ -116,10 +127,13 @@ class Tracing:
         self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
         self._names = names
         self._writer = AttributeWriter(names, capture_content, max_attribute_chars, redact)
-        self._logger = logger
-        self._tracer = _tracer_of(tracer_provider, names.schema_url)
+        self._pen = Pen(
+            tracer=tracer_of(tracer_provider, names.schema_url), names=names, writer=self._writer, wanted=self._wanted
+        )
+        self._calls = CallSpans(self._pen, self._chat, logger)
+        self._run: OpenRun | None = None
         self._step: OpenStep | None = None
-        self._observed: dict[int, SpanContext] = {}  # of the step before: seq of the observation -> its tool span
+        self._before: OpenStep | None = None  # the step before
 
     @property
     def event_types(self) -> Collection[type[Event]]:
@@ -140,6 +154,7 @@ class Tracing:
             if step is not None:
                 raise LocalProtocolError("this Tracing is in the middle of a step; give every concurrent run its own")
             step = self._step = OpenStep(event)
+            step.run = self._run
         if step is None:
             return  # between steps there is nothing to draw
         try:
@@ -147,6 +162,32 @@ class Tracing:
         except BaseException:
             self._give_up(step)
             raise
+
+    def begin_run(self, run: RunFacts) -> None:
+        """Draws the span of a run, which its steps are below."""
+        self._run = OpenRun(conversation_id=run.conversation_id)
+        if self._wanted["run"]:
+            name, now = self._pen.named(self._names.run_span, run.name), time.monotonic()
+            self._run.start(self._pen.tracer, name, self._writer.run_start(run), now)
+
+    def end_run(self, outcome: str | None, error: BaseException | None) -> None:
+        """Ends the span of the run, with the totals of its steps."""
+        run, self._run = self._run, None
+        if run is None or run.span is None:
+            return
+        failed = isinstance(error, Exception) or outcome == "error"
+        if failed:
+            said = "the run failed" if error is None else f"the run failed: {class_name(error)}"
+            known = error if isinstance(error, StreamToolsError) else None
+            self._pen.describe_failure(run.span, said, known, error, run.ns(time.monotonic()))
+        run.span.set_attributes(self._writer.run_end(run, outcome, error if failed else None))
+        run.span.end(run.ns(time.monotonic()))
+
+    def traceparent(self) -> str | None:
+        """Returns the span of the step that goes on, or was the last, as W3C Trace Context has it."""
+        step = self._step or self._before
+        span = None if step is None else step.span
+        return None if span is None else carrier_of(span).get("traceparent")
 
     @contextmanager
     def around_tool(self, call_id: str) -> Iterator[None]:
@@ -171,9 +212,22 @@ class Tracing:
     # -- the beginning --
 
     def _step_start(self, step: OpenStep, event: StepStart) -> None:
+        if step.run is not None and step.run.span is not None:
+            step.context = trace.set_span_in_context(step.run.span, step.context)
         if self._wanted["step"]:
-            step.span = self._start(step, self._names.step_span, self._writer.step_start(event), event.time)
+            found, links = self._writer.step_start(event), self._links_of(step)
+            step.span = self._pen.start(step, self._names.step_span, found, step.began, links)
             step.context = trace.set_span_in_context(step.span, step.context)
+
+    def _links_of(self, step: OpenStep) -> list[Link]:
+        """Returns a step's links: to the one that suspended its calls, and, without a run span, to the one before."""
+        links: list[Link] = []
+        if (asked := span_context_of(step.start.resumes)) is not None:
+            links.append(self._pen.link("resumes", asked))
+        before = None if self._before is None else self._before.span
+        if before is not None and step.run is None:
+            links.append(self._pen.link("follows", before.get_span_context()))
+        return links
 
     def _stream_start(self, step: OpenStep, event: StreamStart) -> None:
         step.stream = event
@@ -181,12 +235,13 @@ class Tracing:
 
     def _chat(self, step: OpenStep) -> Span | None:
         """Returns the chat span; made now if it is not there yet, without the model's name if nothing came."""
-        if step.chat is None and self._wanted["chat"] and not step.start.resumed:
+        if step.chat is None and self._wanted["chat"] and step.start.asks_model:
             start, stream = step.start, step.stream
-            name = self._named(self._names.chat_span, stream.model if stream else None)
-            links = [self._link("observed", self._observed[seq]) for seq in start.causes if seq in self._observed]
-            found = self._writer.chat_start(start, stream)
-            step.chat = step.open_chat = self._start(step, name, found, start.time, links, SpanKind.CLIENT)
+            name = self._pen.named(self._names.chat_span, stream.model if stream else None)
+            observed = {} if self._before is None else self._before.observed
+            links = [self._pen.link("observed", observed[seq]) for seq in start.causes if seq in observed]
+            found = self._writer.chat_start(start, stream, None if step.run is None else step.run.conversation_id)
+            step.chat = step.open_chat = self._pen.start(step, name, found, step.began, links, SpanKind.CLIENT)
         return step.chat
 
     def _text(self, step: OpenStep, event: TextDelta) -> None:
@@ -194,110 +249,17 @@ class Tracing:
             step.text.append(event.text)
             step.text_size += len(event.text)
 
-    # -- calls --
-
-    def _call_start(self, step: OpenStep, event: ToolCallStart) -> None:
-        if event.kind == "server":
-            step.server_calls += 1
-        else:
-            step.calls[event.call_id] = OpenToolSpan(event)
-
-    def _call_known(self, step: OpenStep, event: ToolCallEnd | ToolCallValidated) -> None:
-        known = step.calls.get(event.call_id)
-        if known is not None:
-            known.call, known.ready_at = event.call, event.time
-
-    def _approval_requested(self, step: OpenStep, event: ApprovalRequested) -> None:
-        known = step.calls.get(event.call_id)
-        if known is None or not self._wanted["approval"]:
-            return
-        name = self._named(self._names.approval_span, event.tool_name)
-        known.approval = self._start(step, name, self._writer.approval(step.start, known.start, event), event.time)
-
-    def _approval_resolved(self, step: OpenStep, event: ApprovalResolved) -> None:
-        known = step.calls.get(event.call_id)
-        self._end_approval(step, known, "approved" if event.approved else "denied", event)
-
-    def _end_approval(self, step: OpenStep, known: OpenToolSpan | None, verdict: str, last: CausedEvent) -> None:
-        if known is not None and known.approval is not None:
-            span, known.approval = known.approval, None
-            span.set_attributes({self._names.approval_verdict: verdict, self._names.seq_last: last.seq})
-            span.end(step.ns(last.time))
-
-    def _tool_started(self, step: OpenStep, event: ToolStarted) -> None:
-        known = step.calls.get(event.call_id)
-        if known is None or known.started_at is not None:  # another attempt of the same call
-            return
-        known.started_at = event.time
-        self._open_tool(step, known, event.time)
-
-    def _observation(self, step: OpenStep, event: Observation) -> None:
-        known = step.calls.get(event.call_id)
-        self._end_approval(step, known, "none", event)
-        span = self._ending(step, known)
-        if known is None or span is None:
-            return
-        step.observed[event.seq] = span.get_span_context()
-        if self._logger is not None:
-            log_call(self._logger, event, step.start.run_id, span)
-        if span.is_recording():
-            started, ready = known.started_at, known.ready_at
-            found = self._writer.tool_end(known.call, event, started=started is not None)
-            if started is not None and ready is not None:
-                found[self._names.tool_queue_time] = started - ready
-            if event.outcome != "ok":
-                self._describe_failure(span, event.error, step.ns(event.time))
-            if self._writer.capture_content:
-                found |= self._writer.tool_content(known.call, event)
-            span.set_attributes(found)
-        span.end(step.ns(event.time))
-
-    def _ending(self, step: OpenStep, known: OpenToolSpan | None) -> Span | None:
-        """Returns the call's span, to be ended now and never again; opened here if its tool never ran."""
-        if known is None or known.ended:
-            return None
-        known.ended = True
-        return known.span or self._open_tool(step, known, known.ready_at or known.start.time)
-
-    def _open_tool(self, step: OpenStep, known: OpenToolSpan, at: float) -> Span | None:
-        if not self._wanted["execute_tool"]:
-            return None
-        chat = self._chat(step)
-        links = [] if chat is None else [self._link("proposed_by", chat.get_span_context())]
-        name = self._named(self._names.tool_span, known.start.name)
-        known.span = self._start(step, name, self._writer.tool_start(step.start, known.start), at, links)
-        return known.span
-
-    def _start(
-        self,
-        step: OpenStep,
-        name: str,
-        attributes: Attributes,
-        at: float,
-        links: Sequence[Link] = (),
-        kind: SpanKind = SpanKind.INTERNAL,
-    ) -> Span:
-        return self._tracer.start_span(name, step.context, kind, attributes, links, start_time=step.ns(at))
-
-    def _link(self, kind: str, context: SpanContext) -> Link:
-        return Link(context, {self._names.link_type: kind})
-
-    def _named(self, prefix: str, subject: str | None) -> str:
-        return f"{prefix} {self._writer.text(subject)}" if subject else prefix
-
-    def _describe_failure(self, span: Span, error: StreamToolsError | None, at_ns: int) -> None:
-        # What an error says may quote the peer, the arguments or the tool, so it is content.
-        if error is None or not self._writer.capture_content:
-            span.set_status(Status(StatusCode.ERROR))
-            return
-        span.set_status(Status(StatusCode.ERROR, self._writer.words(error)))
-        if error.__cause__ is not None:
-            span.add_event("exception", self._writer.exception(error.__cause__), at_ns)
+    def _describe_stream(self, span: Span, step: OpenStep, at: float) -> None:
+        error = step.error
+        raised = error if error is None or error.__cause__ is None else error.__cause__
+        self._pen.describe_failure(span, stream_words(error), error, raised, step.ns(at))
 
     # -- the end --
 
     def _stream_end(self, step: OpenStep, event: StreamEnd) -> None:
         step.end = event
+        if step.run is not None:
+            step.run.add(event.usage)
         self._chat(step)
         outcome = stream_outcome(event)
         if outcome != "truncated":  # else the step's end tells whether it was the consumer who left
@@ -315,13 +277,13 @@ class Tracing:
                 calls = [known.call for known in step.calls.values() if known.call is not None]
                 found |= self._writer.chat_content("".join(step.text), calls, step.end)
             if outcome in FAILED:
-                self._describe_failure(span, step.error, step.ns(last.time))
+                self._describe_stream(span, step, last.time)
             span.set_attributes(found)
         span.end(step.ns(last.time))
 
     def _step_end(self, step: OpenStep, event: StepEnd) -> None:
         for known in step.calls.values():
-            self._end_lost(step, known, event)
+            self._calls.end_lost(step, known, event)
         self._chat(step)
         if step.end is None:
             self._end_chat(step, event.outcome, event)
@@ -331,19 +293,11 @@ class Tracing:
         if (span := step.span) is not None:
             if span.is_recording():
                 if event.outcome in FAILED:
-                    self._describe_failure(span, step.error, step.ns(event.time))
+                    self._describe_stream(span, step, event.time)
                 span.set_attributes(self._writer.step_end(event, step.error))
             span.end(step.ns(event.time))
-        self._observed, self._step = step.observed, None
-
-    def _end_lost(self, step: OpenStep, known: OpenToolSpan, event: StepEnd) -> None:
-        self._end_approval(step, known, "none", event)
-        # Every call has its observation by now. Should one have none, its span ends all the same.
-        span = self._ending(step, known)
-        if span is not None:
-            span.set_status(Status(StatusCode.ERROR))
-            span.set_attributes(self._writer.tool_lost(event))
-            span.end(step.ns(event.time))
+        self._before, self._step = step, None
+        step.forget()
 
     def _give_up(self, step: OpenStep) -> None:
         """Ends all open spans, since this observer is broken and will be dropped."""
@@ -355,32 +309,24 @@ class Tracing:
                 span.end()
 
 
+def _of_calls(draw: Callable[[CallSpans, OpenStep, Any], None]) -> Callable[[Tracing, OpenStep, Any], None]:
+    return lambda tracing, step, event: draw(tracing._calls, step, event)
+
+
 _HANDLERS: dict[type[Event], Callable[[Tracing, OpenStep, Any], None]] = {
     StepStart: Tracing._step_start,
     StreamStart: Tracing._stream_start,
-    ApprovalRequested: Tracing._approval_requested,
-    ApprovalResolved: Tracing._approval_resolved,
+    ApprovalRequested: _of_calls(CallSpans.approval_requested),
+    ApprovalResolved: _of_calls(CallSpans.approval_resolved),
     TextDelta: Tracing._text,
-    ToolCallStart: Tracing._call_start,
-    ToolCallEnd: Tracing._call_known,
-    ToolCallValidated: Tracing._call_known,
-    ToolStarted: Tracing._tool_started,
-    Observation: Tracing._observation,
+    ToolCallStart: _of_calls(CallSpans.call_start),
+    ToolCallEnd: _of_calls(CallSpans.call_known),
+    ToolCallValidated: _of_calls(CallSpans.call_known),
+    ToolStarted: _of_calls(CallSpans.tool_started),
+    Observation: _of_calls(CallSpans.observation),
     StreamEnd: Tracing._stream_end,
     StepEnd: Tracing._step_end,
 }
 
 _WITH_TEXT = frozenset(_HANDLERS)
 _COLD = _WITH_TEXT - {TextDelta}
-
-_tracers: WeakKeyDictionary[trace.TracerProvider, dict[str | None, trace.Tracer]] = WeakKeyDictionary()
-
-
-def _tracer_of(provider: trace.TracerProvider | None, schema_url: str | None) -> trace.Tracer:
-    """Returns the tracer of a provider, or of the global one, kept since making one costs a fifth of a step's spans."""
-    if provider is None:  # the global one, which may still be set: its stand-in must not be kept
-        return trace.get_tracer("streamtools", __version__, None, schema_url)
-    known = _tracers.setdefault(provider, {})
-    if schema_url not in known:
-        known[schema_url] = trace.get_tracer("streamtools", __version__, provider, schema_url)
-    return known[schema_url]

@@ -63,7 +63,7 @@ async def test_a_wait_for_an_approval_is_a_span_that_tells_the_verdict() -> None
     trace = Trace()
     await decided(trace)
     spans = trace.named("streamtools.approval pay")
-    said = {(span.attributes or {})["gen_ai.tool.call.id"]: span.attributes or {} for span in spans}
+    said = {(span.attributes or {})["streamtools.call.id"]: span.attributes or {} for span in spans}
     verdicts = {call_id: given["streamtools.approval.verdict"] for call_id, given in said.items()}
     assert verdicts == {"a": "approved", "b": "denied", "c": "none"}
     (step,) = trace.named("streamtools.step")
@@ -75,6 +75,7 @@ async def test_a_wait_for_an_approval_is_a_span_that_tells_the_verdict() -> None
         assert step.end_time is not None
         assert span.end_time <= step.end_time
     assert said["a"]["streamtools.call.key"] == "0.0"
+    assert not [name for given in said.values() for name in given if name.startswith("gen_ai.")], "no second tool"
     assert len(trace.named("execute_tool pay")) == 3
 
 

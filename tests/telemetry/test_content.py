@@ -8,13 +8,17 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
+from profiles import examples
 from scripted import Script, Spans
 
 from streamtools.errors import InvalidArguments, ProviderError, ToolError, ToolFailed
 from streamtools.parts import Outcome
 from streamtools.telemetry import Tracing
+from streamtools.telemetry.content import fitted_json
 from streamtools.telemetry.names import PROFILES, SEMCONV
 
 SECRET = "s3cr3t"
@@ -169,7 +173,10 @@ def test_captured_content_is_bounded(spans: Spans) -> None:
         texts = [*attributes(span).values(), span.status.description or ""]
         texts += [value for event in span.events for value in (event.attributes or {}).values()]
         assert all(len(text) <= 64 for text in texts if isinstance(text, str))
-    assert attributes(spans.named("execute_tool alpha"))["gen_ai.tool.call.arguments"].endswith("…")
+    tool = attributes(spans.named("execute_tool alpha"))
+    assert tool["gen_ai.tool.call.result"].endswith("…")
+    assert json.loads(tool["gen_ai.tool.call.arguments"])["x"].endswith("…"), "what is cut inside stays JSON"
+    assert json.loads(attributes(spans.named("chat glm-mini"))["gen_ai.output.messages"])
 
 
 @pytest.mark.parametrize(
@@ -177,10 +184,12 @@ def test_captured_content_is_bounded(spans: Spans) -> None:
     [
         ("function", '{"a":1}', {}, '{"a":1}'),
         ("function", '"{\\"a\\":1}"', {"normalizations": ("double_encoded",), "arguments": {"a": 1}}, '{"a": 1}'),
-        ("custom", "ls -l", {}, '"ls -l"'),
+        ("custom", "ls -l", {}, "ls -l"),
     ],
 )
-def test_captured_arguments_are_json(spans: Spans, kind: Any, text: str, more: dict[str, Any], captured: str) -> None:
+def test_captured_arguments_are_json_or_bare_text(
+    spans: Spans, kind: Any, text: str, more: dict[str, Any], captured: str
+) -> None:
     script = Script(Tracing(spans.provider, capture_content=True))
     script.start()
     script.call("call_a", "alpha", text, kind=kind, **more)
@@ -189,7 +198,7 @@ def test_captured_arguments_are_json(spans: Spans, kind: Any, text: str, more: d
     script.end()
     said = attributes(spans.named("execute_tool alpha"))
     assert said["gen_ai.tool.call.arguments"] == captured
-    assert said["gen_ai.tool.call.result"] == '"done"'
+    assert said["gen_ai.tool.call.result"] == "done"
 
 
 def test_the_text_is_kept_also_where_the_stream_had_no_end(spans: Spans) -> None:
@@ -295,3 +304,19 @@ def test_a_step_looks_like_no_genai_operation(spans: Spans) -> None:
     """Jaeger's UI shows a span with any gen_ai attribute as an operation of a kind that it does not know."""
     Script(Tracing(spans.provider)).whole_step()
     assert not [name for name in attributes(spans.named("streamtools.step")) if name.startswith("gen_ai.")]
+
+
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ),
+    most=st.integers(8, 400),
+)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
+def test_content_that_is_cut_is_json_within_its_bound_and_says_that_it_was_cut(value: Any, most: int) -> None:
+    whole, written = json.dumps(value, ensure_ascii=False), fitted_json(value, most)
+    read = json.loads(written)
+    assert len(written) <= max(most, len('"…"'))
+    assert (written == whole) is (len(whole) <= most)
+    assert (read == value) is (len(whole) <= most) or "…" in written

@@ -57,6 +57,8 @@ def timeless(document: dict[str, Any]) -> dict[str, Any]:
             # the two steps read the clocks apart from each other, so microseconds may differ
             span["startTime"] = round((span["startTime"] - first) / 1e5) * 100_000
             span["duration"] = round(span["duration"] / 1e5) * 100_000
+        for log in span["logs"]:
+            log["timestamp"] = round((log["timestamp"] - first) / 1e5) * 100_000
         for tag in span["tags"]:
             if tag["type"] == "float64":
                 tag["value"] = round(tag["value"], 3)
@@ -80,13 +82,19 @@ def test_the_tree_can_be_rebuilt_from_references(spans: Spans) -> None:
         kinds = [reference["refType"] for reference in span["references"]]
         assert kinds == sorted(kinds)  # CHILD_OF comes first, since the UI takes the first for the parent
         assert all(reference["traceID"] == jaeger_trace["traceID"] for reference in span["references"])
+        kinds = [tag["value"] for reference in span["references"] for tag in reference.get("tags", ())]
+        assert set(kinds) <= {"proposed_by", "observed", "follows"}
+        assert len(kinds) == len(span["references"]) - bool(span["references"])
         tree.setdefault(span["operationName"], []).append(
             [(reference["refType"], names[reference["spanID"]]) for reference in span["references"]]
         )
     step, chat = ("CHILD_OF", "streamtools.step"), ("FOLLOWS_FROM", "chat glm-mini")
     assert tree == {
         "request": [[]],
-        "streamtools.step": [[("CHILD_OF", "request")]] * 2,
+        "streamtools.step": [
+            [("CHILD_OF", "request")],
+            [("CHILD_OF", "request"), ("FOLLOWS_FROM", "streamtools.step")],
+        ],
         "execute_tool alpha": [[step, chat]],
         "execute_tool beta": [[step, chat]],
         "chat glm-mini": [

@@ -73,7 +73,7 @@ def test_what_the_links_say_can_be_read_from_attributes_alone(spans: Spans) -> N
     observations = script.whole_step()
     script.whole_step(causes=observations)
     first_chat, second_chat = (span for span in spans.all if span.name.startswith("chat"))
-    first_tools = [tool for tool in spans.tools() if attributes(tool)["streamtools.step"] == 0]
+    first_tools = [tool for tool in spans.tools() if attributes(tool)["streamtools.step.number"] == 0]
     for tool in first_tools:
         said, proposer = attributes(tool), attributes(first_chat)
         assert said["streamtools.run.id"] == proposer["streamtools.run.id"] == "run-1"
@@ -161,7 +161,7 @@ def test_a_chat_tells_model_usage_finish_and_the_wait_for_the_first_chunk(spans:
     chat = spans.named("chat glm-mini")
     assert dict(attributes(chat)) == {
         "streamtools.run.id": "run-1",
-        "streamtools.step": 0,
+        "streamtools.step.number": 0,
         "streamtools.cause.seq": (),
         "streamtools.seq.first": 1,
         "streamtools.seq.last": 2,
@@ -207,7 +207,7 @@ def test_a_tool_tells_its_identity_schema_and_outcome(spans: Spans) -> None:
     script.end()
     assert dict(attributes(spans.named("execute_tool alpha"))) == {
         "streamtools.run.id": "run-1",
-        "streamtools.step": 0,
+        "streamtools.step.number": 0,
         "streamtools.cause.seq": (1,),
         "streamtools.seq.first": 2,
         "streamtools.seq.last": 8,
@@ -576,7 +576,9 @@ def test_spans_that_another_instrumentation_draws_can_be_left_out(
 
 
 def test_an_unknown_span_or_profile_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"unknown \['tool'\]; there are step, chat, approval, execute_tool"):
+    with pytest.raises(
+        ValueError, match=r"unknown \['tool'\]; there are run, step, chat, approval, wait, execute_tool"
+    ):
         Tracing(spans={"tool": False})
     with pytest.raises(ValueError, match=r"must be a Names or one of semconv-1.41, openinference"):
         Tracing(names="latest")
@@ -643,6 +645,23 @@ def test_pipelines_are_observed_by_default_only_if_the_program_has_a_provider(
 def test_a_program_that_switched_tracing_off_is_not_observed(no_global_provider: None) -> None:
     trace.set_tracer_provider(trace.NoOpTracerProvider())
     assert default_observers() == []
+
+
+def test_a_provider_without_a_hash_draws_spans(spans: Spans) -> None:
+    class Unhashable:
+        """Logfire's is a dataclass, which has an equality and no hash."""
+
+        __hash__ = None  # type: ignore[assignment]
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def get_tracer(self, *args: Any, **options: Any) -> trace.Tracer:
+            return spans.provider.get_tracer(*args, **options)
+
+    for _ in range(2):
+        Script(Tracing(Unhashable())).whole_step()  # type: ignore[arg-type]
+    assert spans.names().count("streamtools.step") == 2
 
 
 def test_a_provider_that_is_set_later_is_found(no_global_provider: None, spans: Spans) -> None:

@@ -1,0 +1,111 @@
+"""``streamtools view``: writes a run as one HTML page, or as a Chrome trace."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ..errors import StreamToolsError
+from ..view import Picture, chrome_trace, draw_jaeger, is_jaeger, page
+from .common import add_command
+
+__all__ = ["add"]
+
+MOST_BYTES = 1 << 30  # of a file that is read whole: what fits into memory some times over
+
+DESCRIPTION = """\
+Writes a run as one HTML page that needs nothing else, and prints its path. The
+page holds what the file holds: texts, arguments and results, if they were
+captured."""
+
+EXAMPLES = """\
+RUN is a file of configure("jaeger-file").
+
+examples:
+  streamtools view trace.json --open
+  streamtools view trace.json -o run.html
+  streamtools view trace.json --chrome-trace run.perfetto.json
+"""
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "view",
+        _view,
+        help="show a run as a page, or in Perfetto",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+    )
+    add = parser.add_argument
+    add("run", metavar="RUN", help="the file with the run")
+    add("-o", "--output", metavar="FILE", help="the page to write (default: RUN with .html, else a temporary file)")
+    add("--title", default="", metavar="TEXT", help="the headline (default: the run's id)")
+    add("--open", action="store_true", help="open the page in a browser")
+    add("--chrome-trace", metavar="FILE", help="write trace events for Perfetto, in place of the page")
+
+
+def _view(options: argparse.Namespace) -> int:
+    picture = _read(Path(options.run), options.title)
+    if options.chrome_trace is not None:
+        _write(Path(options.chrome_trace), orjson.dumps(chrome_trace(picture)))
+        print(options.chrome_trace)
+        return 0
+    written = page(picture).encode("utf-8", "replace")
+    path = _written(Path(options.run), options.output, written)
+    print(path)
+    if options.open:
+        webbrowser.open(path.resolve().as_uri())
+    return 0
+
+
+def _read(path: Path, title: str) -> Picture:
+    """Returns the picture of the run in a file.
+
+    Raises:
+        StreamToolsError: it cannot be read, or is of no kind that is known.
+    """
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise StreamToolsError(f"cannot read {path}: it has more than {MOST_BYTES >> 20} MiB")
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise StreamToolsError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise StreamToolsError(f"cannot read {path}: it is no JSON") from error
+    if not is_jaeger(document):
+        raise StreamToolsError(f'cannot read {path}: it is no file of configure("jaeger-file")')
+    try:
+        return draw_jaeger(document, title=title)
+    except ValueError as error:
+        raise StreamToolsError(f"cannot show {path}: {error}") from error
+
+
+def _written(run: Path, output: str | None, page: bytes) -> Path:
+    """Writes the page where it was asked for, else beside the run, else to a temporary file; returns its path."""
+    if output is not None:
+        path = Path(output)
+        _write(path, page)
+        return path
+    path = run.with_suffix(".html")
+    if os.access(run.parent, os.W_OK) and not path.exists():
+        _write(path, page)
+        return path
+    with tempfile.NamedTemporaryFile(prefix="streamtools-", suffix=".html", delete=False) as file:  # its owner's alone
+        file.write(page)
+    return Path(file.name)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise StreamToolsError(f"cannot write {path}: {error.strerror}") from error

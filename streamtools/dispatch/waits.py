@@ -1,0 +1,36 @@
+"""Notes what a call waits for before it runs, and how long, from the states that it is moved along."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from ..parts import Wait, WaitReason
+from .call import Call
+from .states import State
+
+__all__ = ["begin_wait", "end_wait", "note_move"]
+
+_REASONS: Mapping[State, WaitReason] = {"held": "turn_end", "asked": "approval"}
+
+
+def note_move(call: Call, *, by_hand: bool) -> None:
+    """Ends the wait that a move has ended, and begins that of the new state."""
+    if call.waiting is not None:
+        end_wait(call)
+    reason = _REASONS.get(call.state)
+    if reason is not None:
+        begin_wait(call, "caller" if by_hand and reason == "turn_end" else reason)
+
+
+def begin_wait(call: Call, reason: WaitReason) -> None:
+    """Begins a wait now."""
+    call.waiting = (reason, time.monotonic())
+
+
+def end_wait(call: Call) -> None:
+    """Ends the wait that goes on, if one does."""
+    if call.waiting is not None:
+        reason, began = call.waiting
+        call.waits = (*call.waits, Wait(reason, began, time.monotonic()))
+        call.waiting = None

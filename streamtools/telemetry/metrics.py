@@ -1,0 +1,204 @@
+"""Counts and times a run's responses and calls as OpenTelemetry metrics.
+
+    Trajectory(observers=[Tracing(), Metrics()])
+
+A pipeline that is given no observers has both, where the application has set their providers. Attributes have few
+values: no id, no name of a tool that nobody registered, and at most `MAX_MODELS` names of models, since a server may
+make them up. Names and buckets: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai
+(gen-ai-metrics.md, read 2026-11-23); `streamtools.*` names are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from opentelemetry import metrics
+
+from .._version import __version__
+from ..events import Event, Observation, StepEnd, StepStart, StreamEnd, StreamStart
+from ..parts import OUTCOMES
+from .attributes import call_error_type, stream_error_type, stream_outcome
+from .names import SEMCONV, provider_of
+
+__all__ = ["MAX_MODELS", "NAMES", "Metrics", "MetricNames"]
+
+MAX_MODELS = 100
+"""Different names of models in the attributes of one process; the others are ``_OTHER``."""
+
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_FIRST_CHUNK = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+_PER_CHUNK = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
+_TOKENS = tuple(4**power for power in range(14))
+_OTHER = "_OTHER"
+
+_models: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricNames:
+    """A profile of names; one that is None is not recorded."""
+
+    operation_duration: str | None = "gen_ai.client.operation.duration"
+    """Seconds from the request to the response's end."""
+    token_usage: str | None = "gen_ai.client.token.usage"
+    """Tokens of a response, by ``gen_ai.token.type``: ``input``, ``output``."""
+    time_to_first_chunk: str | None = "gen_ai.client.operation.time_to_first_chunk"
+    """Seconds from the request to the first chunk."""
+    time_per_output_chunk: str | None = "gen_ai.client.operation.time_per_output_chunk"
+    """Seconds per event of a response after its first chunk: their mean, recorded once for a response."""
+    tool_duration: str | None = "gen_ai.execute_tool.duration"
+    """Seconds that a tool ran."""
+    calls: str | None = "streamtools.calls"
+    """Calls, by their outcome."""
+    wait_duration: str | None = "streamtools.wait.duration"
+    """Seconds in which a call could not start, by `Wait.reason`."""
+
+
+NAMES = MetricNames()
+"""The GenAI conventions v1.41, and the new repository's name for tools' durations."""
+
+
+class Metrics:
+    """An observer that records metrics. Give each run its own: it is cheap to make.
+
+    Args:
+        meter_provider: takes the metrics; by default the global provider.
+        names: a profile, say ``dataclasses.replace(NAMES, token_usage=None)``.
+    """
+
+    def __init__(self, meter_provider: metrics.MeterProvider | None = None, *, names: MetricNames = NAMES) -> None:
+        self._instruments = _instruments_of(meter_provider or metrics.get_meter_provider(), names)
+        self._start: StepStart | None = None
+        self._stream: StreamStart | None = None
+        self._ended = False
+
+    @property
+    def event_types(self) -> Collection[type[Event]]:
+        """The events that begin or end something."""
+        return _HANDLERS
+
+    def on_event(self, event: Event) -> None:
+        """Records the event's metrics."""
+        handler = _HANDLERS.get(type(event))
+        if handler is not None:
+            handler(self, event)
+
+    def around_tool(self, call_id: str) -> None:
+        """Nothing is held around a tool."""
+
+    def _step_start(self, event: StepStart) -> None:
+        self._start, self._stream, self._ended = event, None, False
+
+    def _stream_start(self, event: StreamStart) -> None:
+        self._stream = event
+        self._record("time_to_first_chunk", max(0.0, event.time - self._asked), self._of_chat())
+
+    def _stream_end(self, event: StreamEnd) -> None:
+        outcome, said = stream_outcome(event), self._of_chat()
+        if outcome in ("truncated", "error"):
+            said["error.type"] = stream_error_type(event.error)
+        self._operation_ended(event.time, said)
+        stream = self._stream
+        if stream is not None and event.seq - stream.seq > 1:
+            self._record("time_per_output_chunk", (event.time - stream.time) / (event.seq - stream.seq - 1), said)
+        if event.usage is not None:
+            for kind, count in (("input", event.usage.input_tokens), ("output", event.usage.output_tokens)):
+                if count is not None:
+                    self._record("token_usage", count, {**self._of_chat(), "gen_ai.token.type": kind})
+
+    def _step_end(self, event: StepEnd) -> None:
+        if not self._ended:
+            said = self._of_chat()
+            if event.outcome in ("truncated", "error"):
+                said["error.type"] = _OTHER
+            self._operation_ended(event.time, said)
+
+    def _operation_ended(self, at: float, said: dict[str, str]) -> None:
+        self._ended = True
+        if self._start is not None and self._start.asks_model:
+            self._record("operation_duration", max(0.0, at - self._asked), said)
+
+    def _observation(self, event: Observation) -> None:
+        unregistered = event.schema_source is None
+        tool = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": _OTHER if unregistered else event.tool_name,
+        }
+        self._record("calls", 1, {**tool, SEMCONV.call_outcome: event.outcome})
+        for wait in event.waits:
+            self._record("wait_duration", wait.seconds, {**tool, SEMCONV.wait_reason: wait.reason})
+        if event.duration is not None:
+            failed = {} if OUTCOMES[event.outcome].stage is None else {"error.type": call_error_type(event)}
+            self._record("tool_duration", event.duration, {**tool, **failed})
+
+    @property
+    def _asked(self) -> float:
+        start = self._start
+        return 0.0 if start is None else start.time if start.requested_at is None else start.requested_at
+
+    def _of_chat(self) -> dict[str, str]:
+        said = {"gen_ai.operation.name": "chat"}
+        if self._stream is not None:
+            said["gen_ai.provider.name"] = provider_of(self._stream.wire)
+            if self._stream.model is not None:
+                said["gen_ai.response.model"] = _bounded(self._stream.model)
+        return said
+
+    def _record(self, which: str, value: float, said: Mapping[str, str]) -> None:
+        record = self._instruments.get(which)
+        if record is not None:
+            record(value, said)
+
+
+_HANDLERS: dict[type[Event], Callable[[Metrics, Any], None]] = {
+    StepStart: Metrics._step_start,
+    StreamStart: Metrics._stream_start,
+    StreamEnd: Metrics._stream_end,
+    StepEnd: Metrics._step_end,
+    Observation: Metrics._observation,
+}
+
+_Record = Callable[[float, Mapping[str, str]], None]
+_known: WeakKeyDictionary[Any, dict[MetricNames, dict[str, _Record]]] = WeakKeyDictionary()
+
+_HISTOGRAMS: Mapping[str, tuple[str, str, tuple[float, ...]]] = {
+    "operation_duration": ("s", "Duration of a model's response, from the request on", _SECONDS),
+    "token_usage": ("{token}", "Tokens of a model's response", _TOKENS),
+    "time_to_first_chunk": ("s", "Time from the request to the first chunk", _FIRST_CHUNK),
+    "time_per_output_chunk": ("s", "Mean time per event after the first chunk", _PER_CHUNK),
+    "tool_duration": ("s", "Duration of a tool", _SECONDS),
+    "wait_duration": ("s", "Time in which a call could not start", _SECONDS),
+}
+
+
+def _instruments_of(provider: Any, names: MetricNames) -> dict[str, _Record]:
+    """Returns the instruments of a provider, which are made once."""
+    try:
+        made = _known.setdefault(provider, {})
+    except TypeError:  # it has no hash, or no weak references
+        made = {}
+    if names not in made:
+        made[names] = _made(provider.get_meter("streamtools", __version__), names)
+    return made[names]
+
+
+def _made(meter: metrics.Meter, names: MetricNames) -> dict[str, _Record]:
+    records: dict[str, _Record] = {}
+    for which, (unit, description, buckets) in _HISTOGRAMS.items():
+        if (name := getattr(names, which)) is not None:
+            records[which] = meter.create_histogram(
+                name, unit, description, explicit_bucket_boundaries_advisory=buckets
+            ).record
+    if names.calls is not None:
+        records["calls"] = meter.create_counter(names.calls, "{call}", "Calls, by their outcome").add
+    return records
+
+
+def _bounded(model: str) -> str:
+    if model not in _models and len(_models) >= MAX_MODELS:
+        return _OTHER
+    _models.add(model)
+    return model[:256]

@@ -1,0 +1,400 @@
+"""Draws a picture from a run's events, one by one.
+
+In go events in the order in which they were emitted, each with the time at which it was seen or without; a `Picture`
+grows. Drawing takes constant time per event and never raises because of an event's content. A delta without a time is
+placed evenly between the events around it that have one.
+
+Theory of operation. The table `_DRAWS` has a method for each event. A method finds or makes the lane that the event is
+about, writes down when it happened, and returns the lane, so that the event's mark and the arrows from its causes can
+be placed. Causes are `seq` numbers of one run; a `StepStart` with another `run_id` begins the next run, as after
+`resume`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from ..events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    CausedEvent,
+    Event,
+    EventsDropped,
+    Observation,
+    ReasoningDelta,
+    ReasoningEnd,
+    ReasoningStart,
+    RefusalDelta,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    StreamStart,
+    StreamWarning,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolCallValidated,
+    ToolProgress,
+    ToolStarted,
+)
+from ..text import cut
+from .call_record import facts_of, words_of
+from .picture import Arrow, CallLane, Lane, Mark, Picture, RunHead, Span, StepLane, StreamPiece, Try
+from .waits import take_told, waits_before
+
+__all__ = ["Drawing", "draw"]
+
+MOST_CHARS = 100_000  # characters of one result or error: a page shows it in one piece
+PROVIDERS, LEFT = "server", "left_alone"
+"""The ends of calls that have no observation: run by the provider, or reported and left to others."""
+
+_PIECES: Mapping[type[Event], str] = {
+    TextStart: "text",
+    TextDelta: "text",
+    TextEnd: "text",
+    ReasoningStart: "reasoning",
+    ReasoningDelta: "reasoning",
+    ReasoningEnd: "reasoning",
+    RefusalDelta: "refusal",
+}
+
+
+def draw(events: Iterable[Event], *, content: bool = True, title: str = "") -> Picture:
+    """Returns the picture of a run.
+
+    Args:
+        events: the run's events in order, as an observer or a consumer saw them; deltas may be missing.
+        content: show texts, arguments, results and error messages; without it, names, times and outcomes alone.
+        title: the headline; by default the run's id.
+
+    Raises:
+        ValueError: the events of two runs are mixed.
+    """
+    drawing = Drawing(Picture(title), content=content)
+    for event in events:
+        drawing.feed(event)
+    return drawing.finish()
+
+
+class Drawing:
+    """Puts events into a picture as they come."""
+
+    def __init__(self, picture: Picture, *, content: bool = True) -> None:
+        self.picture = picture
+        self.content = content
+        self._origin: float | None = None
+        self._now = 0.0
+        self._late: list[tuple[StreamPiece, Event, str]] = []  # deltas that wait for the next event's time
+        self._run: RunHead | None = None
+        self._steps: dict[int, StepLane] = {}  # those of the current run
+        self._calls: dict[int, dict[str, CallLane]] = {}  # those of the steps that go on
+        self._open: dict[tuple[int, str], StreamPiece] = {}
+        self._marks: dict[int, int] = {}  # seq -> position of its mark
+        self._spoken: dict[int, int] = {}  # step -> its latest text or reasoning
+        self._asked: dict[int, Span] = {}  # call -> the approval that it waits for
+
+    def feed(self, event: Event, at: float | None = None) -> None:
+        """Draws an event. `at` is the time at which it was seen, on `time.monotonic`, for deltas, which have none."""
+        if not self.picture.admits():
+            return
+        if isinstance(event, CausedEvent):
+            self._tick(event.requested_at if isinstance(event, StepStart) else None)
+            self._tick(event.time or at)
+            self._boundary(event)
+        else:
+            if at is not None:
+                self._tick(at)
+            self._delta(event, at is not None)
+
+    def finish(self) -> Picture:
+        """Places the last deltas, and returns the picture. More events may follow."""
+        self._place_late(self._now)
+        return self.picture
+
+    # -- time --
+
+    def _tick(self, time: float | None) -> None:
+        if time is None:
+            return
+        if self._origin is None:
+            self._origin = time
+        before, self._now = self._now, max(self._now, time - self._origin)
+        if self._late:
+            self._place_late(self._now, before)
+
+    def _place_late(self, until: float, since: float | None = None) -> None:
+        """Places the deltas that came between two events, at even distances."""
+        since = self._now if since is None else since
+        late, self._late = self._late, []
+        for number, (piece, event, text) in enumerate(late, 1):
+            self.picture.growth.append((piece.id, event.seq, since + (until - since) * number / (len(late) + 1), text))
+
+    # -- deltas --
+
+    def _delta(self, event: Event, timed: bool) -> None:
+        piece, text = self._grown(event)
+        if piece is None:
+            return
+        text = self.picture.kept(text) if self.content else ""
+        if timed:
+            self.picture.growth.append((piece.id, event.seq, self._now, text))
+        else:
+            self._late.append((piece, event, text))
+
+    def _grown(self, event: Event) -> tuple[StreamPiece | None, str]:
+        """Returns the piece that a delta continues, and its text."""
+        if isinstance(event, ToolCallDelta):
+            call = self._calls.get(event.step, {}).get(event.call_id)
+            return (None if call is None else self._piece(event.step, "call", call)), event.delta
+        if isinstance(event, (TextDelta, ReasoningDelta, RefusalDelta)):
+            return self._piece(event.step, _PIECES[type(event)]), event.text
+        if isinstance(event, EventsDropped):
+            self.picture.notes.append(f"events {event.from_seq} to {event.to_seq} were dropped")
+        return None, ""
+
+    def _piece(self, step: int, kind: str, call: CallLane | None = None) -> StreamPiece:
+        """Returns the open piece of this kind, or begins one."""
+        key = (step, kind if call is None else call.ref)
+        piece = self._open.get(key)
+        if piece is None:
+            lane = self._step(step)
+            piece = StreamPiece(
+                id=len(self.picture.pieces),
+                step=lane.id,
+                kind=kind,
+                start=self._now,
+                call=None if call is None else call.id,
+            )
+            self._open[key] = piece
+            self.picture.add(piece)
+            if call is None:
+                self._spoken[step] = piece.id
+        return piece
+
+    def _close(self, step: int, kind: str) -> StreamPiece | None:
+        piece = self._open.pop((step, kind), None)
+        if piece is not None:
+            piece.end = self._now
+            self.picture.touch(piece)
+        return piece
+
+    # -- boundaries --
+
+    def _boundary(self, event: CausedEvent) -> None:
+        method = _DRAWS.get(type(event))
+        lane: Lane = self._step(event.step) if method is None else method(self, event)
+        causes = tuple(self._marks[seq] for seq in event.causes if seq in self._marks)
+        position = len(self.picture.marks)
+        self._marks[event.seq] = position
+        self.picture.marks.append(Mark(event.seq, self._now, type(event).__name__, lane.ref, causes))
+        self._point(event, lane, causes)
+        self.picture.touch(lane)
+
+    def _point(self, event: CausedEvent, lane: Lane, causes: tuple[int, ...]) -> None:
+        """Draws the arrows to a lane from the others that led to this event."""
+        if not isinstance(lane, CallLane) and not isinstance(event, StepStart):
+            return
+        own = {lane.ref} if isinstance(event, ToolCallStart) else {lane.ref, f"s{self._step(event.step).id}"}
+        for cause in causes:
+            mark = self.picture.marks[cause]
+            if mark.ref not in own:
+                self.picture.arrows.append(Arrow(mark.ref, mark.time, lane.ref, self._now))
+
+    def _step(self, number: int) -> StepLane:
+        step = self._steps.get(number)
+        if step is None:  # its start is missing: an observer that came late
+            run = self._begin_run("") if self._run is None else self._run
+            step = StepLane(id=len(self.picture.steps), start=self._now, run=run.id, number=number)
+            self._steps[number] = step
+            self.picture.add(step)
+        return step
+
+    def _begin_run(self, run_id: str) -> RunHead:
+        if any(step.end is None for step in self._steps.values()):
+            raise ValueError("the events of two runs are mixed: draw each run by itself")
+        self._run = RunHead(id=len(self.picture.runs), start=self._now, run_id=run_id)
+        for known in (self._steps, self._calls, self._open, self._marks, self._spoken):
+            known.clear()
+        self.picture.add(self._run)
+        self.picture.title = self.picture.title or run_id
+        return self._run
+
+    def _step_start(self, event: StepStart) -> Lane:
+        known = self._steps.get(event.step)
+        again = known is not None and known.end is not None  # `resume` numbers its steps anew
+        if self._run is None or self._run.run_id != event.run_id or again:
+            self._begin_run(event.run_id)
+        step = self._step(event.step)
+        step.start -= 0.0 if event.requested_at is None else min(step.start, max(0.0, event.time - event.requested_at))
+        step.asks_model = event.asks_model
+        refs = [self.picture.marks[self._marks[seq]].ref for seq in event.causes if seq in self._marks]
+        step.fed_by = [int(ref[1:]) for ref in refs if ref.startswith(CallLane.LETTER)]
+        return step
+
+    def _stream_start(self, event: StreamStart) -> Lane:
+        step = self._step(event.step)
+        step.stream_start, step.wire, step.model = self._now, event.wire, event.model
+        return step
+
+    def _stream_end(self, event: StreamEnd) -> Lane:
+        step = self._step(event.step)
+        step.stream_end, step.finish = self._now, event.finish
+        if event.error is not None:
+            step.error = self._said(event.error)
+        if event.usage is not None:
+            step.usage = {name: count for name, count in asdict(event.usage).items() if count is not None}
+        for at, kind in tuple(self._open):
+            if at == event.step:
+                self._close(at, kind)
+        return step
+
+    def _step_end(self, event: StepEnd) -> Lane:
+        step = self._step(event.step)
+        step.end, step.outcome = self._now, event.outcome
+        for call in self._calls.pop(event.step, {}).values():
+            if call.outcome is None:
+                call.end, call.outcome = self._now, PROVIDERS if call.kind == "server" else LEFT
+                self.picture.touch(call)
+        return step
+
+    def _warned(self, event: StreamWarning) -> Lane:
+        step = self._step(event.step)
+        step.warnings.append((self._now, event.code, self._cut(event.detail)))
+        return step
+
+    def _piece_start(self, event: CausedEvent) -> Lane:
+        kind = _PIECES[type(event)]
+        self._close(event.step, kind)
+        return self._piece(event.step, kind)
+
+    def _piece_end(self, event: CausedEvent) -> Lane:
+        whole = event.whole if isinstance(event, (TextEnd, ReasoningEnd)) else None
+        if whole is not None:
+            self._step(event.step).warnings.append((self._now, "text_replaced", self._cut(whole)))
+        return self._close(event.step, _PIECES[type(event)]) or self._step(event.step)
+
+    # -- calls --
+
+    def _call_start(self, event: ToolCallStart) -> Lane:
+        call = CallLane(
+            id=len(self.picture.calls),
+            start=self._now,
+            step=self._step(event.step).id,
+            call_id=event.call_id,
+            name=event.name,
+            kind=event.kind,
+            index=event.index,
+            after=self._spoken.get(event.step),
+        )
+        self._calls.setdefault(event.step, {})[event.call_id] = call
+        self.picture.add(call)
+        self._piece(event.step, "call", call)
+        return call
+
+    def _call(self, event: Any) -> CallLane:
+        call = self._calls.get(event.step, {}).get(event.call_id)
+        if call is None:  # asked for in an earlier run, or before the observer came
+            name: str = event.call.name if isinstance(event, (ToolCallEnd, ToolCallValidated)) else event.tool_name
+            call = CallLane(
+                id=len(self.picture.calls),
+                start=self._now,
+                step=self._step(event.step).id,
+                call_id=event.call_id,
+                name=name,
+                index=getattr(event, "index", 0),
+            )
+            self._calls.setdefault(event.step, {})[event.call_id] = call
+            self.picture.add(call)
+        return call
+
+    def _call_end(self, event: ToolCallEnd) -> Lane:
+        call = self._call(event)
+        self._close(event.step, call.ref)
+        call.whole, call.problem, call.name = self._now, event.call.problem, event.call.name or call.name
+        if event.call.normalizations:
+            call.facts.append(("normalized", ", ".join(event.call.normalizations)))
+        if self.content and event.call.arguments_text:
+            call.arguments = self._cut(event.call.arguments_text)
+        return call
+
+    def _validated(self, event: ToolCallValidated) -> Lane:
+        call = self._call(event)
+        call.ready = self._now
+        return call
+
+    def _approval(self, event: ApprovalRequested) -> Lane:
+        call = self._call(event)
+        call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
+        self._asked[call.id] = wait = Span(reason="approval", start=self._now)
+        call.waits.append(wait)
+        return call
+
+    def _decided(self, event: ApprovalResolved) -> Lane:
+        call = self._call(event)
+        if (wait := self._asked.pop(call.id, None)) is not None:
+            wait.end = self._now
+        call.facts.append(("approval", "approved" if event.approved else "denied"))
+        return call
+
+    def _started(self, event: ToolStarted) -> Lane:
+        call = self._call(event)
+        if not call.tries:
+            call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
+        elif call.tries[-1].end is None:
+            call.tries[-1].end = self._now
+        call.tries.append(Try(number=event.attempt, start=self._now))
+        return call
+
+    def _observed(self, event: Observation) -> Lane:
+        call = self._call(event)
+        call.end, call.outcome, call.name = self._now, event.outcome, event.tool_name or call.name
+        for wait in call.waits:
+            wait.end = self._now if wait.end is None else wait.end
+        for one in call.tries:
+            one.end = self._now if one.end is None else one.end
+        take_told(call, event, self._origin or 0.0)
+        if event.error is not None:
+            call.error = self._said(event.error)
+            if call.tries:
+                call.tries[-1].error = type(event.exception or event.error).__name__
+        if self.content and event.outcome == "ok":
+            call.result = self._cut(event.model_content)
+        call.result_type = event.observation_type
+        call.facts += facts_of(event)
+        return call
+
+    # -- texts --
+
+    def _cut(self, text: str) -> str:
+        return self.picture.kept(cut(text, MOST_CHARS)) if self.content else ""
+
+    def _said(self, error: BaseException) -> str:
+        """Returns an error's type, and its text where content is shown."""
+        return self.picture.kept(cut(words_of(error, text=self.content), MOST_CHARS))
+
+
+_DRAWS: Mapping[type[Event], Callable[[Any, Any], Lane]] = {
+    StepStart: Drawing._step_start,
+    StreamStart: Drawing._stream_start,
+    StreamEnd: Drawing._stream_end,
+    StepEnd: Drawing._step_end,
+    StreamWarning: Drawing._warned,
+    TextStart: Drawing._piece_start,
+    TextEnd: Drawing._piece_end,
+    ReasoningStart: Drawing._piece_start,
+    ReasoningEnd: Drawing._piece_end,
+    ToolCallStart: Drawing._call_start,
+    ToolCallEnd: Drawing._call_end,
+    ToolCallValidated: Drawing._validated,
+    ApprovalRequested: Drawing._approval,
+    ApprovalResolved: Drawing._decided,
+    ToolStarted: Drawing._started,
+    ToolProgress: Drawing._call,
+    Observation: Drawing._observed,
+}
+"""How each event is drawn; any other is a mark on its step."""

@@ -1,0 +1,308 @@
+"use strict";
+// The picture as the page holds it: patches come in, lanes by id and what can be asked of them come out.
+
+const OUTCOMES = {
+  ok: ["ok", "good"],
+  failed: ["failed", "bad"],
+  invalid: ["invalid", "bad"],
+  unknown_tool: ["unknown tool", "bad"],
+  truncated: ["truncated", "bad"],
+  timed_out: ["timed out", "bad"],
+  denied: ["denied", "held"],
+  cancelled: ["cancelled", "mute"],
+  skipped: ["skipped", "mute"],
+  unknown: ["unknown", "odd"],
+  complete: ["complete", "good"],
+  error: ["error", "bad"],
+  abandoned: ["abandoned", "mute"],
+  server: ["run by the provider", "live"],
+  left_alone: ["left to others", "mute"],
+  running: ["running", "live"],
+};
+const REASONS = {
+  place: "a free place",
+  key: "its key",
+  tool: "the tool's limit",
+  tool_limit: "the tool's limit",
+  thread: "a thread",
+  threads: "a thread",
+  approval: "approval",
+  turn: "the turn's end",
+  "turn's end": "the turn's end",
+  turn_end: "the turn's end",
+  retry: "the next attempt",
+};
+
+const model = { live: null };
+
+function reset() {
+  Object.assign(model, {
+    title: "",
+    leftOut: 0,
+    cutChars: 0,
+    notes: [],
+    runs: [],
+    steps: [],
+    calls: [],
+    pieces: [],
+    marks: [],
+    arrows: [],
+    growth: [[], [], [], []],
+    length: 1,
+    rows: [],
+    rowOf: new Map(),
+    into: new Map(),
+    out: new Map(),
+    byStep: undefined,
+  });
+}
+reset();
+
+function apply(patch) {
+  for (const name of ["title", "leftOut", "cutChars", "notes"]) model[name] = patch[name];
+  for (const [id, runId, name] of patch.runs) model.runs[id] = { id, ref: "r" + id, runId, name };
+  for (const step of patch.steps) {
+    model.steps[step.id] = {
+      fedBy: [],
+      warnings: [],
+      ...step,
+      ref: "s" + step.id,
+      calls: model.steps[step.id]?.calls ?? [],
+    };
+  }
+  for (const call of patch.calls) {
+    if (!model.calls[call.id]) model.steps[call.step].calls.push(call.id);
+    const piece = model.calls[call.id]?.piece ?? null;
+    model.calls[call.id] = { waits: [], tries: [], facts: [], ...call, ref: "c" + call.id, piece };
+  }
+  for (const [id, step, kind, start, end, call] of patch.pieces) {
+    const known = model.pieces[id];
+    model.byStep = undefined;
+    model.pieces[id] = {
+      id,
+      ref: "p" + id,
+      step,
+      kind,
+      start,
+      end,
+      call,
+      times: known?.times ?? [],
+      texts: known?.texts ?? [],
+    };
+    if (call !== null) model.calls[call].piece = id;
+  }
+  const [pieces, seqs, times, texts] = patch.growth;
+  for (let i = 0; i < pieces.length; i++) {
+    const piece = model.pieces[pieces[i]];
+    piece.times.push(times[i]);
+    piece.texts.push(texts[i]);
+    piece.haystack = undefined;
+  }
+  patch.growth.forEach((column, at) => {
+    for (const value of column) model.growth[at].push(value);
+  });
+  for (const mark of patch.marks) model.marks.push(mark);
+  for (const arrow of patch.arrows) {
+    model.arrows.push(arrow);
+    enter(model.out, arrow[0], arrow);
+    enter(model.into, arrow[2], arrow);
+  }
+  arrange();
+}
+
+function enter(map, key, value) {
+  const known = map.get(key);
+  if (known) known.push(value);
+  else map.set(key, [value]);
+}
+
+function arrange() {
+  let length = 1;
+  for (const list of [model.steps, model.calls, model.pieces])
+    for (const lane of list) length = Math.max(length, lane.end ?? lane.start);
+  if (model.marks.length) length = Math.max(length, model.marks[model.marks.length - 1][1]);
+  if (model.growth[2].length) length = Math.max(length, model.growth[2][model.growth[2].length - 1]);
+  model.length = length;
+  model.rows = [];
+  model.rowOf = new Map();
+  for (const step of model.steps) {
+    step.calls.sort((one, other) => one - other); // a patch has them in the order of their latest change
+    for (const lane of [step, ...step.calls.map((id) => model.calls[id])]) {
+      model.rowOf.set(lane.ref, model.rows.length);
+      model.rows.push(lane);
+    }
+  }
+}
+
+const isStep = (lane) => lane.ref[0] === "s";
+const isCall = (lane) => lane.ref[0] === "c";
+const laneOf = (ref) => ({ r: model.runs, s: model.steps, c: model.calls, p: model.pieces })[ref[0]][+ref.slice(1)];
+const outcomeOf = (lane) => lane.outcome ?? "running";
+const endOf = (lane) => lane.end ?? model.length;
+const wordOf = (lane) => (OUTCOMES[outcomeOf(lane)] ?? [outcomeOf(lane), "odd"])[0];
+const moodOf = (lane) => (OUTCOMES[outcomeOf(lane)] ?? ["", "odd"])[1];
+const reasonOf = (reason) => REASONS[reason] ?? reason.replaceAll("_", " ");
+const stepName = (step) => `Step ${step.number + 1}`;
+const nameOf = (lane) => (isStep(lane) ? stepName(lane) : lane.name || "(no name)");
+
+function textOf(piece, until = Infinity) {
+  if (until === Infinity) return piece.texts.join("");
+  let last = piece.times.length;
+  for (let low = 0; low < last;) {
+    const middle = (low + last) >> 1;
+    if (piece.times[middle] <= until) low = middle + 1;
+    else last = middle;
+  }
+  return piece.texts.slice(0, last).join("");
+}
+
+function argumentsOf(call, until = Infinity) {
+  const piece = call.piece === null ? null : model.pieces[call.piece];
+  if (piece && piece.texts.length && (until < (call.whole ?? Infinity) || call.arguments === undefined))
+    return textOf(piece, until);
+  return until >= (call.whole ?? call.start) ? (call.arguments ?? "") : "";
+}
+
+function haystackOf(lane) {
+  const parts = [nameOf(lane), wordOf(lane), lane.error, lane.model, lane.wire, lane.callId, lane.problem, lane.result];
+  if (isCall(lane)) parts.push(argumentsOf(lane));
+  else {
+    for (const [, code, text] of lane.warnings) parts.push(code, text);
+    for (const piece of piecesOf(lane)) if (piece.kind !== "call") parts.push((piece.haystack ??= textOf(piece)));
+  }
+  return parts.filter(Boolean).join("\n").toLowerCase();
+}
+
+function piecesOf(step) {
+  if (model.byStep === undefined || model.byStep.count !== model.pieces.length) {
+    model.byStep = { count: model.pieces.length, lists: new Map() };
+    for (const piece of model.pieces) enter(model.byStep.lists, piece.step, piece);
+  }
+  return model.byStep.lists.get(step.id) ?? [];
+}
+
+// Each moment belongs to the first of these that was going on.
+const KINDS = [
+  ["stream", "model answers"],
+  ["tool", "tools run"],
+  ["approval", "waits for approval"],
+  ["wait", "calls wait"],
+  ["request", "model is asked"],
+  ["other", "between steps"],
+];
+
+function spent(steps, from, to) {
+  const turns = [];
+  const during = (kind, start, end) => {
+    if (start !== undefined && end > start) turns.push([start, 1, kind], [end, -1, kind]);
+  };
+  for (const step of steps) {
+    if (step.asksModel !== false) during(4, step.start, step.streamStart ?? endOf(step));
+    during(0, step.streamStart, step.streamEnd ?? endOf(step));
+    for (const id of step.calls) {
+      const call = model.calls[id];
+      for (const [, start, end] of call.tries) during(1, start, end ?? endOf(call));
+      for (const [reason, start, end] of call.waits) during(reason === "approval" ? 2 : 3, start, end ?? endOf(call));
+    }
+  }
+  turns.sort((one, other) => one[0] - other[0]);
+  const open = KINDS.map(() => 0),
+    sums = KINDS.map(() => 0);
+  let at = from;
+  for (const [time, change, kind] of turns) {
+    const current = open.findIndex((count) => count > 0);
+    sums[current < 0 ? 5 : current] += Math.max(0, Math.min(time, to) - at);
+    at = Math.max(at, time);
+    open[kind] += change;
+  }
+  sums[5] += Math.max(0, to - at);
+  return sums;
+}
+
+function tokensOf(steps) {
+  const total = {};
+  for (const step of steps)
+    for (const [name, count] of Object.entries(step.usage ?? {})) total[name] = (total[name] ?? 0) + count;
+  return total;
+}
+
+// -- words --
+
+const number = (count) => count.toLocaleString("en");
+function duration(micros) {
+  if (micros === undefined || micros === null) return "–";
+  if (micros < 1000) return `${Math.max(0, Math.round(micros))} µs`;
+  if (micros < 9950) return `${(micros / 1000).toFixed(1)} ms`;
+  if (micros < 999500) return `${Math.round(micros / 1000)} ms`;
+  if (micros < 60e6) return `${(micros / 1e6).toFixed(2)} s`;
+  const seconds = Math.round(micros / 1e6);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+const moment = (micros) => (micros < 60e6 ? `${(micros / 1e6).toFixed(3)} s` : duration(micros));
+
+function sentence(lane) {
+  if (isStep(lane)) {
+    const tokens = lane.usage
+      ? `, ${number(lane.usage.input_tokens ?? 0)} tokens in and ${number(lane.usage.output_tokens ?? 0)} out`
+      : "";
+    return `${stepName(lane)}, ${lane.model ?? "no model"}, ${wordOf(lane)}, ${duration(endOf(lane) - lane.start)}, ${lane.calls.length} calls${tokens}`;
+  }
+  const waits = lane.waits.map(
+    ([reason, start, end]) => `waited ${duration((end ?? endOf(lane)) - start)} for ${reasonOf(reason)}`,
+  );
+  return [
+    `Call ${nameOf(lane)} of step ${model.steps[lane.step].number + 1}`,
+    wordOf(lane),
+    `began at ${moment(lane.start)}`,
+    `took ${duration(endOf(lane) - lane.start)}`,
+    ...waits,
+  ].join(", ");
+}
+
+// -- elements: text is always a text node --
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+const byId = (id) => document.getElementById(id);
+
+const SHAPES = {
+  ok: ["M6 .5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 0 1 0-11z", "M3.4 6.2 5.3 8.1 8.7 4.2"],
+  failed: ["M1.6.6h8.8a1 1 0 0 1 1 1v8.8a1 1 0 0 1-1 1H1.6a1 1 0 0 1-1-1V1.6a1 1 0 0 1 1-1z", "M4 4l4 4M8 4 4 8"],
+  invalid: ["M6 .2 11.8 6 6 11.8.2 6z", "M6 3.2v3.2M6 8.5v.2"],
+  unknown_tool: ["M6 .6 11.6 11H.4z", "M4.9 5.6c0-1.6 2.3-1.5 2.3-.1 0 .9-1.1.9-1.1 1.9M6.1 9v.2"],
+  truncated: ["M.6.6h7.2L5.4 4l3 3.6L6 11.4H.6z", ""],
+  timed_out: ["M6 .5a5.5 5.5 0 1 1 0 11 5.5 5.5 0 0 1 0-11z", "M6 3v3l2.2 1.6"],
+  denied: ["M3.7.5h4.6l3.2 3.2v4.6l-3.2 3.2H3.7L.5 8.3V3.7z", "M3.2 6h5.6"],
+  cancelled: ["", "M6 1a5 5 0 1 1 0 10A5 5 0 0 1 6 1zM2.6 9.4l6.8-6.8"],
+  skipped: ["M.8 1.2 6 6 .8 10.8zM6 1.2 11.2 6 6 10.8z", ""],
+  unknown: ["", "M6 1a5 5 0 1 1 0 10A5 5 0 0 1 6 1zM4.6 4.8c0-1.9 2.9-1.8 2.9-.1 0 1.1-1.4 1.1-1.4 2.2M6.1 8.8v.2"],
+  running: ["", "M6 1a5 5 0 0 1 5 5M6 11a5 5 0 0 1-5-5"],
+};
+SHAPES.complete = SHAPES.ok;
+SHAPES.error = SHAPES.failed;
+SHAPES.abandoned = SHAPES.cancelled;
+SHAPES.server = ["M6 1.2a4.8 4.8 0 1 1 0 9.6 4.8 4.8 0 0 1 0-9.6z", ""];
+SHAPES.left_alone = ["", "M1.5 1.5h9v9h-9z"];
+
+const SVG = "http://www.w3.org/2000/svg";
+function draw(tag, attributes) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+function shape(outcome) {
+  const svg = draw("svg", { viewBox: "0 0 12 12", class: "shape", "aria-hidden": "true" });
+  const [filled, lines] = SHAPES[outcome] ?? SHAPES.unknown;
+  if (filled) svg.append(draw("path", { d: filled, class: "filled" }));
+  if (lines) svg.append(draw("path", { d: lines, class: filled ? "cut" : "line" }));
+  return svg;
+}
+const badge = (lane) => make("span", { class: `badge ${moodOf(lane)}` }, shape(outcomeOf(lane)), wordOf(lane));

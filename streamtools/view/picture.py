@@ -1,0 +1,362 @@
+"""Holds the picture of a run: its steps, its calls, the pieces of its streams, and the arrows between them.
+
+In go lanes and growth, in the order in which they come; out come patches for a page (`Picture.patch`), which are
+plain JSON. A patch from the beginning is the whole picture; a later one has only the lanes that have changed since, so
+that a reader who comes late or seldom gets the newest state and never a backlog.
+
+Times are seconds from the run's first event; patches have whole microseconds. A picture is bounded: it keeps
+`max_events` events and `max_chars` characters, and counts in `left_out` and `cut_chars` what it does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+from ..limits import checked_bound
+
+__all__ = ["Arrow", "CallLane", "Lane", "Mark", "Picture", "RunHead", "Seen", "Span", "StepLane", "StreamPiece", "Try"]
+
+MAX_EVENTS = 200_000
+"""Events of one picture; a page of 100,000 opens within two seconds."""
+MAX_CHARS = 8_000_000
+"""Characters of one picture's texts."""
+
+Usage: TypeAlias = dict[str, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class Span:
+    """A length of time with a reason: a wait."""
+
+    reason: str
+    start: float
+    end: float | None = None
+
+    def told(self) -> list[Any]:
+        """Returns the row for a page."""
+        return [self.reason, micros(self.start), micros(self.end)]
+
+
+@dataclass(slots=True, kw_only=True)
+class Try:
+    """One attempt at a call."""
+
+    number: int
+    start: float
+    end: float | None = None
+    error: str | None = None
+    """The type of its error; None if it did not fail, or nothing is known of it."""
+
+    def told(self) -> list[Any]:
+        """Returns the row for a page."""
+        return [self.number, micros(self.start), micros(self.end), self.error]
+
+
+@dataclass(slots=True, kw_only=True)
+class Lane:
+    """Base of everything that has a place in the picture. `ref` is its name in arrows and marks."""
+
+    LETTER: ClassVar[str] = ""
+    id: int
+    start: float
+    end: float | None = None
+    version: int = 0
+
+    @property
+    def ref(self) -> str:
+        """The lane's name in arrows and marks: a letter and its number."""
+        return f"{self.LETTER}{self.id}"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunHead(Lane):
+    """The run that some steps belong to. A run that was resumed is a second one."""
+
+    LETTER: ClassVar[str] = "r"
+    run_id: str
+    name: str | None = None
+    """The agent's name, where the run has one."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StepLane(Lane):
+    """One model response with its calls."""
+
+    LETTER: ClassVar[str] = "s"
+    run: int
+    number: int
+    asks_model: bool = True
+    outcome: str | None = None
+    wire: str | None = None
+    model: str | None = None
+    stream_start: float | None = None
+    stream_end: float | None = None
+    finish: str | None = None
+    error: str | None = None
+    """Type and text of the error that ended the stream."""
+    usage: Usage | None = None
+    fed_by: list[int] = field(default_factory=list)
+    """The calls whose results this answer had, by `CallLane.id`."""
+    warnings: list[tuple[float, str, str]] = field(default_factory=list)
+    """Time, code and text of each deviation that was tolerated."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CallLane(Lane):
+    """One call, from its announcement to its outcome."""
+
+    LETTER: ClassVar[str] = "c"
+    step: int
+    call_id: str
+    name: str
+    kind: str = "function"
+    index: int = 0
+    whole: float | None = None
+    """The time at which its arguments had ended."""
+    ready: float | None = None
+    """The time at which they were found valid."""
+    outcome: str | None = None
+    problem: str | None = None
+    """Code of what is wrong with the arguments."""
+    error: str | None = None
+    """Why it is not ``ok``: type, then text."""
+    waits: list[Span] = field(default_factory=list)
+    tries: list[Try] = field(default_factory=list)
+    after: int | None = None
+    """The piece of text or reasoning before it in the stream, by `StreamPiece.id`."""
+    arguments: str | None = None
+    """The arguments, where they did not come as growth."""
+    result: str | None = None
+    result_type: str | None = None
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    """Other facts of the call record, as label and text."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamPiece(Lane):
+    """One piece of a response as it arrived: text, reasoning, a refusal, or a call's arguments."""
+
+    LETTER: ClassVar[str] = "p"
+    step: int
+    kind: str
+    call: int | None = None
+    """The call whose arguments these are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One event that is no delta."""
+
+    seq: int
+    time: float
+    kind: str
+    ref: str
+    causes: tuple[int, ...]
+    """Positions of its causes in `Picture.marks`."""
+
+    def told(self) -> list[Any]:
+        """Returns the row for a page."""
+        return [self.seq, micros(self.time), self.kind, self.ref, list(self.causes)]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A cause and its effect in another lane."""
+
+    source: str
+    left: float
+    """When the cause happened."""
+    target: str
+    reached: float
+    """When the effect happened, never before the cause."""
+
+    def told(self) -> list[Any]:
+        """Returns the row for a page."""
+        return [self.source, micros(self.left), self.target, micros(self.reached)]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A reader's place in a picture: what it has already."""
+
+    version: int = 0
+    growth: int = 0
+    marks: int = 0
+    arrows: int = 0
+
+
+class Picture:
+    """A run as lanes, growing texts, events and arrows. `Watch` and `draw` make one from events.
+
+    Args:
+        title: the page's headline.
+        max_events: events that are kept; later ones are counted in `left_out`.
+        max_chars: characters of texts, arguments and results that are kept; later ones are counted in `cut_chars`.
+    """
+
+    def __init__(self, title: str = "", *, max_events: int = MAX_EVENTS, max_chars: int = MAX_CHARS) -> None:
+        self.title = title
+        self.max_events = checked_bound("max_events", max_events)
+        self.max_chars = checked_bound("max_chars", max_chars)
+        self.runs: list[RunHead] = []
+        self.steps: list[StepLane] = []
+        self.calls: list[CallLane] = []
+        self.pieces: list[StreamPiece] = []
+        self.marks: list[Mark] = []
+        self.arrows: list[Arrow] = []
+        self.growth: list[tuple[int, int, float, str]] = []
+        """Each delta: its piece, its `seq`, its time and its text."""
+        self.left_out = 0
+        """Events beyond `max_events`."""
+        self.cut_chars = 0
+        """Characters beyond `max_chars`."""
+        self.notes: list[str] = []
+        """What a reader should know of the picture itself: its source lacks something."""
+        self.version = 0
+        self._chars = 0
+        self._changed: dict[str, Lane] = {}
+
+    # -- drawing --
+
+    def add(self, lane: Lane) -> None:
+        """Puts a new lane into the picture."""
+        kinds: dict[type[Lane], list[Any]] = {
+            RunHead: self.runs,
+            StepLane: self.steps,
+            CallLane: self.calls,
+            StreamPiece: self.pieces,
+        }
+        kinds[type(lane)].append(lane)
+        self.touch(lane)
+
+    def touch(self, lane: Lane) -> None:
+        """Notes that a lane has changed."""
+        self.version += 1
+        lane.version = self.version
+        self._changed.pop(lane.ref, None)
+        self._changed[lane.ref] = lane
+
+    def admits(self) -> bool:
+        """Returns True if there is room for one more event; counts it as left out otherwise."""
+        room = len(self.marks) + len(self.growth) < self.max_events
+        self.left_out += not room
+        return room
+
+    def kept(self, text: str) -> str:
+        """Returns as much of a text as there is room for, and counts the rest."""
+        room = max(0, self.max_chars - self._chars)
+        kept = text if len(text) <= room else text[:room]
+        self._chars += len(kept)
+        self.cut_chars += len(text) - len(kept)
+        return kept
+
+    def usage(self) -> Usage:
+        """Returns the run's tokens, summed over its steps."""
+        total: Usage = {}
+        for step in self.steps:
+            for name, count in (step.usage or {}).items():
+                total[name] = total.get(name, 0) + count
+        return total
+
+    # -- showing --
+
+    @property
+    def seen(self) -> Seen:
+        """The place of a reader who has it all."""
+        return Seen(self.version, len(self.growth), len(self.marks), len(self.arrows))
+
+    def patch(self, since: Seen | None = None) -> dict[str, Any]:
+        """Returns what is new since a reader looked, as plain JSON: whole lanes that have changed, and growth."""
+        since = since or Seen()
+        changed = self._newer(since.version)
+        growth = self.growth[since.growth :]
+        return {
+            "title": self.title,
+            "leftOut": self.left_out,
+            "cutChars": self.cut_chars,
+            "notes": self.notes,
+            "runs": [[run.id, run.run_id, run.name] for run in changed if isinstance(run, RunHead)],
+            "steps": [_step(step) for step in changed if isinstance(step, StepLane)],
+            "calls": [_call(call) for call in changed if isinstance(call, CallLane)],
+            "pieces": [_piece(piece) for piece in changed if isinstance(piece, StreamPiece)],
+            "growth": [
+                [piece for piece, _, _, _ in growth],
+                [seq for _, seq, _, _ in growth],
+                [micros(time) for _, _, time, _ in growth],
+                [text for _, _, _, text in growth],
+            ],
+            "marks": [mark.told() for mark in self.marks[since.marks :]],
+            "arrows": [arrow.told() for arrow in self.arrows[since.arrows :]],
+        }
+
+    def _newer(self, version: int) -> Iterable[Lane]:
+        """Returns the lanes that have changed since, the oldest change first; looks at no others."""
+        newer: list[Lane] = []
+        for lane in reversed(self._changed.values()):
+            if lane.version <= version:
+                break
+            newer.append(lane)
+        newer.reverse()
+        return newer
+
+
+def micros(seconds: float | None) -> int | None:
+    """Returns whole microseconds."""
+    return None if seconds is None else round(seconds * 1_000_000)
+
+
+def _step(step: StepLane) -> dict[str, Any]:
+    return _told(
+        id=step.id,
+        run=step.run,
+        number=step.number,
+        start=micros(step.start),
+        end=micros(step.end),
+        asksModel=step.asks_model,
+        outcome=step.outcome,
+        wire=step.wire,
+        model=step.model,
+        streamStart=micros(step.stream_start),
+        streamEnd=micros(step.stream_end),
+        finish=step.finish,
+        error=step.error,
+        usage=step.usage,
+        fedBy=step.fed_by,
+        warnings=[[micros(time), code, text] for time, code, text in step.warnings],
+    )
+
+
+def _call(call: CallLane) -> dict[str, Any]:
+    return _told(
+        id=call.id,
+        step=call.step,
+        callId=call.call_id,
+        name=call.name,
+        kind=call.kind,
+        index=call.index,
+        start=micros(call.start),
+        whole=micros(call.whole),
+        ready=micros(call.ready),
+        end=micros(call.end),
+        outcome=call.outcome,
+        problem=call.problem,
+        error=call.error,
+        waits=[wait.told() for wait in call.waits],
+        tries=[one.told() for one in call.tries],
+        after=call.after,
+        arguments=call.arguments,
+        result=call.result,
+        resultType=call.result_type,
+        facts=[list(fact) for fact in call.facts],
+    )
+
+
+def _piece(piece: StreamPiece) -> list[Any]:
+    return [piece.id, piece.step, piece.kind, micros(piece.start), micros(piece.end), piece.call]
+
+
+def _told(**fields: Any) -> dict[str, Any]:
+    """Returns the fields that say something; a page reads a missing one as nothing."""
+    return {name: value for name, value in fields.items() if value is not None and value != []}

@@ -1,0 +1,185 @@
+"""Pictures of Jaeger documents: as much of a run as its spans have, and nothing on a stranger's word."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from profiles import examples, mostly_thorough
+from streams import chat
+
+from streamtools import Trajectory, pipeline, tool
+from streamtools.telemetry import Tracing
+from streamtools.telemetry.jaeger import to_jaeger
+from streamtools.view import draw_jaeger, is_jaeger, page
+
+
+@tool(effect="pure")
+async def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(needs_approval=True)
+async def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+@tool
+async def fail() -> str:
+    """Fail."""
+    raise ValueError("no luck")
+
+
+BODY = chat(
+    ["Adding."], [("c1", "add", '{"a": 1, "b": 2}'), ("c2", "fail", "{}"), ("c3", "nothing", "{}"), ("c4", "pay", "{}")]
+)
+
+
+async def document(*, capture: bool = True) -> dict[str, Any]:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing = Tracing(provider, capture_content=capture)
+    async with pipeline(BODY, tools=[add, fail, pay], approve=lambda _: True, observers=[tracing]) as events:
+        async for _ in events:
+            pass
+    read: dict[str, Any] = json.loads(json.dumps(to_jaeger(exporter.get_finished_spans())))
+    return read
+
+
+@pytest.mark.anyio
+async def test_a_document_becomes_a_picture_with_outcomes_arguments_and_links() -> None:
+    read = await document()
+    assert is_jaeger(read)
+    picture = draw_jaeger(read)
+    assert {call.name: call.outcome for call in picture.calls} == {
+        "add": "ok",
+        "fail": "failed",
+        "nothing": "unknown_tool",
+        "pay": "ok",
+    }
+    (added,) = [call for call in picture.calls if call.name == "add"]
+    assert json.loads(added.arguments or "") == {"a": 1, "b": 2}
+    assert added.result == "3"
+    assert picture.steps[0].outcome == "complete"
+    assert [call.name for call in picture.calls] == ["add", "fail", "nothing", "pay"]
+    assert {call.after for call in picture.calls} == {0}
+    assert "approval" in [wait.reason for wait in picture.calls[3].waits]
+    assert {arrow.source for arrow in picture.arrows} == {"s0"}
+    assert any("do not tell how texts" in note for note in picture.notes)
+
+
+@pytest.mark.anyio
+async def test_without_captured_content_the_picture_has_outcomes_alone() -> None:
+    picture = draw_jaeger(await document(capture=False))
+    assert all(call.arguments is None and call.result is None for call in picture.calls)
+    assert {call.outcome for call in picture.calls} == {"ok", "failed", "unknown_tool"}
+
+
+@pytest.mark.anyio
+async def test_spans_of_others_are_counted_and_messages_that_were_cut_left_out() -> None:
+    read = await document()
+    spans = read["data"][0]["spans"]
+    (step,) = [span for span in spans if span["operationName"] == "streamtools.step"]
+    parent = {"refType": "CHILD_OF", "traceID": step["traceID"], "spanID": step["spanID"]}
+    spans.append({**step, "spanID": "0f", "operationName": "GET /", "references": [parent], "tags": []})
+    for span in spans:
+        for tag in span["tags"]:
+            if tag["key"] == "gen_ai.output.messages":
+                tag["value"] = tag["value"][:20]
+    picture = draw_jaeger(read, title="Cut")
+    assert picture.pieces == []
+    assert any(note.startswith("Spans of other instrumentations") for note in picture.notes)
+    assert picture.title == "Cut"
+
+
+def test_a_document_without_our_spans_is_refused() -> None:
+    with pytest.raises(ValueError, match="no span of a step"):
+        draw_jaeger({"data": [{"spans": []}]})
+
+
+@pytest.mark.parametrize("other", [[], {}, {"data": 1}, {"data": [1]}, {"data": [{"spans": 3}]}, "text", None])
+def test_other_json_is_no_jaeger_document(other: object) -> None:
+    assert not is_jaeger(other)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("seed", mostly_thorough(range(examples(100)), 5))
+async def test_a_document_that_was_tampered_with_is_drawn_or_refused(seed: int) -> None:
+    """Every value may be of any type: it then counts as missing, and no page breaks."""
+    dice = random.Random(seed)
+    read = tampered(await document(), dice)
+    if not is_jaeger(read):
+        return
+    try:
+        picture = draw_jaeger(read)
+    except ValueError:
+        return
+    assert page(picture)
+
+
+def tampered(value: Any, dice: random.Random) -> Any:
+    if dice.random() < 0.03:
+        return dice.choice([None, -1, "x", [], {}, True, 1e300, 10**30])
+    if isinstance(value, dict):
+        return (
+            {key: tampered(one, dice) for key, one in value.items()}
+            if "data" not in value
+            else {"data": [tampered(one, dice) if isinstance(one, dict) else one for one in value["data"]]}
+        )
+    return [tampered(one, dice) for one in value] if isinstance(value, list) else value
+
+
+def test_the_golden_document_of_the_exporter_is_drawn() -> None:
+    golden = Path(__file__).parent.parent / "telemetry" / "golden"
+    documents = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(golden.glob("*.json"))]
+    drawn = [draw_jaeger(one) for one in documents if is_jaeger(one)]
+    assert drawn
+    assert all(picture.calls for picture in drawn)
+
+
+@pytest.mark.anyio
+async def test_a_document_shows_the_runs_name_the_waits_and_the_attempts_that_failed() -> None:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    left = [ConnectionError("no")]
+
+    @tool(effect="idempotent", retries=1, retry_delay_s=0.001)
+    async def rate() -> str:
+        """Ask the bank."""
+        if left:
+            raise left.pop()
+        return "1.08"
+
+    @tool(needs_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    body = chat([], [("c1", "rate", "{}"), ("c2", "pay", "{}")])
+    async with (
+        Trajectory(name="trip", observers=[Tracing(provider)]) as run,
+        pipeline(body, tools=[rate, pay], approve=lambda _: True, trajectory=run) as events,
+    ):
+        _ = [seen async for seen in events]
+    picture = draw_jaeger(json.loads(json.dumps(to_jaeger(exporter.get_finished_spans()))))
+    assert [head.name for head in picture.runs] == ["trip"]
+    assert not [note for note in picture.notes if "other instrumentations" in note]
+    asked, paid = (next(call for call in picture.calls if call.name == name) for name in ("rate", "pay"))
+    assert [(one.number, one.error) for one in asked.tries] == [(1, "ConnectionError"), (2, None)]
+    assert "approval" in [wait.reason for wait in paid.waits]
+    assert [wait.start for wait in paid.waits] == sorted(wait.start for wait in paid.waits)

@@ -1,0 +1,163 @@
+"""A live view: the page, patches that never wait for a reader, and the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import orjson
+import pytest
+from view.seen_runs import hostile_events, many_events, watched
+
+from streamtools.view import LiveView, Watch
+
+pytestmark = pytest.mark.anyio
+
+
+class Client:
+    """Asks an ASGI application, and keeps what it sends."""
+
+    def __init__(self, app: LiveView) -> None:
+        self.app = app
+        self.sent: list[dict[str, Any]] = []
+        self.asked = False
+        self.gone = anyio.Event()
+        self.news = anyio.Event()
+
+    async def ask(self, path: str, method: str = "GET", *, root: str = "") -> None:
+        await self.app(
+            {"type": "http", "method": method, "path": root + path, "root_path": root}, self.receive, self.send
+        )
+
+    async def receive(self) -> dict[str, Any]:
+        if not self.asked:
+            self.asked = True
+            return {"type": "http.request"}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+        self.news.set()
+        self.news = anyio.Event()
+        await anyio.lowlevel.checkpoint()
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    @property
+    def events(self) -> list[tuple[str, Any]]:
+        frames = [frame.split(b"\n") for frame in self.body.split(b"\n\n") if frame]
+        return [(name[7:].decode(), orjson.loads(data[6:])) for name, data in frames]
+
+
+async def test_the_page_is_empty_and_asks_for_the_events_below_its_own_path() -> None:
+    client = Client(LiveView(Watch("Trip")))
+    await client.ask("/", root="/run")
+    assert client.sent[0]["status"] == 200
+    assert b'"live":"/run/events"' in client.body
+    assert b"connect-src 'self'" in client.body
+
+
+@pytest.mark.parametrize(("path", "method", "status"), [("/other", "GET", 404), ("/", "POST", 405)])
+async def test_other_requests_are_refused(path: str, method: str, status: int) -> None:
+    client = Client(LiveView(Watch()))
+    await client.ask(path, method)
+    assert client.sent[0]["status"] == status
+
+
+async def test_a_reader_gets_the_whole_first_then_what_is_new_and_the_end() -> None:
+    watch = Watch()
+    live = LiveView(watch, interval=0.001)
+    client = Client(live)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.ask, "/events")
+            while not client.events:
+                await anyio.lowlevel.checkpoint()
+            await watched(watch)
+            live.finish()
+    names = [name for name, _ in client.events]
+    assert names[-1] == "end"
+    assert set(names[:-1]) == {"patch"}
+    patches = [data for _, data in client.events[:-1]]
+    assert [patch["whole"] for patch in patches] == [True] + [False] * (len(patches) - 1)
+    assert sum(len(patch["marks"]) for patch in patches) == len(watch.picture.marks)
+    assert client.sent[-1]["more_body"] is False
+
+
+async def test_a_reader_who_goes_leaves_nothing_behind() -> None:
+    live = LiveView(Watch(), interval=0.001)
+    client = Client(live)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.ask, "/events")
+            while not client.sent:
+                await anyio.lowlevel.checkpoint()
+            client.gone.set()
+    assert live.readers == 0
+
+
+async def test_a_slow_reader_gets_fewer_patches_and_the_run_never_waits() -> None:
+    watch = Watch()
+    live = LiveView(watch, interval=0.001)
+    client = Client(live)
+    may_go = anyio.Event()
+
+    async def slow(message: Any) -> None:
+        await Client.send(client, message)
+        if len(client.events) == 1:
+            await may_go.wait()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            scope = {"type": "http", "method": "GET", "path": "/events"}
+            tasks.start_soon(live, scope, client.receive, slow)
+            while not client.events:
+                await anyio.lowlevel.checkpoint()
+            events = many_events(2000)
+            for event in events:  # nobody takes anything meanwhile
+                watch.on_event(event)
+            live.finish()
+            may_go.set()
+    assert len([name for name, _ in client.events if name == "patch"]) == 2
+    told = client.events[1][1]
+    assert len(told["marks"]) + len(told["growth"][0]) == len(events)
+
+
+async def test_more_readers_than_may_be_are_refused() -> None:
+    live = LiveView(Watch(), interval=0.001)
+    clients = [Client(live) for _ in range(33)]
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            for client in clients:
+                tasks.start_soon(client.ask, "/events")
+            while not all(client.sent for client in clients):
+                await anyio.lowlevel.checkpoint()
+            live.finish()
+    assert sorted(client.sent[0]["status"] for client in clients) == [200] * 32 + [503]
+
+
+async def test_half_a_character_reaches_the_reader_as_a_sign_for_it() -> None:
+    watch = Watch()
+    for event in hostile_events():
+        watch.on_event(event)
+    live = LiveView(watch, interval=0.001)
+    live.finish()
+    client = Client(live)
+    with anyio.fail_after(20):
+        await client.ask("/events")
+    assert "\ufffd" in client.events[0][1]["growth"][3][0]
+
+
+async def test_another_kind_of_connection_is_refused() -> None:
+    client = Client(LiveView(Watch()))
+    with pytest.raises(ValueError, match="not websocket"):
+        await client.app({"type": "websocket"}, client.receive, client.send)
+
+
+@pytest.mark.parametrize("interval", [0, -1, float("nan")])
+async def test_an_interval_that_is_none_is_refused(interval: float) -> None:
+    with pytest.raises(ValueError, match="interval"):
+        LiveView(Watch(), interval=interval)
