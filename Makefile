@@ -10,6 +10,9 @@ COMPARE_LITELLM := .venv-compare-litellm
 # SDKs and the servers that they are tested with. aimock is a program for node.
 INTEGRATIONS := .venv-integrations
 AIMOCK := @copilotkit/aimock@1.43.0
+# Frameworks that own the loop; Strands cannot live beside the others.
+AGENTS := .venv-agents
+AGENTS_STRANDS := .venv-agents-strands
 # Versions of pydantic that the tool boundary is tried with beside the newest, all else being new, and what depends on it.
 PYDANTICS := 2.11 2.12
 BY_PYDANTIC := tests/tools tests/exports tests/interop tests/modes tests/history tests/mcp tests/dispatch/test_dispatch.py
@@ -20,9 +23,13 @@ TESTED_ELSEWHERE := 'anyio[trio]' 'pytest>=8.3' 'pytest-asyncio>=1.0'
 OLDEST := .venv-oldest
 OLDEST_HAS := matrix,mcp,redis,fast,compression,otlp,dbos
 BY_OLDEST := tests/test_oldest.py tests/tools tests/exports tests/interop tests/modes tests/history tests/mcp \
-  tests/telemetry tests/dispatch tests/pipeline tests/sources tests/web tests/durable tests/demo tests/test_cli.py \
+  tests/telemetry tests/dispatch tests/pipelines tests/sources tests/web tests/durable tests/demo tests/test_cli.py \
   $(addprefix --ignore=tests/dispatch/test_,calls_once_after_kills.py executors_in_a_pipeline.py) \
-  $(addprefix --ignore=tests/pipeline/test_,branches.py endless_streams_through_the_pipeline.py)
+  $(addprefix --ignore=tests/pipelines/test_,branches.py endless_streams_through_the_pipeline.py) \
+  --ignore=tests/sources/test_sockets.py
+# What is tried with agent frameworks; Strands has a venv of its own.
+BY_AGENTS := agents_tap framework_tools langgraph pydantic_ai smolagents
+BY_STRANDS := agents_tap framework_tools strands
 # pytest's workers, and more arguments for the demo or for pytest: make unit ARGS="-k early"
 JOBS ?= 2
 ARGS ?=
@@ -36,7 +43,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all thorough sweeps soak test-integrations test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest bench bench-load bench-compare format clean help
+.PHONY: demo test test-all thorough sweeps soak test-integrations test-agents test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
 	@$(BIN)/python -m demo $(ARGS)
@@ -87,6 +94,12 @@ test-integrations: $(INTEGRATIONS)/.installed .aimock/.installed $(VENV)/.dev  #
 	$(INTEGRATIONS)/bin/python -m pytest -n $(JOBS) tests/integrations $(WITH_SDKS) $(ARGS)
 	$(BIN)/python -m pytest -n $(JOBS) tests/integrations/test_openai_sdk.py $(ARGS)
 
+test-agents: $(AGENTS)/.installed $(AGENTS_STRANDS)/.installed  ## agent frameworks: a tap under their clients, their calls, their tools
+	$(AGENTS)/bin/python -m pytest -n $(JOBS) $(BY_AGENTS:%=tests/integrations/test_%_sdk.py) $(ARGS)
+	$(AGENTS)/bin/python examples/langgraph_tool_node.py
+	$(AGENTS)/bin/python examples/pydantic_ai_toolset.py
+	$(AGENTS_STRANDS)/bin/python -m pytest -n $(JOBS) $(BY_STRANDS:%=tests/integrations/test_%_sdk.py) -k "strands or runner" $(ARGS)
+
 test-ray: .venv-ray/.installed  ## RayExecutor, on a cluster of two nodes on this machine
 	.venv-ray/bin/python -m pytest tests/cluster $(ARGS)
 
@@ -107,7 +120,7 @@ format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff format .
 
 clean:  ## remove the venvs, caches and builds
-	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(OLDEST) $(PYDANTICS:%=.venv-pydantic-%) .venv-ray .venv-dbos .aimock
+	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(OLDEST) $(PYDANTICS:%=.venv-pydantic-%) .venv-ray .venv-dbos .aimock
 	rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from anthropic import AsyncAnthropic
+from local_model import use_model
 
 from streamtools import Observation, TextDelta, pipeline, tool
 from streamtools.events import ToolCallDelta
@@ -45,4 +46,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    use_model("ANTHROPIC_API_KEY")
     asyncio.run(main())

@@ -1,4 +1,5 @@
-"""Serves a chat endpoint: streams a pipeline's events and stores the turn at the end, even if the client disconnects.
+"""Serves a chat endpoint: runs the model and its tools until it answers, streams that, and stores the history at the
+end, even if the client disconnects.
 
 Put `app` behind any ASGI server (`uvicorn asgi_response:app`). Here it gets one request without a server.
 """
@@ -11,10 +12,12 @@ import os
 from typing import Any
 
 import httpx
+from local_model import use_model
 
-from streamtools import Turn, pipeline, tool
+from streamtools import AgentLoop, agent_loop, tool
 from streamtools.integrations import EventStreamResponse
 
+use_model("OPENAI_API_KEY")
 MODEL = httpx.AsyncClient(
     base_url=os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     headers={"authorization": f"Bearer {os.environ['OPENAI_API_KEY']}"},
@@ -29,23 +32,21 @@ async def get_weather(city: str) -> str:
     return f"sunny in {city}"
 
 
-async def store(turn: Turn) -> None:
-    history.extend(turn.messages())
+async def ask(messages: list[Any], tools: list[Any]) -> Any:
+    request = {"model": "gpt-5-mini", "messages": messages, "tools": tools, "stream": True}
+    return MODEL.stream("POST", "chat/completions", json=request)
+
+
+async def store(run: AgentLoop) -> None:
+    history[:] = run.messages
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers a request. In Starlette this would be an endpoint that returns the response."""
+    """Answers a request. In Starlette or FastAPI this would be an endpoint that returns the response."""
     question = json.loads((await receive())["body"])["question"]  # a framework reads the whole body for you
-    history.append({"role": "user", "content": question})
-    request = {
-        "model": "gpt-5-mini",
-        "messages": history,
-        "tools": [get_weather.to("openai.chat_completions")],
-        "stream": True,
-    }
-    stream = MODEL.stream("POST", "chat/completions", json=request)
-    response = EventStreamResponse(pipeline(stream, tools=[get_weather]), after=store)
-    await response(scope, receive, send)
+    messages = [*history, {"role": "user", "content": question}]
+    run = agent_loop(ask, messages, tools=[get_weather], wire="openai.chat_completions")
+    await EventStreamResponse(run, after=store)(scope, receive, send)
 
 
 async def main() -> None:

@@ -42,7 +42,6 @@ async def main() -> None:
                     run.approve(event)
                 elif isinstance(event, Observation):
                     print(f"{event.tool_name}: {event.outcome}")
-    assert run.turn is not None
     print(run.outcome, "-", run.turn.text)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from streamtools import Limits, ToolContext, ToolError, run_tool, tool
+from streamtools import Limits, ToolContext, ToolError, run_calls, tool
 
 STOCK = {"pen": 3, "ink": 0}
 
@@ -37,13 +37,14 @@ async def order(
 
 async def main() -> None:
     home = {"street": "Main Street 1", "city": "Oslo"}
-    for arguments in (
+    orders = (
         {"item": "pen", "to": home, "count": 2},
         {"item": "pen", "to": home, "count": "1"},  # coerced, and listed
         {"item": "pen", "to": home, "count": 1000},  # refused: the function does not run
         {"item": "ink", "to": home},  # runs, and fails with the tool's own message
-    ):
-        record = await run_tool(order, arguments, limits=Limits(tool_timeout=1))
+    )
+    calls = [(f"call_{number}", "order", arguments) for number, arguments in enumerate(orders, 1)]
+    for record in (await run_calls(calls, [order], limits=Limits(tool_timeout=1))).observations:
         print(record.report(values=True), record.coercions, sep="\n", end="\n\n")
     assert STOCK == {"pen": 0, "ink": 0}
 

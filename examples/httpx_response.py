@@ -6,6 +6,7 @@ import asyncio
 import os
 
 import httpx
+from local_model import use_model
 
 from streamtools import TextDelta, pipeline
 
@@ -26,4 +27,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    use_model("OPENAI_API_KEY")
     asyncio.run(main())

@@ -7,11 +7,12 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from streamtools import Observation, ReasoningDelta, TextDelta, pipeline, tool
+from streamtools import Observation, ReasoningDelta, TextDelta, agent_loop, tool
 from streamtools.events import ToolCallDelta
 from streamtools.modes import get_adapter
 
 SCRIPT = (
+    '{"response": {"scratchpad": "I have to look it up."}}',
     '{"response": {"tool": "get_weather", "arguments": {"city": "Paris", "days": null}}}',
     '{"response": {"answer": "It will be sunny in Paris."}}',
 )
@@ -38,21 +39,23 @@ async def stream(answer: str, **request: Any) -> AsyncIterator[bytes]:
 
 
 async def main() -> None:
+    answers = iter(SCRIPT)
+
+    async def ask(messages: list[Any], fields: dict[str, Any]) -> AsyncIterator[bytes]:
+        return stream(next(answers), model="gpt-4o-mini", messages=messages, **fields)
+
     adapter = get_adapter("gpt-4o-mini")  # chosen by name: an adapter for structured outputs
-    tools, messages = [get_weather], [{"role": "user", "content": "What is the weather in Paris?"}]
-    for answer in SCRIPT:
-        request = {"model": "gpt-4o-mini", "messages": messages, **adapter.format_request(tools, messages)}
-        async with pipeline(stream(answer, **request), tools=tools, stages=adapter.stages()) as events:
-            async for event in events:
-                match event:
-                    case TextDelta(text=text) | ReasoningDelta(text=text):
-                        print(f"{type(event).__name__}: {text!r}")
-                    case ToolCallDelta(preview=preview):
-                        print(f"ToolCallDelta: {preview}")
-                    case Observation(outcome=outcome, value=value):
-                        print(f"Observation: {outcome}, {value}")
-        messages += adapter.messages(events.turn)
-    print(json.dumps(messages, indent=2))
+    messages = [{"role": "user", "content": "What is the weather in Paris?"}]
+    async with agent_loop(ask, messages, tools=[get_weather], wire="openai.chat_completions", mode=adapter) as run:
+        async for event in run:
+            match event:
+                case TextDelta(text=text) | ReasoningDelta(text=text):
+                    print(f"{type(event).__name__}: {text!r}")
+                case ToolCallDelta(preview=preview):
+                    print(f"ToolCallDelta: {preview}")
+                case Observation(outcome=outcome, value=value):
+                    print(f"Observation: {outcome}, {value}")
+    print(json.dumps(run.messages, indent=2))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
-"""Connects pipelines to other frameworks, without importing any.
+"""Connects pipelines to other frameworks, none of which is imported here.
 
     from streamtools.integrations import EventStreamResponse    an ASGI response: server-sent events
+    from streamtools.integrations.langgraph import RunCalls         runs the calls of a tool node
+    from streamtools.integrations.pydantic_ai import CallsToolset   runs the calls of an agent's toolset
+    from streamtools.integrations.strands import CallsExecutor      runs the calls of an agent
+    from streamtools.integrations.httpx import Tap                  decodes the streams of an HTTP client, starts tools
 
-The integrations use the public API alone.
+All but the tap use the public API alone.
 """
 
 from __future__ import annotations
 
-from .asgi import Encode, EventStreamResponse, encode_event
+from .asgi import EventStreamResponse, Run
+from .frames import Encode, RunEnd, encode_event
 
-__all__ = ["Encode", "EventStreamResponse", "encode_event"]
+__all__ = ["Encode", "EventStreamResponse", "Run", "RunEnd", "encode_event"]

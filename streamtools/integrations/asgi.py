@@ -1,10 +1,12 @@
-"""Sends a pipeline as an ASGI response: writes server-sent events, and notices while tools run that the client has
-gone.
+"""Sends a run as an ASGI response: writes server-sent events, and notices while tools run that the client has gone.
 
-Theory of operation. The response enters the pipeline in its own ``__call__``, so that its scopes live in the frame of
-the task that serves the request; a generator in a framework's streaming response would be left open in the middle of
-them. Inside the block one task waits for ``http.disconnect`` while the other writes. The block is left when the writing
-ends for any reason; leaving it cancels and awaits the calls and closes the source.
+Theory of operation. The response enters the pipeline or the loop in its own ``__call__``, so that its scopes live in
+the frame of the task that serves the request. Inside the block one task waits for ``http.disconnect`` while the other
+writes. The block is left when the writing ends for any reason; leaving it cancels and awaits the calls and closes the
+source. Where the run is to outlive its client, the writing goes on without sending. The run's end is sent when the
+block is left and `after` has returned, so that a client which has seen it finds what was stored.
+
+The class is one of Starlette's where that is installed, since FastAPI takes no other object for a response.
 
 Specifications: https://asgi.readthedocs.io/en/latest/specs/www.html
 https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
@@ -15,59 +17,45 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, TypeAlias
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import anyio
-import orjson
 from anyio import CancelScope, create_task_group
 
-from ..dispatch import Suspended
 from ..errors import LocalProtocolError, StreamError
 from ..events import (
     ApprovalRequested,
-    ApprovalResolved,
     Event,
-    EventsDropped,
-    Observation,
-    RefusalDelta,
     StepEnd,
-    StreamEnd,
-    TextDelta,
-    TextEnd,
-    ToolCallStart,
-    ToolStarted,
 )
+from ..pipelines.agent_loop import AgentLoop
 from ..pipelines.entry import Pipeline
-from ..turn import Turn
+from ..pipelines.hosted import OpenPipeline
+from .frames import Encode, RunEnd, encode_event, encoded
 
-__all__ = ["Encode", "EventStreamResponse", "encode_event", "frame"]
+if TYPE_CHECKING:
+    from starlette.responses import Response as _Response
+else:
+    try:
+        from starlette.responses import Response as _Response
+    except ImportError:  # any other ASGI framework takes an application
+        _Response = object
+
+__all__ = ["EventStreamResponse", "Run"]
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-Encode: TypeAlias = Callable[[Event], "tuple[str, Any] | None"]
-"""Returns the data to send for an event: its name and data (text as it is, anything else as JSON), or None to send
-nothing."""
+Run: TypeAlias = Pipeline | OpenPipeline | AgentLoop
+"""One response, opened or not, or a run of many."""
+OnDisconnect: TypeAlias = Literal["cancel", "continue"]
+
 
 _HEARTBEAT = b": \n\n"
 """A comment: no event for the client, but a sign of life for proxies in between."""
-
-_LINE_END = re.compile(r"\r\n|\r|\n")
-
-_TOLD: Mapping[type[Event], tuple[str, tuple[str, ...]]] = {
-    TextDelta: ("text_delta", ("text",)),
-    RefusalDelta: ("refusal_delta", ("text",)),
-    ToolCallStart: ("tool_call_start", ("call_id", "name")),
-    ApprovalRequested: ("approval_requested", ("call_id", "tool_name")),
-    ApprovalResolved: ("approval_resolved", ("call_id", "tool_name", "approved")),
-    ToolStarted: ("tool_started", ("call_id", "tool_name")),
-    Observation: ("observation", ("call_id", "tool_name", "outcome")),
-    EventsDropped: ("gap", ("from_seq", "to_seq")),
-    StreamEnd: ("stream_end", ("finish", "complete")),
-    StepEnd: ("step_end", ("outcome",)),
-}
-"""Name and fields of the events that are sent by default: no arguments, results, reasoning or error texts."""
 
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -78,77 +66,78 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # https://www.rfc-editor.or
 _AFTER_S = 30.0  # seconds allowed for `after`, which is shielded and so needs a bound
 
 
-def encode_event(event: Event) -> tuple[str, dict[str, Any]] | None:
-    """Returns the data sent by default: the answer's text, which tools are called, which calls wait for an approval or
-    were decided, and how each call ended.
+class EventStreamResponse(_Response):
+    """A response of Starlette's, FastAPI's or any ASGI framework's, with the events of one pipeline or run.
 
-    It sends no arguments, results, reasoning, error texts or provider state. To add some, call it from a function of
-    yours.
+        @app.post("/chat")
+        async def chat(question: Question):
+            ask = ...  # makes the request of one step
+            return EventStreamResponse(agent_loop(ask, question.messages, tools=[...], wire="anthropic.messages"))
 
-    >>> encode_event(TextDelta("Hello"))
-    ('text_delta', {'text': 'Hello'})
-    """
-    if isinstance(event, TextEnd) and event.whole is not None:
-        return "text_replaced", {"text": event.whole}
-    told = _TOLD.get(type(event))
-    if told is None:
-        return None
-    name, fields = told
-    return name, {field: getattr(event, field) for field in fields}
-
-
-class EventStreamResponse:
-    """An ASGI application that answers one request with the events of one pipeline.
-
-        async def chat(request):  # an endpoint of Starlette's
-            return EventStreamResponse(pipeline(await ask(request), tools=[get_weather]))
-
-    Each event is a server-sent event with its ``seq`` as ``id``. When the client goes, the calls are cancelled and the
-    source is closed. A stream that fails ends with an event ``error`` that contains its ``kind``; an error that is no
-    `StreamError` (of your source, stage or `encode`) is then raised to the server as well, which logs it. If calls wait
-    for approvals when everything else is done, the last event is ``suspended`` with their ``call_ids``, and the
-    response ends: keep the pipeline's `suspended` in `after`, and answer the next request with `resume`.
+    Each event is a server-sent event with its ``seq`` as ``id``; the last one is ``run_end`` with the ``outcome`` of
+    the run. A browser's ``EventSource`` has to be closed then, since it would ask again. With the outcome ``error`` it
+    has a ``kind``; an error that is no `StreamError` (of your source, stage or `encode`) is then raised to the server
+    as well, which logs it. With ``suspended`` it has the ``call_ids`` that wait for an approval: keep the run's
+    `suspended` in `after`, and answer the next request with `resume`, or another `agent_loop`.
 
     Args:
-        pipeline: a pipeline made for this request, not entered.
-        encode: gives the data to send for each event; by default `encode_event`, which sends no arguments and no
-            results.
-        after: is awaited with the turn when nothing runs any more, also when the client has gone: store the history
-            here. It is cancelled after 30 seconds.
+        run: a pipeline made for this request, opened or not, or a run of many steps (`agent_loop`). It is entered here.
+        encode: gives the data to send for each event; by default `encode_event`, which sends no results, and arguments
+            only with the request to approve them.
+        redact: returns the arguments to show to a person who approves a call; is given the tool's name and the
+            arguments.
+        after: is awaited with the run when nothing goes on any more, also when the client has gone: store the history
+            here (``run.messages``, or ``run.turn.messages()`` of a pipeline). ``run_end`` is sent when it has returned,
+            and not if it raises. It is cancelled after 30 seconds.
+        on_disconnect: ``cancel``: when the client goes, the calls are cancelled and the source is closed. ``continue``:
+            the run goes on to its end, and nothing more is sent.
         status: the status of the response.
         headers: more headers, or others in place of the three that keep proxies from holding events back.
         heartbeat: seconds of silence after which a comment is sent. None: never.
         send_timeout: seconds that a client may take to make room; after that it counts as gone. None: no limit.
 
     Raises:
-        TypeError: `pipeline` is something else; the message says what to pass.
-        ValueError: a header or a time cannot be used.
+        TypeError: `run` is something else; the message says what to pass.
+        ValueError: an option, a header or a time cannot be used.
     """
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        run: Run,
         *,
         encode: Encode = encode_event,
-        after: Callable[[Turn], Awaitable[object]] | None = None,
+        redact: Callable[[str, Mapping[str, Any]], Any] | None = None,
+        after: Callable[[Any], Awaitable[object]] | None = None,
+        on_disconnect: OnDisconnect = "cancel",
         status: int = 200,
         headers: Mapping[str, str] | None = None,
         heartbeat: float | None = 15.0,
         send_timeout: float | None = 60.0,
     ) -> None:
-        if not isinstance(pipeline, Pipeline):
+        if not isinstance(run, (Pipeline, OpenPipeline, AgentLoop)):
             raise TypeError(
-                f"EventStreamResponse takes a pipeline that is not entered, not {type(pipeline).__name__}; "
+                f"EventStreamResponse takes a pipeline or an agent_loop, not {type(run).__name__}; "
                 "write EventStreamResponse(pipeline(stream, tools=[...]))"
             )
-        self._pipeline = pipeline
+        for name, function in (("encode", encode), ("redact", redact), ("after", after)):
+            if not (function is None or callable(function)):
+                raise TypeError(f"{name} is a function, not {type(function).__name__}")
+        if on_disconnect not in get_args(OnDisconnect):
+            raise ValueError(f"unknown on_disconnect {on_disconnect!r}; known: {', '.join(get_args(OnDisconnect))}")
+        self._run = run
         self._encode = encode
+        self._redact = redact
         self._after = after
-        self._status = status
-        self._headers = _checked(headers or {})
+        self._goes_on = on_disconnect == "continue"
+        self.status_code = status
+        self.raw_headers = _checked(headers or {})
+        self.background: Any = None
+        """A task of Starlette's or FastAPI's to run when the response has ended."""
         self._heartbeat_s = _seconds("heartbeat", heartbeat)
         self._send_timeout_s = _seconds("send_timeout", send_timeout)
         self._called = False
+        self._is_gone = False  # the client; nothing more is sent
+        self._outcome: str | None = None  # of the step that has ended
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answers the request."""
@@ -157,73 +146,119 @@ class EventStreamResponse:
         if self._called:
             raise LocalProtocolError("an EventStreamResponse answers one request; make a new one for the next")
         self._called = True
-        entered, failure = False, None
+        entered, run = False, self._run
+        end: RunEnd | None = None
+        failure: Exception | None = None
+        block: AbstractAsyncContextManager[Run] = aclosing(run) if isinstance(run, OpenPipeline) else run
         try:
-            async with self._pipeline as events, create_task_group() as tasks:
+            async with block as events, create_task_group() as tasks:
                 entered = True
-                tasks.start_soon(_until_disconnect, receive, tasks.cancel_scope)
-                failure = await self._answer(events, send)  # not raised here: the group would wrap it
+                tasks.start_soon(self._until_disconnect, receive, tasks.cancel_scope)
+                end, failure = await self._answer(events, send)  # not raised here: the group would wrap it
                 tasks.cancel_scope.cancel()
-            if failure is not None and not isinstance(failure, StreamError):
-                raise failure
         finally:
             if entered and self._after is not None:
                 with anyio.fail_after(_AFTER_S, shield=True):
-                    await self._after(self._pipeline.turn)
+                    await self._after(run)
+        if end is not None:  # only now: the client's next request finds what `after` has stored
+            failure = await self._finish(end, failure, send)
+        if failure is not None and not isinstance(failure, StreamError):
+            raise failure
+        if self.background is not None:
+            await self.background()
 
-    async def _answer(self, events: Pipeline, send: Send) -> Exception | None:
-        """Sends the whole response; returns the error, if any. A client that has gone is no error."""
+    async def _answer(self, events: Run, send: Send) -> tuple[RunEnd | None, Exception | None]:
+        """Sends the response up to the run's end; returns that end, unless the client has gone, and the error that
+        ended the run, if any. A client that has gone is no error."""
         failure: Exception | None = None
         try:
-            await self._send(send, {"type": "http.response.start", "status": self._status, "headers": self._headers})
-            try:
-                await self._write(events, send)
-            except _NotSentError:
-                raise
-            except Exception as error:
-                failure = error
-                await self._send_body(send, _error_frame(events.turn.error or error))
+            head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            await self._send(send, head)
+            await self._write(events, send)
+        except _NotSentError as unsent:
+            return None, unsent.fault
+        except Exception as error:
+            failure = error
+        return self._end_of(events, failure), failure
+
+    async def _finish(self, end: RunEnd, failure: Exception | None, send: Send) -> Exception | None:
+        """Sends the run's end; returns the error that ended the run, or kept the end from being sent."""
+        try:
+            await self._send_end(send, end)
             await self._send_body(send, b"", more=False)
         except _NotSentError as unsent:
             return failure or unsent.fault
         return failure
 
-    async def _write(self, events: Pipeline, send: Send) -> None:
+    async def _send_end(self, send: Send, end: RunEnd) -> None:
+        """Sends the run's end, in our words if `encode` fails, since the client has to know of it."""
+        try:
+            body = self._body_of(end)
+        except Exception:
+            if end.error is None:
+                raise
+            body = encoded(end, encode_event)
+        if body:
+            await self._send_body(send, body)
+
+    def _end_of(self, events: Run, failure: Exception | None) -> RunEnd:
+        if failure is not None:
+            return RunEnd(outcome="error", error=_error_of(events) or failure)
+        if (suspended := events.suspended) is not None:
+            return RunEnd(outcome="suspended", suspended=suspended)
+        return RunEnd(outcome=(events.outcome if isinstance(events, AgentLoop) else self._outcome) or "complete")
+
+    async def _write(self, events: Run, send: Send) -> None:
         due = anyio.current_time() + self._heartbeat_s
         while True:
             event: Event | None = None
             with anyio.move_on_after(due - anyio.current_time()) as silence:
                 event = await anext(events, None)
             if event is None and not silence.cancelled_caught:
-                if events.suspended is not None:
-                    await self._send_body(send, _suspended_frame(events.suspended))
                 return
-            piece = None if event is None else self._piece(event)
-            if piece is None:
+            if isinstance(event, StepEnd):
+                self._outcome = event.outcome
+            body = b"" if event is None else self._body_of(event)
+            if not body:
                 if anyio.current_time() < due:  # also between events that are not sent
                     continue
-                piece = _HEARTBEAT
-            await self._send_body(send, piece)
+                body = _HEARTBEAT
+            await self._send_body(send, body)
             due = anyio.current_time() + self._heartbeat_s
 
-    def _piece(self, event: Event) -> bytes | None:
-        told = self._encode(event)
-        return None if told is None else frame(told, id=event.seq)
+    def _body_of(self, event: Event | RunEnd) -> bytes:
+        """Returns the bytes to send for an event; none if nothing is to be sent."""
+        if self._redact is not None and isinstance(event, ApprovalRequested):
+            event = replace(event, arguments=self._redact(event.tool_name, event.arguments))
+        return encoded(event, self._encode)
 
     async def _send_body(self, send: Send, body: bytes, *, more: bool = True) -> None:
         await self._send(send, {"type": "http.response.body", "body": body, "more_body": more})
 
     async def _send(self, send: Send, message: Message) -> None:
-        """Sends a message, and waits until the client has made room.
+        """Sends a message, and waits until the client has made room; sends nothing to a client that has gone.
 
         Raises:
-            _NotSentError: the client has gone, or the server fails.
+            _NotSentError: the client has gone, and the run is not to go on; or the server fails.
         """
+        if self._is_gone:
+            return
         try:
             with anyio.fail_after(self._send_timeout_s):
                 await send(message)
         except Exception as error:
-            raise _NotSentError(error) from error
+            if not self._goes_on:
+                raise _NotSentError(error) from error
+            self._is_gone = True
+
+    async def _until_disconnect(self, receive: Receive, writing: CancelScope) -> None:
+        """Waits until the client has gone, then stops the writing, or only the sending. The rest of the client's
+        request is dropped."""
+        while (await receive())["type"] != "http.disconnect":
+            continue
+        self._is_gone = True
+        if not self._goes_on:
+            writing.cancel()
 
 
 class _NotSentError(Exception):
@@ -235,11 +270,12 @@ class _NotSentError(Exception):
         self.fault = None if isinstance(error, OSError) else error
 
 
-async def _until_disconnect(receive: Receive, writing: CancelScope) -> None:
-    """Waits until the client has gone, then stops the writing. The rest of the client's request is dropped."""
-    while (await receive())["type"] != "http.disconnect":
-        continue
-    writing.cancel()
+def _error_of(events: Run) -> Exception | None:
+    """Returns the error of a run's last turn; None if it has no error, or the run no turn."""
+    try:
+        return events.turn.error
+    except LocalProtocolError:
+        return None
 
 
 def _checked(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
@@ -260,32 +296,3 @@ def _seconds(name: str, value: float | None) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         raise ValueError(f"{name}={value!r}: must be a number of seconds greater than 0, or None")
     return float(value)
-
-
-def frame(told: tuple[str, Any], *, id: int | None = None) -> bytes:
-    """Returns one server-sent event with a name and its data.
-
-    Raises:
-        TypeError: `told` is no such pair, or the data cannot be written as JSON.
-        ValueError: the name is empty or has a line end, which would begin another field.
-    """
-    if not isinstance(told, tuple) or len(told) != 2:
-        raise TypeError(f"encode returns (name, data), or None to send nothing, not {type(told).__name__}")
-    name, data = told
-    if not isinstance(name, str) or not name or _LINE_END.search(name):
-        raise ValueError("encode returned a name that is no single line of text")
-    text = data if isinstance(data, str) else orjson.dumps(data).decode()
-    head = f"event: {name}\n" if id is None else f"event: {name}\nid: {id}\n"
-    lines = "".join(f"data: {line}\n" for line in _LINE_END.split(text))
-    return f"{head}{lines}\n".encode("utf-8", "replace")
-
-
-def _error_frame(error: Exception) -> bytes:
-    """Returns the last event of a stream that failed: the kind of failure, not its text, which may name hosts or
-    accounts."""
-    return frame(("error", {"kind": error.kind if isinstance(error, StreamError) else "internal_error"}))
-
-
-def _suspended_frame(suspended: Suspended) -> bytes:
-    """Returns the last event of a response that ends because calls wait for approvals, with the ids of these calls."""
-    return frame(("suspended", {"call_ids": [call.call_id for call in suspended.calls]}))

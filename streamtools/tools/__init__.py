@@ -13,14 +13,17 @@ from .audit import validate_tool_class
 from .binder import LARGE_CHARS, ArgumentsValidator, Binder, Coerce, SchemaSource, TakesLong
 from .context import ToolContext
 from .definition import Bound, Tool, validate_tool_call
+from .middleware import Around, RunCall, ToolCallRequest
 from .options import Effect, NeedsApproval
 from .tool import tool, tools_of
-from .toolset import AnyTool, Exported, Toolset
+from .toolset import AnyTool, AnyTools, Exported, Toolset
 
 __all__ = [
     "LARGE_CHARS",
     "AnyTool",
+    "AnyTools",
     "ArgumentsValidator",
+    "Around",
     "Binder",
     "Bound",
     "Coerce",
@@ -28,9 +31,11 @@ __all__ = [
     "NeedsApproval",
     "Exported",
     "Grammar",
+    "RunCall",
     "SchemaSource",
     "TakesLong",
     "Tool",
+    "ToolCallRequest",
     "ToolContext",
     "Toolset",
     "tool",

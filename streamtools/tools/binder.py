@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from .injection import Injected
+
 __all__ = ["LARGE_CHARS", "ArgumentsValidator", "Binder", "Coerce", "SchemaSource", "TakesLong"]
 
 LARGE_CHARS = 32 << 10
@@ -56,8 +58,8 @@ class Binder(Protocol):
         ...
 
     @property
-    def injected(self) -> tuple[str, ...]:
-        """Parameters that the dispatcher fills."""
+    def injected(self) -> Mapping[str, Injected]:
+        """Parameters that the program fills, by name."""
         ...
 
     def validate(

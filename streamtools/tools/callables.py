@@ -13,12 +13,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
-from types import FrameType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from types import CoroutineType, FrameType
+from typing import Any, get_type_hints
 
 from ..errors import ToolDefinitionError
 from ..schema.names import TOOL_NAMES
-from .context import ToolContext
+from .injection import Injected, injected_of
 
 __all__ = [
     "NO_VALUES",
@@ -29,23 +29,26 @@ __all__ = [
     "checked_name",
     "class_body_of",
     "inner_function",
-    "mentions",
     "parameters_of",
     "refuse",
     "reserved_names",
     "returned_by",
+    "takes",
 ]
 
 
 _INSTEAD_OF_GENERATOR = (
-    "; make it an async generator, whose values are progress up to `yield Result(value)`, or write a function that "
-    "returns the result, and report what comes before it through ctx.progress(value), where ctx is a parameter "
+    "; make it an async generator, whose values are progress up to `yield FinalResult(value)`, or write a function "
+    "that returns the result, and report what comes before it through ctx.progress(value), where ctx is a parameter "
     "annotated with ToolContext"
 )
 
 _INSTEAD_OF: Mapping[type, str] = {
     str: ", and options by their names: @tool(name='...')",
-    dict: "; a schema becomes a tool by Tool.from_schema(function, schema)",
+    dict: " or the tool itself, since its .to(...) is for the request; a schema becomes a tool by "
+    "Tool.from_schema(function, schema)",
+    CoroutineType: " itself, without calling it",
+    list: ", and those of a list one by one: tools=[*these, that]",
 }
 
 
@@ -65,11 +68,23 @@ def as_function(target: object) -> Callable[..., Any]:
     if isinstance(target, type):
         raise refuse(name, "is a class; pass a function, or an object that can be called")
     if not callable(target):
-        raise refuse(name, "is not callable; pass a function" + _INSTEAD_OF.get(type(target), ""))
+        instead = ", or its .tool" if hasattr(target, "tool") else _INSTEAD_OF.get(type(target), "")
+        raise refuse(name, f"is not callable; pass a function{instead}")
     inner = called_function(target)
     if inspect.isgeneratorfunction(inner):
         raise refuse(name, "is a generator" + _INSTEAD_OF_GENERATOR)
     return target
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Returns whether a function can be called with so many arguments; True if it has no signature to tell."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # some of Python's own
+        return True
+    return True
 
 
 def inner_function(target: Any) -> Any:
@@ -113,13 +128,6 @@ def returned_by(target: Callable[..., Any]) -> Any:
         return _as_type(said, _namespace(inner))
     except Exception:  # the annotation is code of the user's, and only tools with outputs need it
         return inspect.Parameter.empty
-
-
-def mentions(annotation: Any, kind: type) -> bool:
-    """Returns whether a type is `kind`, one of its subclasses, or is made of one."""
-    if isinstance(annotation, type) and issubclass(annotation, kind):
-        return True
-    return any(mentions(part, kind) for part in get_args(annotation))
 
 
 def parameters_of(target: Callable[..., Any], tool: str, *, require_hints: bool) -> list[inspect.Parameter]:
@@ -166,26 +174,6 @@ def _names_of(function: Any) -> list[str]:
     except (TypeError, ValueError):  # written in C (`functools.lru_cache`), which takes what the wrapped one takes
         return []
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-
-
-def is_injected(parameter: inspect.Parameter, tool: str) -> bool:
-    """Returns whether the dispatcher fills the parameter: its type is `ToolContext`, perhaps optional or annotated."""
-    if not mentions(parameter.annotation, ToolContext):
-        return False
-    kinds = [kind for kind in _alternatives(parameter.annotation) if kind is not type(None)]
-    single = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    if not single or not all(isinstance(kind, type) and issubclass(kind, ToolContext) for kind in kinds):
-        raise refuse(tool, "ToolContext must be the parameter's whole type", parameter.name)
-    return True
-
-
-def _alternatives(annotation: Any) -> list[Any]:
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _alternatives(get_args(annotation)[0])
-    if origin is Union or origin is UnionType:
-        return [kind for member in get_args(annotation) for kind in _alternatives(member)]
-    return [annotation]
 
 
 def _require_hints(parameters: list[inspect.Parameter], signature: inspect.Signature, tool: str) -> None:
@@ -263,8 +251,8 @@ class Placement:
 
     open: tuple[Parameter, ...]
     """Parameters that a caller fills, annotations resolved; neither injected nor bound by a `functools.partial`."""
-    injected: tuple[str, ...]
-    """Parameters that the dispatcher fills."""
+    injected: Mapping[str, Injected]
+    """Parameters that the program fills, by name."""
     positional: tuple[str, ...]
     """Parameters to pass by position, injected ones included."""
     defaults: Mapping[str, Any]
@@ -279,9 +267,10 @@ class Placement:
         """Reads a function whose parameters `callables.parameters_of` has resolved.
 
         Raises:
-            ToolDefinitionError: a parameter is annotated with a `ToolContext` among other things.
+            ToolDefinitionError: the program cannot fill a parameter that only it may fill; see `injection`.
         """
-        injected = tuple(p.name for p in parameters if is_injected(p, tool))
+        found = ((p.name, injected_of(p, tool)) for p in parameters)
+        injected = {name: one for name, one in found if one is not None}
         kinds = {p.kind: p.name for p in parameters}
         # *args can only follow parameters that are passed by position.
         last = Parameter.POSITIONAL_OR_KEYWORD if Parameter.VAR_POSITIONAL in kinds else Parameter.POSITIONAL_ONLY

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Generic
 
-__all__ = ["ToolContext", "call_key"]
+from typing_extensions import TypeVar
+
+from ..errors import ToolError
+
+__all__ = ["ELSEWHERE", "ToolContext", "call_key"]
+
+ELSEWHERE: Any = object()
+"""Stands for a context that was given to a pipeline, and did not come along to where the tool runs."""
 
 
 def call_key(run_id: str, step: int, response_id: str | None, call_id: str) -> str:
@@ -22,11 +29,15 @@ def call_key(run_id: str, step: int, response_id: str | None, call_id: str) -> s
     return f"{run_id.replace('%', '%25').replace(':', '%3A')}:{step}:{response}:{call_id}"
 
 
+Deps = TypeVar("Deps", default=Any, covariant=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
+class ToolContext(Generic[Deps]):
     """The call that a tool is running for. Annotate a parameter with it, and the tool is given one.
 
-    The parameter is in no schema, and the model cannot set it. In a unit test of your tool, pass ``ToolContext()``:
+    The parameter is in no schema, and the model cannot set it. ``ToolContext[Deps]`` says of which type the pipeline's
+    ``context=`` has to be. In a unit test of your tool, pass ``ToolContext()``, or ``ToolContext(context=Deps(...))``:
     its progress goes nowhere and it is never cancelled.
 
         @tool
@@ -48,6 +59,8 @@ class ToolContext:
     """The number of this start of the call, from 1."""
     key: str | None = field(default=None, repr=False)
     """The `idempotency_key`, if somebody else has decided it; None makes it of run, step and call."""
+    context: Deps = field(default=None, repr=False, compare=False)  # type: ignore[assignment]
+    """The ``context=`` of the pipeline, the loop or `run_calls`, as it was passed; None if none was."""
     report: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
     """Takes the values of `progress`; set by the dispatcher."""
     is_cancelled: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
@@ -68,3 +81,27 @@ class ToolContext:
         """Reports an interim value: observers and the consumer see a `ToolProgress` event, the model does not."""
         if self.report is not None:
             self.report(value)
+
+
+class _Carried:
+    """The slot of a context that may have stayed in another process."""
+
+    def __init__(self, slot: Any) -> None:
+        self._slot = slot
+
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
+        if owner is None:
+            return self
+        found = self._slot.__get__(owner, kind)
+        if found is ELSEWHERE:
+            raise ToolError(
+                "the context of a pipeline does not come along to another process; let the tool run here, or annotate "
+                "ToolContext[...], so that the pipeline refuses this executor"
+            )
+        return found
+
+    def __set__(self, owner: object, value: object) -> None:
+        self._slot.__set__(owner, value)
+
+
+setattr(ToolContext, "context", _Carried(vars(ToolContext)["context"]))  # noqa: B010

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, Unpack, overload
 
 from typing_extensions import ParamSpec, TypeVar
 
 from ..content import Grammar, Namespace, RequestHints
+from ..display import shown_by
 from ..errors import InvalidArguments
 from ..limits import Limits
 from ..parts import ToolCall
 from ..wires import Wire
+from . import problems
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
-from .callables import NO_VALUES
+from .callables import NO_VALUES, called_function
 from .context import ToolContext
+from .enforce import Enforced
 from .making import of_model, of_schema
 from .options import RunKeywords, RunOptions, ToolOptions
+from .rerouting import Rerouted
+from .results import OutputSchema
 
 if TYPE_CHECKING:
-    from .foreign import Check, Takes
+    from .checks import Check
+    from .foreign import Takes
 
 __all__ = ["Bound", "Tool", "fingerprint", "validate_tool_call"]
 
@@ -78,7 +85,8 @@ class Tool(RunOptions, Generic[P, R]):
     title: str | None = field(default=None, repr=False)
     """A name for people."""
     output_schema: Mapping[str, Any] | None = field(default=None, repr=False)
-    """JSON Schema of the tool's result, if it is known. Do not change it."""
+    """JSON Schema of the tool's result, if it is known. Do not change it. Results are checked by it only if it was
+    declared; see `checks_results`."""
     namespace: Namespace | None = field(default=None, repr=False)
     """The group of tools that it belongs to; `name` begins with the group's: ``billing.get_eta``."""
     hints: RequestHints | None = field(default=None, repr=False)
@@ -86,6 +94,11 @@ class Tool(RunOptions, Generic[P, R]):
     annotations: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Hints for people and hosts, in MCP's words (``readOnlyHint``, ``destructiveHint``). Untrusted if foreign."""
     _binder: Binder = field(repr=False)
+    _judge: Enforced | None = field(default=None, repr=False)
+
+    __repr__ = shown_by(
+        "name", "effect", "needs_approval", "timeout", "max_concurrency", "exclusive", "retries",
+    )  # fmt: skip
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -128,7 +141,7 @@ class Tool(RunOptions, Generic[P, R]):
         owner: str | None = None,
         takes: Takes = "keywords",
         schema_source: SchemaSource = "hand_written",
-        output_schema: Mapping[str, Any] | None = None,
+        output_schema: OutputSchema | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
         title: str | None = None,
         namespace: Namespace | str | None = None,
@@ -153,7 +166,7 @@ class Tool(RunOptions, Generic[P, R]):
             owner: who answers for the schema.
             takes: ``keywords`` calls ``fn(**arguments)``; ``mapping`` calls ``fn(arguments)``, with one dict.
             schema_source: for the record of each call.
-            output_schema: JSON Schema of what the function returns.
+            output_schema: see `tool`; without it nothing is known of the results.
             annotations: hints in MCP's words.
             title: a name for people.
             namespace: see `tool`.
@@ -165,25 +178,31 @@ class Tool(RunOptions, Generic[P, R]):
                 and refuses the string, and records it; ``strict`` does not.
             limits: how large the schema may be.
             running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
-                ``retries`` and ``retry_delay_s``, as in `tool`.
+                ``around``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             SchemaError: the schema is none, refers to another document, or exceeds a limit.
             ToolDefinitionError: the function cannot take the arguments; or there is neither schema nor check.
         """
-        options = ToolOptions(name=name, coerce=coerce, namespace=namespace, hints=hints, **running)
+        options = ToolOptions(
+            name=name,
+            coerce=coerce,
+            namespace=namespace,
+            hints=hints,
+            output_schema=output_schema,
+            validator=validator,
+            check=check,
+            **running,
+        )
         made = of_schema(
             fn,
             schema,
             options,
             description=description,
             takes=takes,
-            validator=validator,
-            check=check,
             limits=limits,
             owner=owner,
             schema_source=schema_source,
-            output_schema=output_schema,
             annotations=dict(annotations),
             title=title,
         )
@@ -200,6 +219,9 @@ class Tool(RunOptions, Generic[P, R]):
         title: str | None = None,
         namespace: Namespace | str | None = None,
         hints: RequestHints | None = None,
+        validator: ArgumentsValidator | None = None,
+        check: Check | None = None,
+        output_schema: OutputSchema | None = None,
         annotations: Mapping[str, Any] = NO_VALUES,
         **running: Unpack[RunKeywords],
     ) -> Tool[..., Any]:
@@ -214,25 +236,54 @@ class Tool(RunOptions, Generic[P, R]):
             title: a name for people.
             namespace: see `tool`.
             hints: see `tool`.
+            validator: see `tool`; it sees the instance under the name of the function's parameter.
+            check: likewise.
+            output_schema: see `tool`.
             annotations: hints in MCP's words.
             running: ``effect``, ``needs_approval``, ``timeout``, ``max_concurrency``, ``conflict_key``, ``exclusive``,
-                ``retries`` and ``retry_delay_s``, as in `tool`.
+                ``around``, ``retries`` and ``retry_delay_s``, as in `tool`.
 
         Raises:
             ToolDefinitionError: no schema can be made of the model, or the function does not take one thing. That its
                 annotation is the model is not checked.
         """
-        options = ToolOptions(name=name, coerce=coerce, namespace=namespace, hints=hints, **running)
+        options = ToolOptions(
+            name=name,
+            coerce=coerce,
+            namespace=namespace,
+            hints=hints,
+            output_schema=output_schema,
+            validator=validator,
+            check=check,
+            **running,
+        )
         return Tool(**of_model(model, fn, options, description=description, title=title, annotations=dict(annotations)))
+
+    def running(self, fn: Callable[..., Any]) -> Tool[..., Any]:
+        """Returns the same tool with another function behind it, for somebody who runs its calls in another way: a
+        framework, say. Schema, checks and options stay.
+
+        Args:
+            fn: takes the arguments as one dict of plain values, and a `ToolContext` if it has a parameter for one.
+                ``needs_approval`` and ``conflict_key`` see those values, too.
+
+        Raises:
+            ToolDefinitionError: `fn` does not take one dict.
+        """
+        called = called_function(fn)
+        is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        binder = Rerouted.of(self._binder, fn, self.name)
+        return replace(self, fn=fn, is_async=is_async, schema_source="hand_written", _binder=binder)
 
     def check(self) -> list[str]:
         """Returns where function, docstring and a schema that was written by hand have drifted apart; empty if nowhere.
 
         One line per parameter that is missing in the schema, superfluous, required on one side only, or of another
-        type; per pattern that is not enforced, because no engine runs it in linear time; and, for a derived schema,
-        per parameter that only the docstring knows.
+        type; per pattern that is not enforced, because no engine runs it in linear time, also one of a declared output
+        schema; and, for a derived schema, per parameter that only the docstring knows.
         """
-        return self._binder.drift()
+        unenforced = () if self._judge is None else self._judge.unenforced
+        return [*self._binder.drift(), *(f"output_schema: {line}; it is not enforced" for line in unenforced)]
 
     def validate(self, arguments: Mapping[str, Any], *, text: str | None = None, quick: bool = False) -> Bound:
         """Checks a call's arguments, and turns them into the Python values that the function wants.
@@ -253,16 +304,49 @@ class Tool(RunOptions, Generic[P, R]):
         return Bound(args, kwargs, values, coercions, self.boundary == "validated")
 
     @property
+    def checks_results(self) -> bool:
+        """The tool's `output_schema` was declared: a result that does not fit fails its call."""
+        return self._judge is not None
+
+    def check_result(self, value: Any, *, is_large: bool = False, quick: bool = False) -> list[str]:
+        """Returns a line for each place where a result does not fit the declared output schema; none without one.
+
+        Args:
+            value: the result as plain JSON.
+            is_large: it is a lot, so that no engine is asked that cannot be stopped.
+            quick: give up what takes more than about 10 ms, so that it can be done again in a thread.
+
+        Raises:
+            TakesLong: it was to be quick, and is not.
+        """
+        if self._judge is None:
+            return []
+        lines, _ = self._judge.judge(value, decode=False, is_large=is_large, quick=quick)
+        return problems.listed(lines)
+
+    @property
     def wants_context(self) -> bool:
-        """The function has a parameter for a `ToolContext`."""
+        """The function has parameters that the program fills."""
         return bool(self._binder.injected)
 
     def complete(self, bound: Bound, ctx: ToolContext) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Returns ``(args, kwargs)`` for one run: `bound` with `ctx` wherever the function asks for a `ToolContext`."""
+        """Returns ``(args, kwargs)`` for one run: `bound`, and `ctx` or a part of it wherever the function asks."""
         injected = self._binder.injected
         if not injected:
             return bound.args, bound.kwargs
-        return self._binder.arrange(bound.by_name, dict.fromkeys(injected, ctx))
+        return self._binder.arrange(bound.by_name, {name: one.value(ctx) for name, one in injected.items()})
+
+    @property
+    def needs_context(self) -> bool:
+        """The function cannot run without the ``context=`` of a pipeline."""
+        return any(one.needs_context for one in self._binder.injected.values())
+
+    def context_problem(self, context: Any) -> str | None:
+        """Returns why the function cannot run with this context of a pipeline's, and what to write; None if it can."""
+        for name, one in self._binder.injected.items():
+            if (why := one.problem(context)) is not None:
+                return f"tool {self.name!r}, parameter {name!r}: {why}"
+        return None
 
     def to(self, wire: Wire | str, *, strict: bool = False, hints: RequestHints | None = None) -> Any:
         """Returns the tool as a provider's request wants it; a fresh dict (as Any, since each SDK has a type of its

@@ -1,4 +1,5 @@
-"""Judges a call's arguments by a JSON Schema: tells the problems in lines, and decodes texts where that is allowed."""
+"""Judges a call's arguments, or its result, by a JSON Schema: tells the problems in lines, and decodes texts where that
+is allowed."""
 
 from __future__ import annotations
 
@@ -28,17 +29,19 @@ class Enforced:
     Args:
         schema: the schema; kept as it is now, whatever becomes of it later.
         limits: how large it may be.
+        whole: the words for the whole value in a problem.
 
     Raises:
         SchemaError: it is no schema, refers to another document, or exceeds a limit.
     """
 
-    __slots__ = ("_budget", "_compiled", "_exhausted", "_steps", "name", "unenforced")
+    __slots__ = ("_budget", "_compiled", "_exhausted", "_steps", "_whole", "name", "unenforced")
 
-    def __init__(self, schema: Mapping[str, Any], limits: Limits) -> None:
+    def __init__(self, schema: Mapping[str, Any], limits: Limits, *, whole: str = "the arguments") -> None:
         from ..schema.validation import Budget, Exhausted, compile  # only who brings a schema pays for its compiler
 
         self._budget, self._exhausted = Budget, Exhausted
+        self._whole = whole
         self._steps = limits.max_validation_steps
         self._compiled: Validator = compile(schema, limits=limits, engine="auto")
         self.name = self._compiled.name
@@ -46,13 +49,11 @@ class Enforced:
         self.unenforced = self._compiled.unenforced
         """Places of patterns that no linear-time engine can run, with the reason."""
 
-    def judge(
-        self, values: dict[str, Any], *, decode: bool, is_large: bool, quick: bool
-    ) -> tuple[list[str], tuple[str, ...]]:
+    def judge(self, values: Any, *, decode: bool, is_large: bool, quick: bool) -> tuple[list[str], tuple[str, ...]]:
         """Returns a line for each problem, and one for each text that was decoded.
 
         Args:
-            values: the arguments; with `decode` changed in place.
+            values: the arguments, with `decode` changed in place; or a result.
             decode: decode a string that holds the JSON text of an array or object, if the schema refuses the string and
                 not what it holds.
             is_large: it is a lot of them, so that no engine is asked that cannot be stopped.
@@ -68,7 +69,7 @@ class Enforced:
         except self._exhausted:
             raise TakesLong from None
 
-    def _judged(self, values: dict[str, Any], decode: bool, budget: Any) -> tuple[list[str], tuple[str, ...]]:
+    def _judged(self, values: Any, decode: bool, budget: Any) -> tuple[list[str], tuple[str, ...]]:
         found = self._compiled.validate(values, budget)
         texts: dict[Path, str] = {}
         if found and decode:
@@ -80,7 +81,7 @@ class Enforced:
                 descend(values, path[:-1])[path[-1]] = texts.pop(path)
             if wrong:
                 found = self._compiled.validate(values, budget)
-        lines = [f"{dotted(problem.path) or 'the arguments'}: {problem.message}" for problem in found]
+        lines = [f"{dotted(problem.path) or self._whole}: {problem.message}" for problem in found]
         return lines, tuple(f"{dotted(path)}: json_string" for path in texts)
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from ..content import Grammar, Namespace, RequestHints
 from ..errors import ExportError
 from ..schema.bounds import schema_problem
-from ..schema.dialects import MCP
 from ..schema.names import qualified
 from ..schema.translation.document import DEFINITIONS, SchemaDocument, reference_of
 from ..schema.translation.plan import Inverse
-from ..schema.translation.translate import Made, make
+from ..schema.translation.translate import make
 from ..wires import Wire
-from ..wires.tool_format import EntryFormat, StrictForm, ToolEntry, ToolFormat
+from ..wires.tool_format import JSON, EntryFormat, StrictForm, ToolEntry, ToolFormat
 from .formats import HINTS, find
 
 __all__ = ["Constraints", "EntryOptions", "payload_of", "translated"]
@@ -37,6 +36,8 @@ class Described(Protocol):
     def schema(self) -> dict[str, Any]: ...
     @property
     def output_schema(self) -> Mapping[str, Any] | None: ...
+    @property
+    def checks_results(self) -> bool: ...
     @property
     def kind(self) -> str: ...
     @property
@@ -146,22 +147,27 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
     if held is not None and freeform is None:  # a freeform tool has no schema that could be strict
         _check_strict(tool, format.name, held, made.schema)
     description, losses = _description(tool, freeform is not None)
-    output = _output(tool, options) if format.tells_results else None
     form, needs_decoding = freeform or format.function, made.plan is not None and freeform is None
-    hints, untold = _hints(options.hints or tool.hints, form, format.name, rewritten=needs_decoding)
+    hints = options.hints or tool.hints
+    given = None if hints is None else hints.entry
+    output, unsaid = _output(tool, format, form, options)
+    told, untold = _told(hints if given is None else None, form, format.name, rewritten=needs_decoding)
     entry = ToolEntry(
         name=name,
         description=description,
         schema=made.schema,
-        output_schema=None if output is None else output.schema,
+        output_schema=output,
         strict=options.strict,
         title=tool.title,
         annotations={**HINTS[tool.effect], **tool.annotations},
         grammar=tool.grammar,
         any_text=tool.grammar is None,
-        hints=hints,
+        hints=told,
     )
-    payload = form.write(entry) if hints is None or hints.entry is None else dict(hints.entry)
+    if given is None:
+        payload = form.write(entry)
+    else:  # the provider's own tool, which it calls by its own name
+        payload, called = dict(given), tool.name
     if group is not None and format.namespace is not None:
         payload = format.namespace.write(group, [payload])
     return TranslatedTool(
@@ -173,24 +179,19 @@ def _made(tool: Described, format: ToolFormat, options: EntryOptions) -> Transla
             *(made.losses if freeform is None else ()),
             *losses,
             *untold,
-            *(() if output is None else output.losses),
+            *(unsaid if given is None else ()),
         ),
     )
 
 
-def _hints(
-    given: RequestHints | None, form: EntryFormat, wire: str, *, rewritten: bool
-) -> tuple[RequestHints | None, tuple[str, ...]]:
-    """Returns the hints that the provider can be told, and a line for each that it cannot."""
-    if given is None:
-        return None, ()
-    if given.entry is not None:
-        return given, ()
-    losses = [f"{name}: {wire} has no field for it" for name in given.given() if name not in form.hints]
-    if rewritten and given.examples and "examples" in form.hints:
-        given = replace(given, examples=())
-        losses.append(f"examples: for {wire} the arguments travel in another form")
-    return given, tuple(losses)
+def _told(given: RequestHints | None, form: EntryFormat, wire: str, *, rewritten: bool) -> tuple[JSON, tuple[str, ...]]:
+    """Returns the hints that the provider can be told, by name, and a line for each that it cannot."""
+    hints = {} if given is None else given.given()
+    losses = {name: f"{wire} has no field for it" for name in hints if name not in form.hints}
+    if rewritten and "examples" in hints and "examples" not in losses:
+        losses["examples"] = f"for {wire} the arguments travel in another form"
+    told = {name: value for name, value in hints.items() if name not in losses}
+    return told, tuple(f"{name}: {why}" for name, why in losses.items())
 
 
 def _check_strict(tool: Described, wire: str, form: StrictForm, schema: dict[str, Any]) -> None:
@@ -213,16 +214,33 @@ RESULT = "result"
 """The property that holds a result which is no object: hosts of MCP before 2026-07-28 take objects only."""
 
 
-def _output(tool: Described, options: EntryOptions) -> Made | None:
-    if tool.output_schema is None:
-        return None
-    schema = dict(tool.output_schema)
+def _output(
+    tool: Described, format: ToolFormat, form: EntryFormat, options: EntryOptions
+) -> tuple[JSON | None, tuple[str, ...]]:
+    """Returns the schema of the result in the format's dialect, and what of it is lost. A schema that the tool does not
+    declare is told by MCP alone."""
+    if tool.output_schema is None or not (tool.checks_results or format.tells_results):
+        return None, ()
+    if form.output_at is None:
+        return None, (f"output_schema: {format.name} has no field for it",)
+    schema, is_wrapped = dict(tool.output_schema), False
     if not _takes_objects(schema, tool.name):
         definitions = {key: schema.pop(key) for key in DEFINITIONS if key in schema}
         schema = {"type": "object", "properties": {RESULT: schema}, "required": [RESULT], **definitions}
-    made = make(schema, tool.name, MCP, inline=options.inline_refs)
-    losses = tuple(f"outputSchema {line}" for line in made.losses)
-    return Made(schema=made.schema, plan=None, definitions={}, losses=losses)
+        is_wrapped = True
+    try:
+        made = make(schema, tool.name, format.dialect, inline=format.tells_results and options.inline_refs)
+    except ExportError as error:
+        return None, (f"output_schema: not told; {error}",)
+    if made.plan is not None:  # nothing turns a result into another form
+        return None, (f"output_schema: not told; {format.name} would say it in another form than the result has",)
+    losses = tuple(f"{form.output_at} {line}" for line in made.losses)
+    return (_unwrapped(made.schema) if is_wrapped and not format.tells_results else made.schema), losses
+
+
+def _unwrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the schema of the property that stands for the whole, with the definitions that it may refer to."""
+    return {**schema["properties"][RESULT], **{key: schema[key] for key in DEFINITIONS if key in schema}}
 
 
 def _takes_objects(schema: Mapping[str, Any], tool: str) -> bool:

@@ -7,31 +7,29 @@ is no schema, that check is all there is: the boundary is advisory, and every re
 
 from __future__ import annotations
 
-import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
-from ..errors import InvalidArguments, ToolError
+from ..errors import InvalidArguments
 from ..text import dotted
 from . import problems
-from .binder import LARGE_CHARS, ArgumentsValidator, Coerce, TakesLong
+from .binder import LARGE_CHARS, Coerce, TakesLong
 from .callables import NO_VALUES, TAKEN, Placement
+from .checks import Checks
 from .enforce import Enforced
+from .injection import Injected
 from .typed import as_json, from_text, refuse_not_finite
 
-__all__ = ["Check", "Foreign", "Takes"]
+__all__ = ["Foreign", "Takes"]
 
 
 T = TypeVar("T")
 
 Takes: TypeAlias = Literal["keywords", "mapping"]
 """How the function takes the arguments: each under its own name, or all in one dict."""
-
-Check: TypeAlias = Callable[[dict[str, Any]], object]
-"""A check of the user's: raises a ``ValueError`` or `ToolError`, or returns False, to refuse the arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +40,10 @@ class Foreign:
     """The tool's name, for errors."""
     schema: dict[str, Any]
     """As it was given. Do not change it."""
-    judge: Enforced | ArgumentsValidator | None
-    check: Check | None
+    judge: Enforced | None
+    """The validator of the schema; None where a validator of the user's takes its place, or there is no schema."""
+    checks: Checks
+    """The user's own validator and check."""
     coerce: Coerce
     takes: Takes
     placement: Placement
@@ -53,11 +53,12 @@ class Foreign:
     @property
     def validator_name(self) -> str | None:
         """The name of the judge; None where there is none."""
-        return None if self.judge is None else self.judge.name
+        judge = self.checks.validator or self.judge
+        return None if judge is None else judge.name
 
     @property
-    def injected(self) -> tuple[str, ...]:
-        """Parameters that the dispatcher fills."""
+    def injected(self) -> Mapping[str, Injected]:
+        """Parameters that the program fills, by name."""
         return self.placement.injected
 
     def validate(
@@ -68,8 +69,7 @@ class Foreign:
         coercions = self._judged(values, is_large, quick)
         if self.takes == "keywords" and (lines := self._misplaced(values)):
             raise self._refusal(lines)
-        if self.check is not None and self._asked(_verdict, self.check, values) is False:
-            raise self._refusal([f"the arguments: {problems.WITHHELD}"])
+        self.checks.run(values, values)
         return values, coercions
 
     def arrange(
@@ -88,7 +88,7 @@ class Foreign:
     def drift(self) -> list[str]:
         """Returns the disagreements of schema and signature, and the patterns that are not enforced."""
         lines = [] if self.takes == "mapping" else drift(self.schema, self.placement)
-        if isinstance(self.judge, Enforced):
+        if self.judge is not None:
             lines += [f"{what}; it is not enforced" for what in self.judge.unenforced]
         return lines
 
@@ -104,13 +104,10 @@ class Foreign:
 
     def _judged(self, values: dict[str, Any], is_large: bool, quick: bool) -> tuple[str, ...]:
         """Asks the judge; returns a line for each string that was decoded."""
-        judge = self.judge
-        if judge is None:
+        self.checks.judge(values, values)
+        if self.judge is None:
             return ()
-        if isinstance(judge, Enforced):
-            lines, decoded = judge.judge(values, decode=self.coerce == "lax", is_large=is_large, quick=quick)
-        else:
-            lines, decoded = self._asked(_lines, judge.validate, values), ()
+        lines, decoded = self.judge.judge(values, decode=self.coerce == "lax", is_large=is_large, quick=quick)
         if lines:
             raise self._refusal(lines)
         return decoded
@@ -128,54 +125,8 @@ class Foreign:
             return [*lines, *problems.unknown(extra, (p.name for p in placement.named))]
         return [*lines, *(f"{dotted((key,))}: {TAKEN}" for key in placement.clashes(extra))]
 
-    def _asked(self, read: Callable[[Any], T], ask: Callable[[dict[str, Any]], Any], values: dict[str, Any]) -> T:
-        """Asks code of the user's about the arguments, which `read` reads; it may also refuse them by raising."""
-        try:
-            return read(ask(values))
-        except InvalidArguments as error:
-            raise self._refusal(error.problems or [f"the arguments: {_text(error)}"]) from error
-        except ToolError as error:  # its text is for the model
-            raise self._refusal([f"the arguments: {_text(error)}"]) from error
-        except ValueError as error:  # perhaps pydantic's, whose text quotes the value
-            raise self._refusal([f"the arguments: {problems.rule_of_a_check(_text(error), values)}"]) from None
-        except Exception as error:
-            problem = f"the arguments: the tool's own check raised {type(error).__name__}"
-            raise self._refusal([problem]) from error
-
     def _refusal(self, lines: list[str] | tuple[str, ...]) -> InvalidArguments:
         return problems.refusal(self.tool, problems.listed(lines))
-
-
-def _verdict(said: object) -> object:
-    """Returns the result of a check. A coroutine has checked nothing, so it lets nothing pass.
-
-    Raises:
-        TypeError: it is one.
-    """
-    if inspect.isawaitable(said):
-        if inspect.iscoroutine(said):
-            said.close()
-        raise TypeError("the check is async, and it has to be a plain function")
-    return said
-
-
-def _lines(said: object) -> list[str]:
-    """Returns the lines of a validator; anything else is no consent.
-
-    Raises:
-        TypeError: it is none.
-    """
-    said = _verdict(said)
-    if not isinstance(said, (list, tuple)) or not all(isinstance(line, str) for line in said):
-        raise TypeError(f"the validator returned a {type(said).__name__}, and it has to return a list of lines")
-    return list(said)
-
-
-def _text(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # code of the user's
-        return problems.WITHHELD
 
 
 _JSON_TYPES: Mapping[Any, frozenset[str]] = {

@@ -11,6 +11,7 @@ from functools import lru_cache
 from ..errors import ExportError
 from ..schema.dialects import MCP as MCP_DIALECT
 from ..schema.names import NameRule
+from ..text import known_names
 from ..wires import Wire, known
 from ..wires.tool_format import EntryFormat, ToolFormat
 
@@ -84,8 +85,7 @@ def _usual(wire: Wire) -> ToolFormat:
 def _named(name: str) -> ToolFormat:
     found = _by_name(known()).get(name)
     if found is None:
-        meant = f"write {short_names()[name]!r}; " if name in short_names() else ""
-        raise ExportError(f"unknown wire {name!r}; {meant}known: {', '.join(targets())}")
+        raise ExportError(f"unknown wire {name!r}; {known_names(name, targets(), short_names())}")
     return found
 
 

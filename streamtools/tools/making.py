@@ -1,41 +1,38 @@
-"""Makes the fields of a tool, or refuses it: of a function, of a foreign schema, of a model."""
+"""Makes the fields of a tool, or refuses it: of a function, a foreign schema, a model, or a framework's tool."""
 
 from __future__ import annotations
 
 import inspect
-import json
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, get_args
 
-from pydantic import TypeAdapter
-
-from ..content import Namespace, ToolResult
+from ..content import Namespace
 from ..errors import InvalidArguments, SchemaError
 from ..limits import Limits
 from ..schema import Kept
 from ..schema.names import qualified
-from .binder import ArgumentsValidator, Binder, SchemaSource
+from .binder import Binder, SchemaSource
 from .callables import (
     Placement,
     as_function,
     called_function,
     checked_name,
     inner_function,
-    mentions,
     parameters_of,
     refuse,
-    returned_by,
 )
+from .checks import Checked, Checks
 from .docstrings import Docstring, parse_docstring
 from .enforce import Enforced
-from .foreign import Check, Foreign, Takes
+from .foreign import Foreign, Takes
+from .frameworks import FrameworkTool
 from .options import ConflictKey, RunOptions, ToolOptions, check_options
-from .schema import JsonSchema
+from .results import NO_RESULTS, Results, plain, results_of
 from .typed_binder import TypedBinder, docstring_of
 
-__all__ = ["of_function", "of_model", "of_schema"]
+__all__ = ["of_framework", "of_function", "of_model", "of_schema"]
 
 
 _ANYTHING: dict[str, Any] = {"type": "object"}  # what a model is told where nothing is known
@@ -61,12 +58,12 @@ def of_function(target: object, options: ToolOptions) -> dict[str, Any]:
     return _made(
         function,
         options,
-        binder,
+        _checked(binder, name, options),
         name=name,
         description=_required(docstring.description, name),
         kind="custom" if custom else "function",
         grammar=options.grammar,
-        output_schema=_output_schema(function),
+        results=results_of(function, name, options.output_schema),
     )
 
 
@@ -81,11 +78,11 @@ def of_model(
     return _made(
         function,
         options,
-        binder,
+        _checked(binder, name, options),
         name=name,
         description=_required(description, name),
         schema_source="typed_model",
-        output_schema=_output_schema(function),
+        results=results_of(function, name, options.output_schema),
         **said,
     )
 
@@ -97,11 +94,8 @@ def of_schema(
     *,
     description: str | None,
     takes: Takes,
-    validator: ArgumentsValidator | None,
-    check: Check | None,
     limits: Limits,
     schema_source: SchemaSource,
-    output_schema: Mapping[str, Any] | None,
     **said: Any,
 ) -> dict[str, Any]:
     """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Those in
@@ -111,26 +105,23 @@ def of_schema(
         raise refuse(name, f"takes must be 'keywords' or 'mapping', not {takes!r}")
     if schema_source not in get_args(SchemaSource):
         raise refuse(name, f"schema_source must be one of {', '.join(get_args(SchemaSource))}, not {schema_source!r}")
-    if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
-        raise refuse(name, "check must be a plain function: it runs before the call is accepted")
-    if validator is not None and not isinstance(validator, ArgumentsValidator):
-        why = "validator must have a name, and a method validate(arguments) that returns a list of problems"
-        raise refuse(name, why)
-    if schema is None and validator is None and check is None:
+    checks = Checks(tool=name, validator=options.validator, check=options.check)
+    if schema is None and checks.validator is None and checks.check is None:
         raise refuse(name, "has no schema; pass check=..., which is then all that stands before the function")
+    declared = options.output_schema
     placement = Placement.of(function, parameters_of(function, name, require_hints=False), name)
     _check_placement(placement, takes, name)
     if schema is not None and not isinstance(schema, Mapping):
         raise SchemaError(f"the schema of a tool's arguments is a JSON object, not {type(schema).__name__}")
     given = schema if schema is None or isinstance(schema, Kept) else dict(schema)
     # The validator looks at the schema first: it knows its limits, and where something is wrong.
-    judge = validator if validator is not None or given is None else Enforced(given, limits)
-    plain = None if given is None else _of_object(_plain(given))
+    judge = None if checks.validator is not None or given is None else Enforced(given, limits)
+    accepted = None if given is None else _of_object(plain(given))
     binder = Foreign(
         tool=name,
-        schema=_ANYTHING if plain is None else plain,
+        schema=_ANYTHING if accepted is None else accepted,
         judge=judge,
-        check=check,
+        checks=checks,
         coerce=options.coerce,
         takes=takes,
         placement=placement,
@@ -143,10 +134,32 @@ def of_schema(
         name=name,
         description=_required(_docstring(function).description, name) if description is None else description,
         schema_source=schema_source,
-        boundary="advisory" if judge is None else "validated",
-        output_schema=None if output_schema is None else _plain(output_schema),
+        boundary="advisory" if judge is None and checks.validator is None else "validated",
+        results=NO_RESULTS if declared is None else results_of(function, name, declared, limits),
         **said,
     )
+
+
+def of_framework(theirs: FrameworkTool, options: ToolOptions) -> dict[str, Any]:
+    """Returns the fields of a tool that another framework has made; see `frameworks`."""
+    gate = options.needs_approval or theirs.needs_approval
+    return of_schema(
+        theirs.fn,
+        theirs.schema,
+        replace(options, name=options.name or theirs.name, needs_approval=gate),
+        description=theirs.description,
+        takes="mapping",
+        limits=Limits(),
+        schema_source="hand_written",
+        owner=theirs.framework,
+    )
+
+
+def _checked(binder: Binder, name: str, options: ToolOptions) -> Binder:
+    """Returns the binder, with the user's validator and check behind it if there are any."""
+    if options.validator is None and options.check is None:
+        return binder
+    return Checked(binder, Checks(tool=name, validator=options.validator, check=options.check))
 
 
 def _begun(target: object, options: ToolOptions) -> tuple[Callable[..., Any], str]:
@@ -166,7 +179,9 @@ def _namespace(options: ToolOptions) -> Namespace | None:
     return Namespace(given) if isinstance(given, str) else given
 
 
-def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **said: Any) -> dict[str, Any]:
+def _made(
+    function: Callable[..., Any], options: ToolOptions, binder: Binder, *, results: Results, **said: Any
+) -> dict[str, Any]:
     """Returns the fields of a `Tool`: those that all ways of making one share, and those that each says itself."""
     runs = function if options.lazy is None else LazyFunction(options.lazy)
     called = called_function(function)
@@ -175,7 +190,8 @@ def _made(function: Callable[..., Any], options: ToolOptions, binder: Binder, **
     running = {option.name: getattr(options, option.name) for option in fields(RunOptions)}
     _check_examples(options, binder, said["name"])
     group = {"namespace": _namespace(options), "hints": options.hints}
-    more = {"fn": runs, "is_async": is_async, **group, "_binder": binder}
+    returned = {"output_schema": results.schema, "_judge": results.judge}
+    more = {"fn": runs, "is_async": is_async, **group, **returned, "_binder": binder}
     return {**running, **more, **said}
 
 
@@ -217,37 +233,12 @@ def _check_placement(placement: Placement, takes: Takes, name: str) -> None:
         raise refuse(name, "a schema names its arguments; *args cannot take them", placement.var_positional)
 
 
-def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a copy of a schema, which has to be plain JSON; one that is `Kept` as it is."""
-    if isinstance(schema, Kept):
-        return schema.schema
-    try:
-        copied: dict[str, Any] = json.loads(json.dumps(dict(schema), allow_nan=False))
-    except RecursionError as error:
-        raise SchemaError("the schema is nested too deep to be written as JSON") from error
-    except (TypeError, ValueError) as error:
-        raise SchemaError("a schema is plain JSON, and this one holds something else") from error
-    return copied
-
-
 def _of_object(schema: dict[str, Any]) -> dict[str, Any]:
     """Returns the schema; refuses one that no arguments can fit."""
     kind = schema.get("type", "object")
     if isinstance(kind, (str, list)) and "object" not in ([kind] if isinstance(kind, str) else kind):
         raise SchemaError("arguments are an object, and the schema asks for another type", path="#/type")
     return schema
-
-
-def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """Returns the JSON Schema of a function's return annotation; None if there is none, or it is no plain JSON."""
-    returned = returned_by(function)
-    if returned in (inspect.Parameter.empty, None, type(None), Any) or mentions(returned, ToolResult):
-        return None
-    try:
-        schema = TypeAdapter(returned).json_schema(mode="serialization", schema_generator=JsonSchema)
-        return _plain(schema)
-    except Exception:  # of the user's types; a tool runs as well without
-        return None
 
 
 class LazyFunction:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from ..content import Grammar, Namespace, RequestHints
-from .binder import Coerce
+from .binder import ArgumentsValidator, Coerce
 from .callables import refuse
+from .checks import Check, check_checks
+from .middleware import Around, is_around
+from .results import OutputSchema
 
 __all__ = [
     "ConflictKey",
@@ -24,6 +27,7 @@ __all__ = [
     "RunOptions",
     "ToolKeywords",
     "ToolOptions",
+    "check_names",
     "check_options",
 ]
 
@@ -55,6 +59,8 @@ class RunOptions:
     """The thing that a call works on: the name of an argument, or a function of the arguments."""
     exclusive: bool = False
     """A call of this tool runs alone."""
+    around: Around | None = field(default=None, repr=False)
+    """Middleware around every call."""
     retries: int = 0
     """The number of times that a run which raised or timed out is tried again."""
     retry_delay_s: float = field(default=0.5, repr=False)
@@ -81,6 +87,12 @@ class ToolOptions(RunOptions):
     """The group of tools that the tool belongs to."""
     hints: RequestHints | None = None
     """More that a provider may be told about the tool."""
+    validator: ArgumentsValidator | None = None
+    """A judge of the arguments: beside a function's types, in the place of the validator of a foreign schema."""
+    check: Check | None = None
+    """Is asked about the validated arguments."""
+    output_schema: OutputSchema | None = None
+    """A declaration of the tool's results, which are then checked."""
 
 
 class RunKeywords(TypedDict, total=False):
@@ -92,6 +104,7 @@ class RunKeywords(TypedDict, total=False):
     max_concurrency: int | None
     conflict_key: ConflictKey | None
     exclusive: bool
+    around: Around | None
     retries: int
     retry_delay_s: float
 
@@ -107,6 +120,30 @@ class ToolKeywords(RunKeywords, total=False):
     lazy: Callable[[], Callable[..., Any]] | None
     namespace: Namespace | str | None
     hints: RequestHints | None
+    validator: ArgumentsValidator | None
+    check: Check | None
+    output_schema: OutputSchema | None
+
+
+_INSTEAD_OF: Mapping[str, str] = {
+    "description": "the docstring is the description",
+    "parameters": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
+    "schema": "type hints make the schema, and Tool.from_schema takes one that is written by hand",
+    "strict": "a tool is made strict for a request: tool.to(wire, strict=True)",
+}
+
+
+def check_names(options: Iterable[str]) -> None:
+    """Refuses a name that is no option of `tool`.
+
+    Raises:
+        TypeError: it names the option and the way out.
+    """
+    known = ToolKeywords.__optional_keys__
+    for name in options:
+        if name not in known:
+            instead = _INSTEAD_OF.get(name, f"the options are {', '.join(sorted(known))}")
+            raise TypeError(f"tool has no option {name!r}; {instead}")
 
 
 def check_options(tool: str, options: ToolOptions) -> None:
@@ -120,6 +157,7 @@ def check_options(tool: str, options: ToolOptions) -> None:
     if options.timeout is not None and not _is_seconds(options.timeout):
         raise refuse(tool, f"timeout must be a number of seconds greater than 0, or None, not {options.timeout!r}")
     _check_running(tool, options)
+    check_checks(tool, options.validator, options.check)
     if options.coerce not in get_args(Coerce):
         raise refuse(tool, f"coerce must be 'lax' or 'strict', not {options.coerce!r}")
     if options.kind not in ("function", "custom"):
@@ -143,6 +181,8 @@ def _check_running(tool: str, options: RunOptions) -> None:
         raise refuse(tool, "needs_approval must be True, False, or a plain function of the arguments by name")
     if not isinstance(options.conflict_key, (str, NoneType)) and not _is_plain_function(options.conflict_key):
         raise refuse(tool, "conflict_key must be an argument's name, or a plain function of the arguments by name")
+    if options.around is not None and not is_around(options.around):
+        raise refuse(tool, "around must be an async function of a call and of a function that runs it")
     if not _is_count(options.retries, 0):
         raise refuse(tool, f"retries must be an integer of 0 or more, not {options.retries!r}")
     if options.retries and options.effect == "once":

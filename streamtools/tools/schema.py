@@ -15,7 +15,7 @@ from types import GenericAlias
 from typing import Annotated, Any, NamedTuple, Unpack, cast, get_args, get_origin
 
 import typing_extensions
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, PydanticSchemaGenerationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic.warnings import PydanticExperimentalWarning
 from pydantic_core import CoreConfig, CoreSchema, PydanticSerializationError, SchemaValidator
@@ -237,11 +237,19 @@ def _refused(parameters: Sequence[Parameter], tool: str, error: Exception) -> Ex
             SchemaValidator(core)
             JsonSchema().generate(core)
         except Exception as alone:
-            return refuse(tool, f"no schema can be made of its type: {one_line(alone)}", parameter.name)
+            return refuse(
+                tool, f"no schema can be made of its type: {one_line(alone)}{_instead(alone)}", parameter.name
+            )
     return refuse(tool, f"no schema can be made of its parameters: {one_line(error)}")
 
 
+def _instead(error: Exception) -> str:
+    """Returns which type to write in place of one that pydantic does not know."""
+    is_unknown = isinstance(error, PydanticSchemaGenerationError)
+    return " Write a plain type, a model, a dataclass or a TypedDict." if is_unknown else ""
+
+
 def one_line(error: Exception) -> str:
-    """Returns an exception's text in one line, without pydantic's advertisement."""
-    text = str(error).partition("\n\nFor further information")[0]
+    """Returns an exception's text in one line, without pydantic's advertisement, nor its advice about its own hooks."""
+    text = str(error).partition("\n\nFor further information")[0].partition(" Set `arbitrary_types_allowed=")[0]
     return " ".join(text.split())

@@ -17,8 +17,9 @@ from typing_extensions import ParamSpec, TypeVar
 
 from .callables import class_body_of, refuse
 from .definition import Tool
-from .making import of_function
-from .options import ToolKeywords, ToolOptions
+from .frameworks import read_framework_tool
+from .making import of_framework, of_function
+from .options import ToolKeywords, ToolOptions, check_names
 
 __all__ = ["ToolMethod", "tool", "tools_of"]
 
@@ -57,7 +58,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
 
     Args:
         fn: a sync or async function, bound method, `functools.partial` or object with ``__call__``; or an async
-            generator function, whose values are progress up to its `streamtools.content.FinalResult`.
+            generator function, whose values are progress up to its `streamtools.content.FinalResult`; or a tool of
+            LangChain, openai-agents, pydantic-ai, smolagents or Strands.
         name: the tool's name; by default the function's.
         effect: what a second run of the same call does: ``pure``, ``idempotent`` or ``once``.
         needs_approval: True, and no call runs before somebody has approved it (`Pipeline.approve`); or a plain function
@@ -69,6 +71,8 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             by side. None as a key conflicts with nothing. Keys of different kinds want to be told apart:
             ``lambda arguments: ("order", arguments["id"])``.
         exclusive: a call of this tool runs alone: no other runs beside it, whatever the tool.
+        around: middleware, an ``async def around(call, run)`` that is called in the place of each call, and whose value
+            is the call's: ``return await run()``; see `streamtools.tools.Around`.
         retries: how often a run that raised or timed out is tried again; for ``pure`` and ``idempotent`` tools.
         retry_delay_s: seconds before the first retry, twice that before the next, and so on, 60 at most. The call keeps
             its place meanwhile.
@@ -84,12 +88,21 @@ def tool(fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords
             know namespaces are given the group, all others a name that they take.
         hints: more that a provider may be told about the tool, as a `streamtools.content.RequestHints`: load it only
             when it is searched for, cache the request up to it, examples of its arguments.
+        validator: judges the arguments beside their types: an object with a ``name``, which is in each record, and a
+            method ``validate`` that returns a line for each problem. It sees the validated values by parameter name.
+        check: a plain function of the validated arguments by name. Raising a ``ValueError`` or `ToolError`, or
+            returning False, refuses the call as ``invalid``; it must not block, or change the values.
+        output_schema: declares the results: a JSON Schema, a type that pydantic knows, or True for the return
+            annotation. Providers with a field for it are told, and a result that does not fit fails its call with an
+            `InvalidResult`: it reaches neither the model nor the program.
         lazy: a function without parameters that returns the one to run, called at the first call of the tool, in its
             thread and within its timeout; `fn` then gives only name, text and signature.
 
     Raises:
         ToolDefinitionError: the function cannot be a tool; the message names the tool, the parameter and the way out.
+        TypeError: there is no such option.
     """
+    check_names(options)
     chosen = ToolOptions(**options)
 
     def make(target: Callable[..., Any]) -> Any:
@@ -105,6 +118,8 @@ def _make(target: Any, options: ToolOptions) -> Tool[..., Any] | ToolMethod:
         raise refuse(target.name, "is a tool already; to make another of its function, pass tool.fn")
     if isinstance(target, ToolMethod):
         raise refuse(target.function.__name__, "is a method; make the tool from an instance: instance.method is one")
+    if (theirs := read_framework_tool(target)) is not None:
+        return Tool(**of_framework(theirs, options))
     if is_method_in_class_body(target):
         return ToolMethod(target, lambda bound: Tool(**of_function(bound, options)))
     return Tool(**of_function(target, options))

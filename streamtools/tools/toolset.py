@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias
 
+from ..display import shown_by
 from ..parts import ToolCall
 from .callables import refuse
 from .definition import Tool
 from .tool import tool
 
-__all__ = ["AnyTool", "Exported", "Toolset"]
+__all__ = ["AnyTool", "AnyTools", "Exported", "Toolset"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,9 +40,15 @@ class Exported:
     losses: tuple[str, ...] = ()
     """The parts of the schema that the wire cannot say, one line each. Validation still enforces them."""
 
+    __repr__ = shown_by("tool", "wire", "strict", "name", "rewritten", "losses")
+
 
 AnyTool: TypeAlias = Tool[..., Any] | Exported | Callable[..., Any]
 """An item of a list of tools: a tool, a tool as it was exported, or a function to make a tool of."""
+
+# mypy takes a list of two functions whose signatures differ, once it has a name of its own, for a `list[object]`.
+AnyTools: TypeAlias = Iterable[AnyTool | Any]
+"""A list of tools. Type checkers do not judge its items; one that is no tool is refused when the list is given."""
 
 
 @cache
@@ -69,9 +76,11 @@ class Toolset(Mapping[str, "Tool | None"]):
 
     __slots__ = ("_decoders", "_tools", "names")
 
-    def __init__(self, tools: Iterable[AnyTool | str] = ()) -> None:
-        if isinstance(tools, (str, Tool, Exported)):
+    def __init__(self, tools: AnyTools = ()) -> None:
+        if isinstance(tools, (str, Tool, Exported)) or (callable(tools) and not isinstance(tools, Iterable)):
             raise TypeError("tools must be a list of tools, not a single one; write tools=[...]")
+        if not isinstance(tools, Iterable):
+            raise TypeError(f"tools must be a list of tools, not {type(tools).__name__}; write tools=[...]")
         self._tools: dict[str, Tool | None] = {}
         self._decoders: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {}
         if isinstance(tools, Toolset):

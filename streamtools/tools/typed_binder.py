@@ -22,6 +22,7 @@ from typing_extensions import is_typeddict
 from .binder import Coerce
 from .callables import NO_VALUES, TAKEN, Placement, parameters_of, refuse
 from .docstrings import Docstring, parse_docstring
+from .injection import Injected
 from .problems import listed, refusal, unknown
 from .schema import CONFIG, CompiledParameters, JsonSchema, at_once, compile_parameters, leaves_a_choice, one_line
 from .typed import TypedArguments
@@ -102,8 +103,8 @@ class TypedBinder:
         return cls(schema=compiled.schema, typed=typed, placement=placement, model=parameter.name)
 
     @property
-    def injected(self) -> tuple[str, ...]:
-        """Parameters that the dispatcher fills."""
+    def injected(self) -> Mapping[str, Injected]:
+        """Parameters that the program fills, by name."""
         return self.placement.injected
 
     def validate(

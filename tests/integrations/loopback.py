@@ -13,6 +13,7 @@ from anyio import to_thread
 
 __all__ = ["Loopback"]
 
+PATIENCE_S = 5  # for an event in a body
 PACE_S = 0.002  # between the chunks of a body without end: the client hangs up after a few
 
 
@@ -20,7 +21,8 @@ class Loopback:
     """Serves while the block runs.
 
     Args:
-        bodies: the body of each response in turn, as chunks; the last one is given again and again.
+        bodies: the body of each response in turn, as chunks; the last one is given again and again. An event among
+            them is waited for: what follows is sent when it is set.
         forever: a chunk that follows the body again and again, until the client hangs up.
         content_type: of all responses.
         content_encoding: of all responses, whose bodies are encoded already.
@@ -28,7 +30,7 @@ class Loopback:
 
     def __init__(
         self,
-        *bodies: Iterable[bytes],
+        *bodies: Iterable[bytes | threading.Event],
         forever: bytes | None = None,
         content_type: str = "text/event-stream",
         content_encoding: str = "identity",
@@ -86,7 +88,10 @@ class Loopback:
         head = f"HTTP/1.1 200 OK\r\n{kind}transfer-encoding: chunked\r\n\r\n"
         writer.write(head.encode())
         for chunk in self.bodies.pop(0) if len(self.bodies) > 1 else self.bodies[0]:
-            if chunk:  # an empty one would be the end
+            if isinstance(chunk, threading.Event):
+                if not await to_thread.run_sync(chunk.wait, PATIENCE_S):
+                    raise ConnectionAbortedError("nobody has set the event")
+            elif chunk:  # an empty one would be the end
                 await _write(writer, chunk)
         while self.forever is not None:
             await _write(writer, self.forever)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
+import anyio
 import pytest
 from loopback import Loopback
+from pydantic import BaseModel
 from streams import chat, chat_chunk, sse
 from weather import QUESTION, ask_and_answer, get_weather, leaves_in_the_middle, read
+
+from streamtools import pipeline
+from streamtools.events import OutputDelta
+from streamtools.exports import export_output
 
 openai = pytest.importorskip("openai", reason="THE openai SDK IS NOT INSTALLED: make test-integrations")
 pytestmark = pytest.mark.anyio
@@ -152,3 +159,28 @@ async def test_leaving_the_synchronous_client_in_the_middle_hangs_up(how: str) -
     with Loopback(ENDLESS, forever=MORE) as server, openai.OpenAI(base_url=server.url, **KEY) as client:
         await leaves_in_the_middle(SYNC[how](client.chat.completions))
         assert await server.has_lost_its_client()
+
+
+class Seen(BaseModel):
+    """An answer that a model of this size can give."""
+
+    city: Literal["Oslo", "Lima"]
+    is_port: bool = True
+    twins: dict[str, bool] = {}
+
+
+@pytest.mark.parametrize("question", ["Say: Oslo", "Tell me a story"])
+async def test_an_answer_that_is_held_to_a_schema_becomes_its_type(llama: str, question: str) -> None:
+    """The server makes a grammar of the strict form, in which nothing may be left out."""
+    answer = export_output(Seen, CHAT)
+    async with openai.AsyncOpenAI(base_url=f"{llama}/v1", **KEY) as client:
+        messages: Any = [{"role": "user", "content": question}]
+        stream = await client.chat.completions.create(
+            model="tiny", messages=messages, temperature=0, max_tokens=300, stream=True, **answer.request
+        )
+        with anyio.fail_after(20):
+            async with pipeline(stream, output=answer) as events:
+                previews = [event.preview async for event in events if isinstance(event, OutputDelta)]
+    assert isinstance(events.turn.output, Seen)
+    assert json.loads(events.turn.text).keys() == {"city", "is_port", "twins"}
+    assert len(previews) > 5

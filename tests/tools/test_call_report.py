@@ -7,8 +7,9 @@ from typing import Any
 
 import anyio
 import pytest
+from alone import run_alone
 
-from streamtools import Observation, ToolError, run_tool, tool
+from streamtools import Observation, ToolError, tool
 from streamtools.tools import Tool
 
 
@@ -19,7 +20,7 @@ def create_ticket(title: str, priority: int) -> dict[str, Any]:
 
 
 def report(arguments: dict[str, Any], made: Tool = create_ticket, **options: Any) -> list[str]:
-    seen: Observation = anyio.run(lambda: run_tool(made, arguments, call_id="6b1c6070"))
+    seen: Observation = anyio.run(lambda: run_alone(made, arguments, call_id="6b1c6070"))
     return re.sub(r"[\d.]+ ms", "1.0 ms", seen.report(**options)).split("\n")
 
 

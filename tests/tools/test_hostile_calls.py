@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from alone import run_alone
 from pydantic import BaseModel, ValidationInfo, field_validator
 
-from streamtools import Limits, ToolContext, ToolError, run_tool, tool
+from streamtools import Limits, ToolContext, ToolError, tool
 from streamtools.errors import InvalidArguments, ToolDefinitionError
 from streamtools.tools import Tool, tools_of
 
@@ -88,7 +89,7 @@ async def test_the_function_of_a_lazy_tool_may_take_an_argument_called_self() ->
         raise AssertionError("the loaded one runs")
 
     made = tool(count, lazy=lambda: lambda **names: sum(names.values()))
-    assert (await run_tool(made, {"names": {"self": 1, "other": 2}})).unwrap() == 3
+    assert (await run_alone(made, {"names": {"self": 1, "other": 2}})).unwrap() == 3
 
 
 # -- places ------------------------------------------------------------------------------------------------------------
@@ -318,7 +319,7 @@ async def test_an_object_that_wraps_a_function_is_a_tool_of_that_functions_name_
     made = tool(find)
     assert (made.name, made.description, made.is_async) == ("find", "Find by key.", True)
     assert made.schema["required"] == ["key"]
-    assert (await run_tool(made, {"key": "a"})).unwrap() == "A"
+    assert (await run_alone(made, {"key": "a"})).unwrap() == "A"
 
 
 def test_an_object_whose_call_has_no_docstring_is_refused_and_not_described_by_pythons_own() -> None:

@@ -7,10 +7,11 @@ from typing import Any, NotRequired
 
 import anyio
 import pytest
+from alone import run_alone
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 from typing_extensions import TypedDict
 
-from streamtools import ToolContext, run_tool
+from streamtools import ToolContext
 from streamtools.errors import InvalidArguments, ToolDefinitionError
 from streamtools.tools import Tool
 
@@ -103,7 +104,7 @@ def test_the_function_gets_the_instance(model: Any, arguments: dict[str, Any], i
     bound = made.validate(arguments)
     assert bound.by_name == {"given": instance}
     assert type(bound.by_name["given"]) is type(instance)
-    assert anyio.run(run_tool, made, arguments).unwrap() == instance
+    assert anyio.run(run_alone, made, arguments).unwrap() == instance
     assert made.schema["type"] == "object"
 
 

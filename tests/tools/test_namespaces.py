@@ -9,7 +9,7 @@ import pytest
 from responses_streams import CREATED, Payload, added, done, ended, event, function
 
 from streamtools import Limits, Observation, Suspended, Turn, parse, pipeline, resume, tool
-from streamtools.content import Namespace
+from streamtools.content import Media, Namespace, RequestHints, ToolResult
 from streamtools.dispatch import MemoryStore
 from streamtools.dispatch.executors import ProcessExecutor
 from streamtools.errors import ToolDefinitionError
@@ -189,6 +189,56 @@ async def test_a_toolset_of_anthropics_is_a_namespace() -> None:
     assert seen["t1"].model_content == "bill 1"
     assert turn.messages()[0]["content"] == [block | {"input": {"at": 1}}]
     assert lint([{"role": "user", "content": "Look."}, *turn.messages()], ANTHROPIC) == []
+
+
+async def test_a_toolset_that_anthropic_defines_has_one_entry_and_runs_tools_of_ours() -> None:
+    hints = RequestHints(entry={"type": "computer_toolset_20260801"})
+
+    @tool(effect="pure", namespace="computer", hints=hints)
+    def left_click(coordinate: list[int]) -> str:
+        """Click."""
+        return f"clicked {coordinate}"
+
+    @tool(effect="pure", namespace="computer", hints=hints)
+    def screenshot() -> ToolResult:
+        """Take a picture."""
+        return ToolResult(blocks=(Media(kind="image", mime_type="image/png", data="AA=="),))
+
+    exports = export_all([left_click, screenshot], ANTHROPIC)
+    assert exports.payloads == [{"type": "computer_toolset_20260801"}]
+    assert exports.losses == {}
+    blocks: list[Payload] = [
+        {"type": "tool_use", "id": "t1", "name": "left_click", "input": {}, "toolset_name": "computer"},
+        {"type": "tool_use", "id": "t2", "name": "screenshot", "input": {}, "toolset_name": "computer"},
+    ]
+    payloads: list[Payload] = [
+        {"type": "message_start", "message": {"id": "m", "role": "assistant", "content": [], "usage": {}}},
+        {"type": "content_block_start", "index": 0, "content_block": blocks[0]},
+        {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "input_json_delta", "partial_json": '{"coordinate": [1, 2]}'},
+        },
+        {"type": "content_block_stop", "index": 0},
+        {"type": "content_block_start", "index": 1, "content_block": blocks[1]},
+        {"type": "content_block_stop", "index": 1},
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}},
+        {"type": "message_stop"},
+    ]
+    for tools in ([left_click, screenshot], exports):
+        turn, seen = await run(payloads, tools)
+        assert [one.outcome for one in seen.values()] == ["ok", "ok"]
+        said, told = turn.messages()
+        assert said["content"] == [blocks[0] | {"input": {"coordinate": [1, 2]}}, blocks[1]]
+        clicked, taken = told["content"]
+        assert clicked == {
+            "type": "tool_result",
+            "tool_use_id": "t1",
+            "content": "clicked [1, 2]",
+            "toolset_name": "computer",
+        }
+        assert (taken["toolset_name"], taken["content"][0]["type"]) == ("computer", "image")
+        assert lint([{"role": "user", "content": "Look."}, said, told], ANTHROPIC) == []
 
 
 async def test_an_approved_call_runs_in_its_namespace_after_a_restart() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import anyio
 import pytest
+from alone import run_alone
 from pydantic import BaseModel
 from streams import chat, stream
 
-from streamtools import ToolContext, pipeline, run_tool, tool
+from streamtools import ToolContext, pipeline, tool
 from streamtools.errors import ToolDefinitionError
 from streamtools.tools import Tool, Toolset, tools_of, validate_tool_class
 
@@ -92,7 +93,7 @@ def test_a_method_read_off_an_instance_is_a_tool_of_that_instance() -> None:
     }
     for library in (one, other):
         lend: Any = library.lend
-        assert anyio.run(run_tool, lend, {"item": {"title": "Emma"}}).unwrap() == f"{library.name} lends Emma"
+        assert anyio.run(run_alone, lend, {"item": {"title": "Emma"}}).unwrap() == f"{library.name} lends Emma"
 
 
 def test_annotations_may_name_what_the_class_body_defines() -> None:
@@ -109,7 +110,7 @@ def test_a_bound_tool_can_still_be_called_as_the_method() -> None:
 
 def test_class_and_static_methods_are_tools_without_an_instance() -> None:
     kind: Any = Branch
-    assert anyio.run(run_tool, kind.open, {"hour": 9}).unwrap() == "Branch 9"
+    assert anyio.run(run_alone, kind.open, {"hour": 9}).unwrap() == "Branch 9"
     assert names(tools_of(Library)) == ["open", "close"]
     assert tools_of(Library)[1].fn(7) == "closed 7"
 

@@ -18,8 +18,8 @@ from streams import anthropic, chat, hanging, sse, stream
 from streamtools import Event, Limits, TextDelta, ToolCallValidated, ToolError, Turn, pipeline, tool
 from streamtools.errors import LocalProtocolError
 from streamtools.framing import SSEDecoder
-from streamtools.integrations import EventStreamResponse, encode_event
-from streamtools.integrations.asgi import frame
+from streamtools.integrations import EventStreamResponse, Run, RunEnd, encode_event
+from streamtools.integrations.frames import frame
 from streamtools.testing import ScriptedSource
 
 SLEEPS = anthropic(["Let me see"], calls=[("a", "sleep", "{}"), ("b", "charge", "{}")], stop=None)
@@ -64,9 +64,9 @@ class Stored:
     def __init__(self) -> None:
         self.turns: list[Turn] = []
 
-    async def __call__(self, turn: Turn) -> None:
+    async def __call__(self, run: Run) -> None:
         await anyio.lowlevel.checkpoint()
-        self.turns.append(turn)
+        self.turns.append(run.turn)
 
     @property
     def outcomes(self) -> list[str]:
@@ -107,7 +107,7 @@ async def test_a_client_reads_text_calls_and_outcomes_and_nothing_private() -> N
     assert ("tool_started", {"call_id": "a", "tool_name": "look_up"}) in client.told
     observed = {data["call_id"]: data["outcome"] for name, data in client.told if name == "observation"}
     assert observed == {"a": "ok", "b": "failed", "c": "unknown_tool"}
-    assert client.told[-1] == ("step_end", {"outcome": "complete"})
+    assert client.told[-2:] == [("step_end", {"outcome": "complete"}), ("run_end", {"outcome": "complete"})]
     assert ("stream_end", {"finish": "tool_calls", "complete": True}) in client.told
     for secret in (b"4111", b"4000", b"1234", b"blocked"):
         assert secret not in client.body
@@ -118,7 +118,9 @@ async def test_a_client_reads_text_calls_and_outcomes_and_nothing_private() -> N
 async def test_each_event_has_its_seq_as_id() -> None:
     client = Client()
 
-    def everything(event: Event) -> tuple[str, Any]:
+    def everything(event: Event | RunEnd) -> tuple[str, Any] | None:
+        if isinstance(event, RunEnd):
+            return None
         return type(event).__name__, event.seq
 
     await client.request(EventStreamResponse(pipeline(chat(["Hello"])), encode=everything))
@@ -129,7 +131,7 @@ async def test_each_event_has_its_seq_as_id() -> None:
 
 @pytest.mark.anyio
 async def test_your_own_encoding_may_add_to_the_default() -> None:
-    def encode(event: Event) -> tuple[str, Any] | None:
+    def encode(event: Event | RunEnd) -> tuple[str, Any] | None:
         if isinstance(event, ToolCallValidated):
             return "arguments", event.call.arguments
         return ("text", event.text) if isinstance(event, TextDelta) else None
@@ -183,7 +185,7 @@ async def test_silence_is_filled_with_comments_which_are_no_events() -> None:
         await client.request(EventStreamResponse(pipeline(source), heartbeat=0.01))
     assert comments >= 3
     assert ("text_delta", {"text": "Hello"}) in client.told
-    assert client.told[-1] == ("step_end", {"outcome": "complete"})
+    assert client.told[-2:] == [("step_end", {"outcome": "complete"}), ("run_end", {"outcome": "complete"})]
 
 
 @pytest.mark.anyio
@@ -216,7 +218,7 @@ def from_thinking(payload: dict[str, Any]) -> bytes:
 async def test_without_heartbeat_and_timeout_it_just_answers() -> None:
     client = Client()
     await client.request(EventStreamResponse(pipeline(chat(["Hello"])), heartbeat=None, send_timeout=None))
-    assert client.told[-1] == ("step_end", {"outcome": "complete"})
+    assert client.told[-2:] == [("step_end", {"outcome": "complete"}), ("run_end", {"outcome": "complete"})]
 
 
 # -- a client that goes ----------------------------------------------------------------------------------------
@@ -292,7 +294,7 @@ async def test_wherever_a_client_goes_every_call_has_one_observation_and_nothing
     assert pieces > 5
 
 
-def named(event: Event) -> tuple[str, Any]:
+def named(event: Event | RunEnd) -> tuple[str, Any]:
     return type(event).__name__, None
 
 
@@ -355,7 +357,7 @@ async def test_a_stream_error_is_the_last_event_by_its_kind_and_not_raised() -> 
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "org-12 is over its quota"}}
     source = [*anthropic(["Hello"], stop=None), *sse([error], named=True)]
     await client.request(EventStreamResponse(pipeline(source), after=stored))
-    assert client.told[-1] == ("error", {"kind": "provider_error"})
+    assert client.told[-1] == ("run_end", {"outcome": "error", "kind": "provider_error"})
     assert b"org-12" not in client.body
     assert client.ended
     assert stored.turns[0].error is not None
@@ -368,7 +370,7 @@ async def test_an_error_of_the_source_is_the_last_event_and_raised_to_the_server
         await client.request(
             EventStreamResponse(pipeline(stream(chat(["Hello"], finish=None), then=KeyError("secret"))), after=stored)
         )
-    assert client.told[-1] == ("error", {"kind": "stream_truncated"})
+    assert client.told[-1] == ("run_end", {"outcome": "error", "kind": "stream_truncated"})
     assert b"secret" not in client.body
     assert client.ended
     assert len(stored.turns) == 1
@@ -391,7 +393,7 @@ async def test_an_error_of_the_source_is_the_last_event_and_raised_to_the_server
 async def test_an_encoding_that_fails_ends_the_stream_and_is_raised_to_the_server(
     encoded: Any, error: type[Exception], match: str
 ) -> None:
-    def encode(event: Event) -> Any:
+    def encode(event: Event | RunEnd) -> Any:
         if isinstance(encoded, Exception):
             raise encoded
         return encoded
@@ -399,7 +401,7 @@ async def test_an_encoding_that_fails_ends_the_stream_and_is_raised_to_the_serve
     client = Client()
     with pytest.raises(error, match=match):
         await client.request(EventStreamResponse(pipeline(chat(["Hello"])), encode=encode))
-    assert client.told == [("error", {"kind": "internal_error"})]
+    assert client.told == [("run_end", {"outcome": "error", "kind": "internal_error"})]
     assert client.ended
 
 
@@ -418,7 +420,7 @@ async def test_what_went_wrong_first_is_raised_also_if_the_client_can_no_longer_
     async def gone(piece: bytes) -> None:
         raise OSError
 
-    def encode(event: Event) -> Any:
+    def encode(event: Event | RunEnd) -> Any:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -426,14 +428,31 @@ async def test_what_went_wrong_first_is_raised_also_if_the_client_can_no_longer_
 
 
 @pytest.mark.anyio
-async def test_a_failing_after_is_raised_to_the_server() -> None:
-    async def after(turn: Turn) -> None:
+async def test_the_run_ends_for_the_client_when_it_is_stored() -> None:
+    client = Client()
+    seen: list[list[str]] = []
+
+    async def after(run: Run) -> None:
+        await anyio.lowlevel.checkpoint()
+        seen.append([name for name, _ in client.told])
+
+    await client.request(EventStreamResponse(pipeline(chat(["Hello"], finish="stop")), after=after))
+    names = [name for name, _ in client.told]
+    assert "text_delta" in names
+    assert seen == [names[:-1]]
+    assert (names[-1], client.ended) == ("run_end", True)
+
+
+@pytest.mark.anyio
+async def test_a_failing_after_is_raised_to_the_server_and_the_response_breaks_off() -> None:
+    async def after(run: Run) -> None:
         raise ZeroDivisionError
 
     client = Client()
     with pytest.raises(ZeroDivisionError):
         await client.request(EventStreamResponse(pipeline(chat(["Hello"])), after=after))
-    assert client.ended
+    assert not client.ended
+    assert "run_end" not in [name for name, _ in client.told]
 
 
 # -- misuse ----------------------------------------------------------------------------------------------------

@@ -386,7 +386,7 @@ async def test_a_loop_that_begins_tasks_at_once_is_no_trouble(anyio_backend: str
 # -- misuse ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("group", [None, asyncio.TaskGroup, "tasks"])
+@pytest.mark.parametrize("group", [asyncio.TaskGroup, "tasks"])
 async def test_what_is_no_task_group_is_refused_with_what_to_write(group: Any) -> None:
     events = pipeline([])
     with pytest.raises(TypeError, match=r"open takes a task group .*; write:  async with anyio.create_task_group"):

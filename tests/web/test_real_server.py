@@ -19,14 +19,15 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from served import client_of, serving
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import StreamingResponse
 from starlette.routing import Route
-from streams import anthropic, chat
+from streams import anthropic, chat, stream
 
-from streamtools import Limits, Observation, TextDelta, Turn, pipeline, tool
+from streamtools import Limits, Observation, Pipeline, TextDelta, Turn, pipeline, tool
 from streamtools.events import ToolStarted
 from streamtools.integrations import EventStreamResponse, encode_event
 from streamtools.telemetry import Tracing
@@ -103,8 +104,8 @@ class App:
         self.sources.append(source)
         return pipeline(source, tools=self.tools, observers=self.observers)
 
-    async def store(self, turn: Turn) -> None:
-        self.turns.append(turn)
+    async def store(self, run: Pipeline) -> None:
+        self.turns.append(run.turn)
         self.stored.set()
 
     async def chat(self, request: Request) -> Any:
@@ -198,7 +199,7 @@ async def test_of_two_clients_the_one_that_goes_takes_nothing_from_the_other() -
         events = told(await stays.aread())
     assert ("text_delta", {"text": "stays"}) in events
     assert ("observation", {"call_id": "a", "tool_name": "sleep", "outcome": "ok"}) in events
-    assert events[-1] == ("step_end", {"outcome": "complete"})
+    assert events[-1] == ("run_end", {"outcome": "complete"})
     assert [turn.text for turn in app.turns] == ["goes", "stays"]
     assert sorted(app.spans.ended) == sorted(app.spans.started)
 
@@ -264,23 +265,36 @@ async def test_a_generator_in_a_streaming_response_reads_a_pipeline_that_was_ope
     assert sorted(app.spans.ended) == sorted(app.spans.started)
 
 
-async def test_a_framework_that_wants_its_own_class_of_response_gets_one() -> None:
-    class Events(Response):
-        """FastAPI takes nothing else than subclasses of Starlette's `Response`."""
+async def test_fastapi_takes_a_response_from_an_endpoint_of_five_lines() -> None:
+    fastapi = pytest.importorskip("fastapi", reason="FastAPI is not installed: its endpoint was not tried")
+    app = fastapi.FastAPI()
 
-        def __init__(self, events: EventStreamResponse) -> None:
-            super().__init__()
-            self.events = events
+    @app.post("/")
+    async def chat_endpoint(body: dict[str, str]) -> EventStreamResponse:
+        return EventStreamResponse(pipeline(stream(chat([body["name"]], finish="stop"))))
 
-        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            await self.events(scope, receive, send)
-
-    class Wrapped(App):
-        async def chat(self, request: Request) -> Any:
-            return Events(EventStreamResponse(self.pipeline(chat(["Hello"], finish="stop"))))
-
-    app = Wrapped()
-    async with serving(app.starlette) as port, client_of(port) as client:
-        response = await client.post("/", json={})
-    assert told(response.content)[-1] == ("step_end", {"outcome": "complete"})
+    async with serving(app) as port, client_of(port) as client:
+        response = await client.post("/", json={"name": "Ada"})
+    assert told(response.content)[-1] == ("run_end", {"outcome": "complete"})
+    assert ("text_delta", {"text": "Ada"}) in told(response.content)
     assert "content-length" not in response.headers
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+
+
+async def test_a_response_has_cookies_and_background_tasks_as_any_of_starlettes() -> None:
+    done: list[str] = []
+
+    async def later() -> None:
+        done.append("later")
+
+    class Cookies(App):
+        async def chat(self, request: Request) -> Any:
+            response = EventStreamResponse(self.pipeline(chat(["Hello"], finish="stop")))
+            response.set_cookie("session", "1")
+            response.background = BackgroundTask(later)
+            return response
+
+    async with serving(Cookies().starlette) as port, client_of(port) as client:
+        response = await client.post("/", json={})
+    assert response.cookies["session"] == "1"
+    assert done == ["later"]

@@ -1,0 +1,380 @@
+"""Taps the streams of a client of httpx or httpx2, under whatever SDK or framework uses it.
+
+    tap = Tap(httpx2.AsyncHTTPTransport())
+    client = AsyncOpenAI(http_client=httpx2.AsyncClient(transport=tap))
+    look_up = tap.tool(look_up, effect="pure")          where calls are to start early: give this to the framework
+
+Input: the responses of a transport. Output: the same responses; and of each that is a model's stream, a copy, which a
+pipeline decodes, traces, and starts calls from.
+
+Guarantees: a chunk is passed on before its copy is decoded, and never waits for that. A failure of ours changes
+nothing in the response: it is logged once and counted. Only calls of functions that `Tap.tool` made start early. A
+response that is no model's stream passes untouched; one that a pipeline reads is left to that pipeline.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
+from concurrent.futures import wait
+from contextvars import Context, copy_context
+from functools import cache, partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack, overload
+
+import anyio
+from anyio.lowlevel import checkpoint, current_token
+
+from ..event_loop import spawn
+from ..limits import Limits
+from ..observers import Observer
+from ..sources.kinds import TAPPED
+from ..sources.threads import thread_context
+from ..tools import Tool, tool
+from ..tools.callables import refuse
+from ..tools.frameworks import read_framework_tool
+from ..tools.options import ToolKeywords
+from ..wires import Wire, find
+from .copies import BodyCopy
+from .early_runs import EarlyRuns, until_done
+from .following import Follower, OnEvent
+from .loop_thread import loop_of_its_own, spawn_there
+
+__all__ = ["Tap"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+if TYPE_CHECKING:
+    import httpx
+    import httpx2
+
+    class _Transport(httpx.AsyncBaseTransport, httpx.BaseTransport, httpx2.AsyncBaseTransport, httpx2.BaseTransport):
+        """Any transport: a client takes only its own library's."""
+
+        def __enter__(self) -> Any: ...
+        async def __aenter__(self) -> Any: ...
+        def handle_request(self, request: Any) -> Any: ...
+        async def handle_async_request(self, request: Any) -> Any: ...
+else:
+    _Transport = object
+
+_STREAMS = frozenset(
+    {
+        "text/event-stream",
+        "application/x-ndjson",
+        "application/ndjson",
+        "application/jsonl",
+        "application/vnd.amazon.eventstream",
+    }
+)
+"""The content types of streams. Gemini's list of objects (without ``alt=sse``) has that of a whole answer."""
+
+_CATCH_UP_S = 0.5  # how long closing a response of a synchronous client waits for its copy to be read
+_ROUNDS = 2  # of the event loop, in which the copy's reader takes what has come
+
+_logger = logging.getLogger("streamtools")
+
+
+class Tap(_Transport):
+    """A transport around another one, for a client of httpx or httpx2, asynchronous or not.
+
+    Each response that streams from a model is traced as a pipeline's is, while the client reads it undisturbed. Calls
+    of the functions that `tool` made start when their call ends in the stream; when the framework calls the function,
+    it gets that run's result.
+
+    Args:
+        transport: sends the requests: ``httpx.AsyncHTTPTransport()``, ``httpx.HTTPTransport()``, or any other.
+        on_event: is called with each event of each response, in the context of the request. It must be quick, and not
+            block. If it raises, it is not called again for that response.
+        observers: makes the observers of one response; by default one that draws spans, if OpenTelemetry is configured.
+        wire: the wire of all streams, or its name; by default each is found by its first payload.
+        scope: returns the user or the conversation that the running code is for (``current_user.get``). A call then
+            gets only runs that were started in its own scope. Without it the runs of all conversations that share the
+            client are shared, so that a tool's result must depend on its arguments alone.
+        limits: bounds for each response. At most ``max_waiting_bytes`` of a copy wait to be decoded.
+
+    Raises:
+        TypeError: `transport` is no transport.
+        ValueError: `wire` is not known.
+    """
+
+    def __init__(
+        self,
+        transport: Any,
+        *,
+        on_event: OnEvent | None = None,
+        observers: Callable[[], Iterable[Observer]] | None = None,
+        wire: Wire | str | None = None,
+        scope: Callable[[], Hashable] | None = None,
+        limits: Limits = Limits(),
+    ) -> None:
+        sends = hasattr(transport, "handle_async_request") or hasattr(transport, "handle_request")
+        if isinstance(transport, type) or not sends:
+            kind = f"the class {transport.__name__}" if isinstance(transport, type) else type(transport).__name__
+            raise TypeError(f"Tap takes a transport, say httpx.AsyncHTTPTransport(), not {kind}")
+        if wire is not None:
+            find(wire)
+        for name, given in (("on_event", on_event), ("observers", observers), ("scope", scope)):
+            if given is not None and not callable(given):
+                raise TypeError(f"{name} is a function, not {type(given).__name__}")
+        self.warnings: Counter[str] = Counter()
+        """How often something of ours failed or gave up, by code: ``copy_dropped`` (decoding lagged behind), and
+        ``on_event_failed``, ``call_not_compared`` (a call's arguments) and ``tap_failed``."""
+        self._transport = transport
+        self._limits = limits
+        self._runs = EarlyRuns(self._note, scope=scope, limits=limits)
+        self._follower = Follower(
+            runs=self._runs, wire=wire, limits=limits, observers=observers, on_event=on_event, note=self._note
+        )
+        self._copies: set[BodyCopy] = set()
+
+    # -- tools -----------------------------------------------------------------------------------------------------
+
+    @overload
+    def tool(self, fn: Callable[P, R], /, **options: Unpack[ToolKeywords]) -> Callable[P, R]: ...
+    @overload
+    def tool(self, /, **options: Unpack[ToolKeywords]) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def tool(self, fn: Callable[..., Any] | None = None, /, **options: Unpack[ToolKeywords]) -> Any:
+        """Makes a function whose calls start early, to be given to the framework in the place of `fn`. Use it as a
+        decorator or call it.
+
+            @tap.tool(effect="pure")
+            async def get_weather(city: str) -> str: ...
+
+        It has the name, the signature and the docstring of `fn`, from which frameworks make their schemas. Called with
+        the arguments of a call that was started from a tapped stream, it awaits that run, and returns its value or
+        raises its exception; called with any others, it calls `fn`.
+
+        Args:
+            fn: a function, sync or async, or a tool.
+            options: those of `streamtools.tool`. ``effect="pure"`` is required, since anything that a framework asks
+                or checks before it calls a tool comes too late for a run that has begun.
+
+        Raises:
+            ToolDefinitionError: the function cannot be a tool, or may not start early; or another has its name.
+        """
+        if fn is None:
+            return partial(self.tool, **options)
+        if (theirs := read_framework_tool(fn)) is not None:
+            why = f"is a tool of {theirs.framework}; pass its function, and make the framework's tool of the new one"
+            raise refuse(theirs.name, why)
+        return self._runs.wrapped(fn if isinstance(fn, Tool) and not options else tool(fn, **options))
+
+    # -- as a transport --------------------------------------------------------------------------------------------
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Sends a request; returns its response, tapped if it is a model's stream.
+
+        Raises:
+            TypeError: the transport inside is of another library than the client, or only one of them is asynchronous.
+        """
+        _check_fits(_package(type(request)), self._transport, "handle_async_request")
+        response = await self._transport.handle_async_request(request)
+        self._tap(response, copy_context(), is_async=True)
+        return response
+
+    def handle_request(self, request: Any) -> Any:
+        """Does as `handle_async_request` does, for a synchronous client."""
+        _check_fits(_package(type(request)), self._transport, "handle_request")
+        response = self._transport.handle_request(request)
+        self._tap(response, thread_context(), is_async=False)
+        return response
+
+    async def aclose(self) -> None:
+        """Closes the transport, and waits until the responses so far have been decoded; what was started early and was
+        not asked for is cancelled."""
+        await self._transport.aclose()
+        self._leave()
+        with anyio.move_on_after(self._limits.cancel_grace):
+            for copy in list(self._copies):
+                await until_done(copy.done)
+
+    def close(self) -> None:
+        """Does as `aclose` does, for a synchronous transport."""
+        self._transport.close()
+        self._leave()
+        wait([copy.done for copy in list(self._copies)], self._limits.cancel_grace)
+
+    async def __aenter__(self) -> Any:
+        _check_fits(_package(type(self._transport)), self._transport, "handle_async_request")
+        await self._transport.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> Any:
+        _check_fits(_package(type(self._transport)), self._transport, "handle_request")
+        self._transport.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        self.close()
+
+    # -- copies ----------------------------------------------------------------------------------------------------
+
+    def _tap(self, response: Any, context: Context, *, is_async: bool) -> None:
+        """Gives a model's stream a body that passes the same chunks on, and their copy to a reader."""
+        try:
+            if not _is_stream(response):
+                return
+            copy = BodyCopy(
+                response.headers.get("content-encoding", ""),
+                max_bytes=self._limits.max_waiting_bytes,
+                token=current_token() if is_async else loop_of_its_own(),
+                same_loop=is_async,
+                on_drop=partial(self._note, "copy_dropped", None),
+            )
+            _attach(copy, response, is_async=is_async)
+            self._copies.add(copy)
+            copy.done.add_done_callback(lambda _: self._copies.discard(copy))
+            if is_async:
+                context.run(spawn, self._follower.follow, copy)
+            else:
+                spawn_there(self._follower.follow, copy, context)
+        except Exception as error:
+            self._note("tap_failed", error)
+
+    def _leave(self) -> None:
+        for copy in list(self._copies):
+            copy.cut()
+        self._runs.forget_all()
+
+    def _note(self, code: str, error: BaseException | None) -> None:
+        """Counts a failure of ours, and logs the first of its kind; an exception's own text only on request."""
+        self.warnings[code] += 1
+        if self.warnings[code] == 1:
+            told = "" if error is None else f": {type(error).__module__}.{type(error).__qualname__}"
+            shown = error if os.environ.get("STREAMTOOLS_DEBUG") == "1" else None
+            _logger.warning("tap: %s%s; the response itself is not affected", code, told, exc_info=shown)
+
+
+def _is_stream(response: Any) -> bool:
+    """Returns whether a response may be a model's stream, and is not tapped yet."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return 200 <= response.status_code < 300 and kind in _STREAMS and TAPPED not in response.extensions
+
+
+def _attach(copy: BodyCopy, response: Any, *, is_async: bool) -> None:
+    """Has the copy fed with the body of a response."""
+    if response.is_stream_consumed:  # its body is in memory, decoded
+        copy.headers = {}
+        copy.feed(response.content)
+        copy.end()
+    else:
+        response.stream = _bodies(_library(response))[not is_async](response.stream, copy)
+    response.extensions = {**response.extensions, TAPPED: copy}
+
+
+def _library(response: Any) -> str:
+    """Returns the library that a response is of, also one of a class derived from its own."""
+    kind = next(base for base in type(response).__mro__ if base.__name__ == "Response")
+    return _package(kind)
+
+
+def _package(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+def _check_fits(wanted: str, transport: Any, method: str) -> None:
+    """Refuses a transport of one library under a client of the other, which fails there without a word, and one
+    without the method for the client's requests."""
+    given = _package(type(transport))
+    if not hasattr(transport, method):
+        kinds = ("asynchronous", "AsyncHTTPTransport") if "async" in method else ("synchronous", "HTTPTransport")
+        raise TypeError(f"the client is {kinds[0]}, and the transport is not; write Tap({wanted}.{kinds[1]}(...))")
+    if {wanted, given} == {"httpx", "httpx2"}:
+        name = type(transport).__name__
+        raise TypeError(
+            f"the client is one of {wanted}, and the transport one of {given}; write Tap({wanted}.{name}(...))"
+        )
+
+
+class _Body:
+    """A response's body, which gives its chunks to a copy, too."""
+
+    def __init__(self, body: Any, copy: BodyCopy) -> None:
+        self._body = body
+        self._copy = copy
+        self._chunks: Any = None
+
+    def __del__(self) -> None:
+        self._copy.cut()
+
+
+class _AsyncBody(_Body):
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        self._chunks = aiter(self._body)
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            chunk: bytes = await anext(self._chunks)
+        except StopAsyncIteration:
+            self._copy.end()
+            raise
+        except BaseException:
+            self._copy.cut()
+            raise
+        self._copy.feed(chunk)
+        return chunk
+
+    async def aclose(self) -> None:
+        self._chunks = None
+        try:
+            await self._body.aclose()
+        finally:
+            self._copy.cut()
+        for _ in range(_ROUNDS):  # a program that ends now is to have the end of its trace
+            if not self._copy.caught_up.is_set():
+                await checkpoint()
+
+
+class _SyncBody(_Body):
+    def __iter__(self) -> Iterator[bytes]:
+        self._chunks = iter(self._body)
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            chunk: bytes = next(self._chunks)
+        except StopIteration:
+            self._copy.end()
+            raise
+        except BaseException:
+            self._copy.cut()
+            raise
+        self._copy.feed(chunk)
+        return chunk
+
+    def close(self) -> None:
+        self._chunks = None
+        try:
+            self._body.close()
+        finally:
+            self._copy.cut()
+        self._copy.caught_up.wait(_CATCH_UP_S)
+
+
+@cache
+def _bodies(library: str) -> tuple[type[_AsyncBody], type[_SyncBody]]:
+    """Returns our bodies as bodies of a library, which checks their class."""
+    there = sys.modules[library]
+    return (
+        type("TappedAsyncBody", (_AsyncBody, there.AsyncByteStream), {}),
+        type("TappedBody", (_SyncBody, there.SyncByteStream), {}),
+    )

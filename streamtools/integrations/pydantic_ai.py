@@ -1,0 +1,73 @@
+"""Runs the tool calls of a pydantic-ai agent as a pipeline would: limits, order, approvals, stores, observations.
+
+    from pydantic_ai import Agent, FunctionToolset
+    from streamtools.integrations.pydantic_ai import CallsToolset
+
+    agent = Agent("openai:gpt-5-mini", toolsets=[CallsToolset(FunctionToolset([look_up, pay]))])
+
+pydantic-ai has validated the arguments by then, and runs the function itself, so that its context, hooks and retries
+stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
+from pydantic_ai.toolsets import WrapperToolset
+
+from ..dispatch import CallPool
+from ..dispatch.store import IdempotencyStore
+from ..errors import ToolError
+from ..pipelines.entry import StepKeywords, run_calls
+from ..tools import AnyTools, Tool, Toolset
+
+__all__ = ["CallsToolset"]
+
+_SAYINGS = (ApprovalRequired, CallDeferred, ModelRetry)
+"""Exceptions by which a tool speaks to its agent: no failures to be logged."""
+
+
+@dataclass
+class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
+    """A toolset of pydantic-ai's whose calls are run by `streamtools.run_calls`, in one pool."""
+
+    tools: AnyTools | Toolset = ()
+    """Those of the tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``."""
+    store: IdempotencyStore | None = None
+    """See `run_calls`."""
+    options: StepKeywords = field(default_factory=StepKeywords)
+    """As for `run_calls`: ``{"approve": ask, "limits": Limits(...)}``."""
+    pool: CallPool = field(default_factory=CallPool, repr=False)
+
+    def __post_init__(self) -> None:
+        self.tools = Toolset(self.tools)
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        """Runs one call; returns the tool's value, or raises its exception. Of a call that was not run, denied say, it
+        returns the text for the model."""
+
+        said: Exception | None = None
+
+        async def run(arguments: Mapping[str, Any]) -> Any:
+            nonlocal said
+            said = None
+            try:
+                return await self.wrapped.call_tool(name, tool_args, ctx, tool)
+            except _SAYINGS as error:
+                said = error
+                raise ToolError(f"the tool raised {type(error).__name__}") from None
+
+        known = Toolset(self.tools).get(name)
+        if known is None:
+            made = Tool.from_schema(run, {"type": "object"}, name=name, description="", takes="mapping")
+        else:
+            made = known.running(run)
+        options: StepKeywords = {"pool": self.pool, **self.options}
+        turn = await run_calls([(ctx.tool_call_id, name, tool_args)], [made], store=self.store, **options)
+        (seen,) = turn.observations
+        if said is not None and seen.outcome == "failed":
+            raise said
+        return seen.unwrap() if seen.attempts else seen.model_content

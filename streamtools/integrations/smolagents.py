@@ -1,0 +1,77 @@
+"""Runs the tool calls of a smolagents agent as a pipeline would: limits, approvals, stores, observations.
+
+    from streamtools.integrations.smolagents import CallsAgent
+
+    agent = CallsAgent(tools=[look_up, pay], model=model)
+
+smolagents' own way of running one call is the body of each tool here, so that state variables, managed agents and its
+errors stay. Each call is a run of its own: calls at the same time share no limit or order. The body runs in a thread of
+ours, with the caller's context variables and without its thread-local state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from smolagents import ToolCallingAgent
+from smolagents.utils import AgentError
+
+from ..dispatch.store import IdempotencyStore
+from ..errors import ToolError
+from ..pipelines.entry import StepKeywords, run_calls
+from ..tools import AnyTools, Tool, Toolset
+
+__all__ = ["CallsAgent"]
+
+
+class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
+    """A `ToolCallingAgent` whose calls are run by `streamtools.run_calls`.
+
+    Args:
+        args: as for `ToolCallingAgent`.
+        with_options: those of the tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``.
+        store: see `run_calls`.
+        options: as for `run_calls`: ``{"approve": ask, "limits": Limits(...)}``.
+        more: as for `ToolCallingAgent`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        with_options: AnyTools = (),
+        store: IdempotencyStore | None = None,
+        options: StepKeywords | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(*args, **more)
+        self._known = Toolset(with_options)
+        self._store = store
+        self._options: StepKeywords = options or {}
+
+    def execute_tool_call(self, tool_name: str, arguments: Any) -> Any:
+        """Runs one call; returns the tool's value, or raises smolagents' error. Of a call that was not run, denied say,
+        it returns the text for the model."""
+        own = super().execute_tool_call
+        said: AgentError | None = None
+
+        def run(given: Mapping[str, Any]) -> Any:
+            nonlocal said
+            said = None
+            try:
+                return own(tool_name, arguments)
+            except AgentError as error:  # smolagents has worded it for the model
+                said = error
+                raise ToolError(f"the tool raised {type(error).__name__}") from None
+
+        known = self._known.get(tool_name)
+        if known is None:
+            made = Tool.from_schema(run, {"type": "object"}, name=tool_name, description="", takes="mapping")
+        else:
+            made = known.running(run)
+        given = arguments if isinstance(arguments, Mapping) else {}
+        turn = run_calls([(None, tool_name, given)], [made], store=self._store, **self._options).sync().finish()
+        (seen,) = turn.observations
+        if said is not None and seen.outcome == "failed":
+            raise said
+        return seen.unwrap() if seen.attempts else seen.model_content

@@ -1,0 +1,232 @@
+"""Reads the tool objects of other frameworks, so that each is a tool here without a function around it.
+
+    langchain_core  BaseTool       its schema for calls, `ainvoke`, or `invoke` in a thread
+    agents          FunctionTool   openai-agents: its schema, `on_invoke_tool`
+    pydantic_ai     Tool           its function's schema, and that function
+    smolagents      Tool           a schema made of its `inputs`; called in a thread
+    strands         AgentTool      its specification, and the result at the end of `stream`
+
+An object is known by the package and name of its class, or of a base of that; no framework is imported for it. A tool
+with parameters that only its framework can fill is refused. A framework's error for the model is one here, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import Any
+
+from pydantic_core import to_json
+
+from ..errors import ModelRetry, ToolError
+from .callables import refuse
+from .context import ToolContext
+
+__all__ = ["FrameworkTool", "read_framework_tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkTool:
+    """A framework's tool, as `Tool.from_schema` wants it."""
+
+    framework: str
+    """The framework's name, for the record of each call."""
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    """JSON Schema of the arguments."""
+    fn: Callable[..., Any]
+    """Takes the arguments as one dict, and a `ToolContext`."""
+    needs_approval: bool = False
+    """The framework asks somebody before each call."""
+
+
+def read_framework_tool(target: object) -> FrameworkTool | None:
+    """Returns a framework's tool; None if the object is none.
+
+    Raises:
+        ToolDefinitionError: the tool has parameters that only its framework can fill.
+    """
+    for kind in type(target).__mro__[:-1]:
+        reader = _READERS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if reader is not None:
+            return reader(target)
+    return None
+
+
+def _langchain(theirs: Any) -> FrameworkTool:
+    called, taken = theirs.tool_call_schema, theirs.get_input_schema()
+    schema = called if isinstance(called, Mapping) else called.model_json_schema()
+    seen = schema.get("properties", {})
+    hidden = {*getattr(taken, "model_fields", ()), *getattr(theirs, "_injected_args_keys", ())} - {*seen}
+    _refuse_injected(theirs.name, "LangChain", [name for name in sorted(hidden) if name != "v__args"])
+
+    async def invoked(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        return await _worded(lambda: theirs.ainvoke(arguments))
+
+    def invoked_in_thread(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        try:
+            return theirs.invoke(arguments)
+        except Exception as error:
+            raise _for_the_model(error) from error
+
+    return FrameworkTool(
+        framework="LangChain",
+        name=theirs.name,
+        description=theirs.description,
+        schema=schema,
+        fn=invoked if _is_async(theirs) else invoked_in_thread,
+    )
+
+
+def _is_async(theirs: Any) -> bool:
+    """Returns whether LangChain would not only hand the work to a thread."""
+    if hasattr(theirs, "coroutine"):
+        return theirs.coroutine is not None
+    return not type(theirs)._arun.__module__.startswith("langchain_core.")
+
+
+def _openai_agents(theirs: Any) -> FrameworkTool:
+    async def invoked(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        text = to_json(arguments).decode()
+        made = sys.modules["agents.tool_context"].ToolContext  # loaded, since its tool is there
+        context = made(context=None, tool_name=theirs.name, tool_call_id=ctx.call_id, tool_arguments=text)
+        return await _worded(lambda: theirs.on_invoke_tool(context, text))
+
+    gate = getattr(theirs, "needs_approval", False)
+    return FrameworkTool(
+        framework="openai-agents",
+        name=theirs.name,
+        description=theirs.description,
+        schema=theirs.params_json_schema,
+        fn=invoked,
+        needs_approval=gate is not False,  # a function of theirs decides by the state of their run
+    )
+
+
+def _pydantic_ai(theirs: Any) -> FrameworkTool:
+    made = theirs.function_schema
+    _refuse_injected(theirs.name, "pydantic-ai", ["a RunContext"] if theirs.takes_ctx else [])
+
+    async def invoked(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        return await _worded(lambda: made.call(made.validator.validate_python(arguments), None))
+
+    return FrameworkTool(
+        framework="pydantic-ai",
+        name=theirs.name,
+        description=theirs.description or "",
+        schema=made.json_schema,
+        fn=invoked,
+        needs_approval=bool(getattr(theirs, "requires_approval", False)),
+    )
+
+
+_SMOL_TYPES = frozenset({"string", "boolean", "integer", "number", "array", "object", "null"})
+
+
+def _smolagents(theirs: Any) -> FrameworkTool:
+    def called(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        return theirs(**arguments)
+
+    inputs: Mapping[str, Mapping[str, Any]] = theirs.inputs
+    for name, said in inputs.items():
+        types = {said["type"]} if isinstance(said["type"], str) else {*said["type"]}
+        if not types <= _SMOL_TYPES | {"any"}:
+            raise refuse(theirs.name, f"takes a {said['type']}, which JSON has not", name)
+    schema = {
+        "type": "object",
+        "properties": {name: _smol_schema(said) for name, said in inputs.items()},
+        "required": [name for name, said in inputs.items() if not said.get("nullable")],
+        "additionalProperties": False,
+    }
+    return FrameworkTool(
+        framework="smolagents", name=theirs.name, description=theirs.description, schema=schema, fn=called
+    )
+
+
+def _smol_schema(said: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in said.items() if key not in ("type", "nullable")}
+    kinds = [said["type"]] if isinstance(said["type"], str) else [*said["type"]]
+    if "any" in kinds:
+        return kept
+    kinds += ["null"] if said.get("nullable") and "null" not in kinds else []
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, **kept}
+
+
+def _strands(theirs: Any) -> FrameworkTool:
+    spec = theirs.tool_spec
+    schema = spec["inputSchema"]
+
+    async def invoked(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        last: Any = None
+        use = {"toolUseId": ctx.call_id, "name": spec["name"], "input": arguments}
+        async for event in theirs.stream(use, {}):
+            last = event
+            if isinstance(event, Mapping) and "tool_stream_event" in event:
+                ctx.progress(event["tool_stream_event"].get("data"))
+        return _strands_value(last.get("tool_result", last) if isinstance(last, Mapping) else last)
+
+    return FrameworkTool(
+        framework="Strands",
+        name=spec["name"],
+        description=spec["description"],
+        schema=schema.get("json", schema),
+        fn=invoked,
+    )
+
+
+def _strands_value(result: Any) -> Any:
+    """Returns the value of a tool's result: its one text or JSON value, else its blocks."""
+    if not isinstance(result, Mapping) or "content" not in result:
+        return result
+    blocks = result["content"]
+    texts = [block["text"] for block in blocks if "text" in block]
+    if result.get("status") == "error":
+        raise ToolError("\n".join(texts) or "the tool failed")
+    if len(blocks) == 1:
+        (block,) = blocks
+        return block.get("text", block.get("json", block))
+    return "\n".join(texts) if len(texts) == len(blocks) else blocks
+
+
+async def _worded(work: Callable[[], Any]) -> Any:
+    """Does the work; raises the framework's errors for the model as ours."""
+    try:
+        value = work()
+        return await value if isawaitable(value) else value
+    except Exception as error:
+        raise _for_the_model(error) from error
+
+
+_ERRORS: Mapping[tuple[str, str], type[ToolError]] = {
+    ("langchain_core", "ToolException"): ToolError,
+    ("pydantic_ai", "ModelRetry"): ModelRetry,
+}
+
+
+def _for_the_model(error: Exception) -> Exception:
+    for kind in type(error).__mro__:
+        ours = _ERRORS.get((kind.__module__.partition(".")[0], kind.__name__))
+        if ours is not None:
+            return ours(str(error))
+    return error
+
+
+def _refuse_injected(tool: str, framework: str, names: list[str]) -> None:
+    if names:
+        raise refuse(
+            tool,
+            f"takes {', '.join(names)}, which only {framework} can fill; make a tool of a function that takes a "
+            "streamtools.ToolContext instead",
+        )
+
+
+_READERS: Mapping[tuple[str, str], Callable[[Any], FrameworkTool]] = {
+    ("langchain_core", "BaseTool"): _langchain,
+    ("agents", "FunctionTool"): _openai_agents,
+    ("pydantic_ai", "Tool"): _pydantic_ai,
+    ("smolagents", "Tool"): _smolagents,
+    ("strands", "AgentTool"): _strands,
+}

@@ -1,0 +1,105 @@
+"""Finds the schema of a tool's results, and judges results by it if the tool declares it.
+
+Input: what the tool says about its results, and a result as plain JSON, as the model would read it. Output: the schema,
+and a line for each problem of the result, with its place and without its value. A declared schema is a promise, and is
+enforced as those of arguments are: by the same validator, within the same bounds. One that was only derived of the
+return annotation is told where a protocol has a place for it, and nothing is checked.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from pydantic import TypeAdapter
+
+from ..content import ToolResult
+from ..errors import SchemaError
+from ..limits import Limits
+from ..schema import Kept
+from .callables import refuse, returned_by
+from .enforce import Enforced
+from .injection import mentions
+from .schema import JsonSchema, one_line
+
+__all__ = ["NO_RESULTS", "OutputSchema", "Results", "plain", "results_of"]
+
+OutputSchema: TypeAlias = Mapping[str, Any] | type[Any] | UnionType | Literal[True]
+"""A declaration of a tool's results: a JSON Schema, a type that pydantic knows, or True for the return annotation."""
+
+
+class Results(NamedTuple):
+    """The results of a tool, as far as they are known."""
+
+    schema: dict[str, Any] | None = None
+    judge: Enforced | None = None
+    """Judges results; None if nothing was declared."""
+
+
+NO_RESULTS = Results()
+
+
+def results_of(
+    function: Callable[..., Any], tool: str, declared: OutputSchema | None, limits: Limits = Limits()
+) -> Results:
+    """Returns the schema of a function's results, with its judge if it was declared.
+
+    Args:
+        function: the function that the tool runs.
+        tool: the tool's name, for errors.
+        declared: None for the return annotation's schema, which is then not enforced.
+        limits: how large the schema may be, and the work that may be done for one result.
+
+    Raises:
+        ToolDefinitionError: no schema can be made of the declared type, or of the return annotation that was asked for.
+        SchemaError: the declared schema is none, or exceeds a limit.
+    """
+    if declared is None:
+        return Results(_of_annotation(function))
+    schema = _declared(function, tool, declared)
+    return Results(schema, Enforced(schema, limits, whole="the result"))
+
+
+def _declared(function: Callable[..., Any], tool: str, declared: Any) -> dict[str, Any]:
+    if isinstance(declared, Mapping):
+        return plain(declared)
+    if declared is True:
+        if (schema := _of_annotation(function)) is None:
+            raise refuse(tool, "output_schema=True, and its return annotation is none that a schema can be made of")
+        return schema
+    try:
+        return _of_type(declared)
+    except Exception as error:  # pydantic's errors, and whatever hooks in the user's types raise
+        why = f"output_schema must be a JSON Schema, a type that has one, or True: {one_line(error)}"
+        raise refuse(tool, why) from error
+
+
+def _of_annotation(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """Returns the JSON Schema of a function's return annotation; None if there is none, or it is no plain JSON."""
+    returned = returned_by(function)
+    if returned in (inspect.Parameter.empty, None, type(None), Any) or mentions(returned, ToolResult):
+        return None
+    try:
+        return _of_type(returned)
+    except Exception:  # of the user's types; a tool runs as well without
+        return None
+
+
+def _of_type(kind: Any) -> dict[str, Any]:
+    return plain(TypeAdapter(kind).json_schema(mode="serialization", schema_generator=JsonSchema))
+
+
+def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a copy of a schema, which has to be plain JSON; one that is `Kept` as it is."""
+    if isinstance(schema, Kept):
+        return schema.schema
+    try:
+        copied: dict[str, Any] = json.loads(json.dumps(dict(schema), allow_nan=False))
+    except RecursionError as error:
+        raise SchemaError("the schema is nested too deep to be written as JSON") from error
+    except (TypeError, ValueError) as error:
+        raise SchemaError("a schema is plain JSON, and this one holds something else") from error
+    return copied

@@ -1,0 +1,97 @@
+"""The calls of a pydantic-ai agent, run by streamtools: the real agent, with its model for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamtools import Limits, tool
+
+pytest.importorskip("pydantic_ai")
+from pydantic_ai import Agent, CallDeferred, DeferredToolRequests, FunctionToolset, ModelRetry, RunContext
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
+
+from streamtools.integrations.pydantic_ai import CallsToolset
+
+pytestmark = pytest.mark.anyio
+
+ran: list[Any] = []
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran() -> None:
+    ran.clear()
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    ran.append((a, b))
+    if a > 5:
+        raise ModelRetry("smaller, please")
+    return a + b
+
+
+def told(ctx: Any, word: str) -> str:
+    """Tell."""
+    return f"{word} {ctx.deps}"
+
+
+told.__annotations__ = {"ctx": RunContext[str], "word": str, "return": str}
+
+
+async def returned(toolset: Any, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    said = [ToolCallPart(name, given, f"c{number}") for number, (name, given) in enumerate(calls, 1)]
+
+    def answer(messages: list[Any], _: Any) -> ModelResponse:
+        return ModelResponse([TextPart("done")] if len(messages) > 1 else said)
+
+    run = await Agent(FunctionModel(answer), toolsets=[toolset], deps_type=str).run("go", deps="there")
+    return [part for part in run.all_messages()[2].parts if part.part_kind != "user-prompt"]
+
+
+async def test_calls_run_with_the_agents_own_context() -> None:
+    toolset = CallsToolset(FunctionToolset([add, told]))
+    one, two = await returned(toolset, ("add", {"a": 1, "b": 2}), ("told", {"word": "hello"}))
+    assert (one.content, two.content) == (3, "hello there")
+
+
+async def test_the_agents_retries_are_its_own() -> None:
+    (own,) = await returned(FunctionToolset([add]), ("add", {"a": 9, "b": 2}))
+    (part,) = await returned(CallsToolset(FunctionToolset([add])), ("add", {"a": 9, "b": 2}))
+    assert (part.part_kind, part.content, part.outcome) == (own.part_kind, own.content, own.outcome)
+    assert "smaller, please" in str(part.content)
+
+
+async def test_an_exception_by_which_a_tool_speaks_to_its_agent_is_logged_as_no_failure(caplog: Any) -> None:
+    def later(n: int) -> int:
+        raise CallDeferred
+
+    later.__doc__ = "Answer later."
+    run = await Agent(
+        FunctionModel(lambda _, __: ModelResponse([ToolCallPart("later", {"n": 1}, "c1")])),
+        toolsets=[CallsToolset(FunctionToolset([later]))],
+        output_type=[str, DeferredToolRequests],
+    ).run("go")
+    assert [call.tool_call_id for call in run.output.calls] == ["c1"]
+    await returned(CallsToolset(FunctionToolset([add])), ("add", {"a": 9, "b": 2}))
+    assert caplog.records == []
+
+
+async def test_options_of_ours_hold_for_the_agents_tools() -> None:
+    limited = CallsToolset(
+        FunctionToolset([add]),
+        tools=[tool(add, effect="pure", conflict_key="a")],
+        options={"limits": Limits(max_concurrency=1)},
+    )
+    parts = await returned(limited, ("add", {"a": 1, "b": 2}), ("add", {"a": 2, "b": 2}))
+    assert ([part.content for part in parts], sorted(ran)) == ([3, 4], [(1, 2), (2, 2)])
+    checked = CallsToolset(FunctionToolset([add]), tools=[tool(add, check=lambda given: given["a"] < 5)])
+    (part,) = await returned(checked, ("add", {"a": 9, "b": 2}))
+    assert ("was refused by the tool's own check" in part.content, ran) == (True, [(1, 2), (2, 2)])

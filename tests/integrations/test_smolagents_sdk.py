@@ -1,0 +1,94 @@
+"""A smolagents agent whose calls are run by streamtools: the real agent, with a scripted model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamtools import Deny
+from streamtools import tool as boundary
+
+pytest.importorskip("smolagents")
+from smolagents import tool
+from smolagents.models import (
+    ChatMessage,
+    ChatMessageToolCall,
+    ChatMessageToolCallFunction,
+    MessageRole,
+    Model,
+)
+
+from streamtools.integrations.smolagents import CallsAgent
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: One.
+        b: Other.
+    """
+    return a + b
+
+
+class Scripted(Model):  # type: ignore[misc]
+    def __init__(self, *steps: tuple[str, dict[str, Any]]) -> None:
+        super().__init__()
+        self.steps = list(steps)
+
+    def generate(self, messages: Any, **_: Any) -> ChatMessage:
+        name, arguments = self.steps.pop(0)
+        function = ChatMessageToolCallFunction(name=name, arguments=arguments)
+        call = ChatMessageToolCall(id=f"c{len(self.steps)}", type="function", function=function)
+        return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=[call])
+
+
+def test_calls_run_and_the_answer_ends_the_run() -> None:
+    agent = CallsAgent(
+        tools=[add], model=Scripted(("add", {"a": 1, "b": 2}), ("final_answer", {"answer": "3"})), verbosity_level=0
+    )
+    assert agent.run("1 + 2?") == "3"
+
+
+def test_arguments_that_do_not_fit_never_reach_the_tool() -> None:
+    model = Scripted(("add", {"a": "x", "b": 2}), ("final_answer", {"answer": "no"}))
+    agent = CallsAgent(tools=[add], model=model, verbosity_level=0)
+    assert agent.run("x + 2?") == "no"
+    assert "should be 'integer'" in str(agent.memory.steps[1].error), "in smolagents' words"
+
+
+@tool
+def fail(how: str) -> str:
+    """Fail.
+
+    Args:
+        how: So.
+    """
+    raise ValueError(how)
+
+
+def test_an_error_reaches_the_model_in_smolagents_words_and_is_logged_as_no_failure(caplog: Any) -> None:
+    said = []
+    for kind in (CallsAgent, CallsAgent.__mro__[1]):
+        agent = kind(
+            tools=[fail], model=Scripted(("fail", {"how": "so"}), ("final_answer", {"answer": "no"})), verbosity_level=0
+        )
+        assert agent.run("fail") == "no"
+        said.append(str(agent.memory.steps[1].error))
+    assert said[0] == said[1]
+    assert "ValueError: so" in said[0]
+    assert [record for record in caplog.records if record.name == "streamtools"] == []
+
+
+def test_options_of_ours_hold_for_the_agents_tools() -> None:
+    agent = CallsAgent(
+        tools=[add],
+        model=Scripted(("add", {"a": 1, "b": 2}), ("final_answer", {"answer": "no"})),
+        with_options=[boundary(add, needs_approval=True)],
+        options={"approve": lambda _: Deny("not today")},
+        verbosity_level=0,
+    )
+    assert agent.run("1 + 2?") == "no"
+    assert "not today" in agent.memory.steps[1].observations
