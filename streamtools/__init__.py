@@ -23,14 +23,14 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .decode.decoder import StreamDecoder
     from .decode.whole import parse
-    from .dispatch.run_tool import run_tool
+    from .dispatch.approval import Deny
     from .dispatch.suspended import Suspended
     from .errors import ModelRetry, StreamError, StreamToolsError, ToolError
     from .events import ApprovalRequested, Event, Observation, ReasoningDelta, StreamEnd, TextDelta, ToolCallValidated
     from .limits import Limits
     from .parts import ToolCall, Usage
     from .pipelines.agent_loop import AgentLoop, agent_loop
-    from .pipelines.entry import Pipeline, pipeline, resume
+    from .pipelines.entry import Pipeline, pipeline, resume, run_calls
     from .pipelines.trajectory import Trajectory
     from .tools.context import ToolContext
     from .tools.definition import Tool
@@ -43,7 +43,9 @@ __all__ = [
     "pipeline",
     "Pipeline",
     "resume",
+    "run_calls",
     "Suspended",
+    "Deny",
     "agent_loop",
     "AgentLoop",
     "Trajectory",
@@ -55,7 +57,6 @@ __all__ = [
     "tool",
     "Tool",
     "ToolContext",
-    "run_tool",
     # the outcome
     "Turn",
     "ToolCall",
@@ -79,7 +80,9 @@ _HOMES = {
     "Pipeline": "pipelines.entry",
     "pipeline": "pipelines.entry",
     "resume": "pipelines.entry",
+    "run_calls": "pipelines.entry",
     "Suspended": "dispatch.suspended",
+    "Deny": "dispatch.approval",
     "AgentLoop": "pipelines.agent_loop",
     "agent_loop": "pipelines.agent_loop",
     "Trajectory": "pipelines.trajectory",
@@ -89,7 +92,6 @@ _HOMES = {
     "tool": "tools.tool",
     "Tool": "tools.definition",
     "ToolContext": "tools.context",
-    "run_tool": "dispatch.run_tool",
     "Turn": "turn",
     "ToolCall": "parts",
     "Usage": "parts",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, get_args
 
-from .text import one_line
+from .text import PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH, one_line
 
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
 
@@ -146,6 +146,9 @@ class ToolResult:
             object.__setattr__(self, name, value_)
 
 
+_NAMESPACE = re.compile(f"[{PLAIN_NAME_CHARACTERS}]{{1,{PLAIN_NAME_LENGTH}}}")
+
+
 @dataclass(frozen=True, slots=True)
 class Namespace:
     """A group of tools, whose names are those of the group alone: the same name may stand in another one.
@@ -161,7 +164,7 @@ class Namespace:
     """The text that the model reads about the group."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", self.name) is None:
+        if not isinstance(self.name, str) or _NAMESPACE.fullmatch(self.name) is None:
             raise ValueError(f"Namespace({self.name!r}): a name is 1 to 64 letters, digits, '_' or '-'")
 
 
@@ -185,7 +188,6 @@ class RequestHints:
     """Arguments as the model should write them; each is validated where the tool is made."""
     eager: bool | None = None
     """The arguments stream as they are written, and may be no valid JSON in the end."""
-
     entry: Mapping[str, Any] | None = None
     """The whole entry of a tool that the provider defines and we run: ``{"type": "computer"}``. The tool has the name
     by which the provider's calls are known (``computer_call``), and its schema is for us alone."""

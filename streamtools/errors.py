@@ -6,10 +6,13 @@ that carries the matching `ToolError`; a mistake of yours is raised where you ma
     StreamToolsError
     ├─ StreamError (.kind, .message)      the stream has failed
     │  ├─ RemoteProtocolError             the peer broke its wire format: "protocol_error", "malformed_chunk",
-    │  │  │                               "not_event_stream", "empty_stream", "unknown_wire"
+    │  │  │                               "not_event_stream", "empty_stream", "unknown_wire",
+    │  │  │                               "legacy_schema", "said_again"
     │  │  └─ TruncatedStream              it ended before its terminal marker: "stream_truncated"
     │  ├─ DeadlineExceeded                the time for the first chunk, the step or the run was over:
     │  │                                  "deadline_exceeded"   .limit .seconds
+    │  ├─ WrongWire (ValueError)          it speaks another wire than the ``wire=`` that you gave: "wrong_wire"
+    │  │                                  .wire .looks_like
     │  ├─ LimitExceeded                   more than `Limits` allows: "limit_exceeded"   .limit .value .setting
     │  └─ ProviderError                   the provider reported an error in band: "provider_error"; Gemini and
     │                                     Bedrock also "malformed_function_call", "blocked"   .code .type
@@ -30,6 +33,7 @@ that carries the matching `ToolError`; a mistake of yours is raised where you ma
        ├─ UnknownTool                     .available .closest
        ├─ ModelRetry                      a tool raises it: the model should mend the arguments and call again
        ├─ ToolFailed                      the tool raised; see __cause__
+       ├─ InvalidResult                   the tool has run, and its result does not fit the output schema
        ├─ ToolNotStarted                  it did not run, and has had no effect: an executor or a store refused it
        │  └─ BeginRefused                 raised in an executor: the call is over, run nothing
        ├─ ToolOutcomeUnknown              it was started, and nobody can say how it ended
@@ -58,6 +62,7 @@ __all__ = [
     "DeadlineExceeded",
     "ExportError",
     "InvalidArguments",
+    "InvalidResult",
     "LimitExceeded",
     "LocalProtocolError",
     "ModelRetry",
@@ -75,6 +80,7 @@ __all__ = [
     "ToolTimeout",
     "TruncatedStream",
     "UnknownTool",
+    "WrongWire",
 ]
 
 
@@ -110,6 +116,19 @@ class TruncatedStream(RemoteProtocolError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind="stream_truncated")
+
+
+class WrongWire(StreamError, ValueError):
+    """The stream speaks another wire than the one that was passed as ``wire=``."""
+
+    kind = "wrong_wire"
+
+    def __init__(self, wire: str, *, looks_like: str) -> None:
+        super().__init__(f"the stream is no {wire}, it looks like {looks_like}; leave out wire= to find it")
+        self.wire = wire
+        """The name of the wire that was passed."""
+        self.looks_like = looks_like
+        """The name of the wire that the stream seems to speak."""
 
 
 class LimitExceeded(StreamError):
@@ -221,6 +240,9 @@ class CallSkipped(ToolError):
 class ApprovalPending(CallSkipped):
     """The call needs an approval, and the block was left before anybody had decided. `Pipeline.suspended` keeps it."""
 
+    def __init__(self, message: str = "the call was not run: it waits for an approval") -> None:
+        super().__init__(message)
+
 
 class CallCancelled(ToolError):
     """The call was cancelled: the consumer left, or the source failed."""
@@ -280,6 +302,11 @@ class ModelRetry(ToolError):
 
 class ToolFailed(ToolError):
     """The tool raised an exception; it is this error's ``__cause__``."""
+
+
+class InvalidResult(ToolError):
+    """The tool has run, and its result does not fit the output schema that it declares. The result is withheld, and the
+    tool is not run again for it, whatever its effect: the effect has happened."""
 
 
 class ToolTimeout(ToolError):

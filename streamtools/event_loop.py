@@ -9,8 +9,9 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
-from contextvars import ContextVar
+from collections.abc import Callable, Coroutine, Iterable
+from contextvars import ContextVar, copy_context
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Unpack
 
 import anyio
@@ -26,7 +27,11 @@ __all__ = [
     "call_soon",
     "cleaning_up",
     "from_any_thread",
+    "is_asyncio",
+    "is_cancellation",
     "is_cancelled",
+    "is_here",
+    "is_in_generator",
     "is_running",
     "is_told",
     "refuse_deferred",
@@ -34,6 +39,7 @@ __all__ = [
     "settle_at_exit",
     "settle_next",
     "settle_open",
+    "spawn",
 ]
 
 T = TypeVar("T")
@@ -65,6 +71,11 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def is_cancellation(kind: type[BaseException] | None) -> bool:
+    """Returns whether an exception of this type is a cancellation of the event loop that runs."""
+    return kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
+
+
 def is_told(error: BaseException) -> bool:
     """Returns whether the event loop knows of this error already: asyncio has raised an interrupt itself when that
     ended the first task.
@@ -77,6 +88,51 @@ def is_told(error: BaseException) -> bool:
         return False
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and asyncio._get_running_loop() is not None
+
+
+# -- tasks of nobody's group ----------------------------------------------------------------------------------------
+
+_AWAITS = CO_COROUTINE | CO_GENERATOR | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
+_spawned: set[Any] = set()  # asyncio itself holds its tasks weakly
+
+
+def is_in_generator() -> bool:
+    """Returns whether the code that awaits the caller is, or is awaited by, an async generator.
+
+    Such code may be left in another task than the one that entered it, or in none: no cancel scope and no task group
+    may span its ``yield`` (https://peps.python.org/pep-0789/).
+    """
+    frame = sys._getframe(1)
+    while frame is not None and (flags := frame.f_code.co_flags) & _AWAITS:
+        if flags & CO_ASYNC_GENERATOR:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+    return False
+
+
+def is_asyncio() -> bool:
+    """Returns whether the event loop that runs in this thread is asyncio's, and not trio's.
+
+    Raises:
+        RuntimeError: none runs in this thread.
+    """
+    return hasattr(current_token().native_token, "create_task")
+
+
+def spawn(run: Callable[[Any], Coroutine[Any, Any, None]], value: Any) -> None:
+    """Starts a task that belongs to the event loop, and to nobody's group. It must contain its errors.
+
+    Raises:
+        RuntimeError: no event loop runs in this thread.
+    """
+    if is_asyncio():
+        loop: Any = current_token().native_token
+        task = loop.create_task(run(value))
+        _spawned.add(task)
+        task.add_done_callback(_spawned.discard)
+    else:
+        trio: Any = sys.modules["trio"]  # it runs
+        trio.lowlevel.spawn_system_task(run, value, context=copy_context())
 
 
 # -- from any thread into the loop; where that has ended nothing happens, since nobody waits for an answer there -----
@@ -106,6 +162,17 @@ def is_running(token: EventLoopToken | None) -> bool:
     by themselves, however they are interrupted."""
     loop: Any = None if token is None else token.native_token
     return loop is not None and not (hasattr(loop, "is_running") and not loop.is_running())
+
+
+def is_here(token: EventLoopToken) -> bool:
+    """Returns whether this code runs in that event loop, be it a task's or a callback's."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is token.native_token:
+        return True  # anyio finds asyncio's loop by its task, and a callback has none
+    try:
+        return current_token() == token
+    except RuntimeError:
+        return False
 
 
 def from_any_thread(take: Callable[[Any], object], is_over: Callable[[], bool]) -> Callable[[Any], None]:

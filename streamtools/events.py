@@ -26,16 +26,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
+from .display import ALWAYS, NEVER, described, shown_by
 from .errors import ToolFailed
-from .parts import FINISHES
+from .parts import FINISHES, ResumePoint
 from .text import one_line
 
 if TYPE_CHECKING:
     from .content import ToolResult
     from .errors import StreamError, ToolError
-    from .parts import CallKind, Finish, Outcome, StepOutcome, ToolCall, Usage
+    from .parts import CallKind, FailedAttempt, Finish, Outcome, StepOutcome, ToolCall, Usage, Wait
 
 __all__ = [
     "ApprovalRequested",
@@ -46,6 +47,8 @@ __all__ = [
     "Observation",
     "OutputDelta",
     "OutputEnd",
+    "NO_MOMENT",
+    "Moment",
     "Preview",
     "ProviderItem",
     "ReasoningDelta",
@@ -76,7 +79,7 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, kw_only_default=False, field_specifiers=(field,))
 def event(cls: type[T]) -> type[T]:
     """Makes a slotted event class: immutable to type checkers, 0.15 µs to build (0.57 µs if frozen at run time)."""
-    return dataclass(slots=True)(cls)
+    return dataclass(slots=True, repr=False)(cls)
 
 
 @event
@@ -88,14 +91,16 @@ class Event:
     step: int = field(default=0, kw_only=True)
     """The number of the run's model response that this belongs to, from 0."""
 
+    __repr__ = shown_by(last=("seq", "step"))
+
 
 @event
 class CausedEvent(Event):
     """Base of the events that are not deltas."""
 
-    causes: tuple[int, ...] = field(default=(), kw_only=True)
+    causes: tuple[int, ...] = field(default=(), kw_only=True, metadata=NEVER)
     """`seq` of each event that led to this one."""
-    time: float = field(default=0.0, kw_only=True)
+    time: float = field(default=0.0, kw_only=True, metadata=NEVER)
     """Monotonic seconds (`time.monotonic`); differences are meaningful, the value is not."""
 
 
@@ -108,8 +113,15 @@ class StepStart(CausedEvent):
 
     run_id: str
     """The run (trajectory) that the step belongs to."""
-    resumed: bool = False
-    """True if no model is asked, since a step goes on whose calls waited for an approval."""
+    asks_model: bool = True
+    """False if no model is asked: the calls waited for an approval (`resume`), or were given (`run_calls`)."""
+    dispatches: bool = True
+    """True if the calls are run here, so that each gets an `Observation`; False with ``start="off"`` and
+    ``"pure"``, which leave calls to others."""
+    requested_at: float | None = field(default=None, kw_only=True, metadata=NEVER)
+    """When the model was asked, on ``time.monotonic``; None if that is not known: then `time` is the latest."""
+    resumes: str | None = field(default=None, kw_only=True, metadata=NEVER)
+    """The ``traceparent`` (W3C Trace Context) of the step that suspended these calls, if it was traced."""
 
 
 @event
@@ -236,17 +248,20 @@ class ToolCallStart(CausedEvent):
     """True if the wire gave no usable id, so that `call_id` was made up (the same for the same stream)."""
 
 
+Moment: TypeAlias = tuple[Any, tuple[str | int, ...] | None]
+"""A growing JSON text at one of its deltas: its value, or None if there is nothing to show; and the path of a number at
+the very end, which the next delta may continue, or None."""
+
+NO_MOMENT: Moment = (None, None)
+
+
 class Preview:
-    """The state of a growing JSON text, as `ToolCallDelta` reads it. See `streamtools.stages.preview`."""
+    """A growing JSON text, as its deltas read it. See `streamtools.stages.moments`."""
 
     __slots__ = ()
 
-    def view(self, end: int) -> Any:
-        """Returns the value of the first `end` characters, or of more if more was already looked at."""
-        raise NotImplementedError
-
-    def tentative(self) -> tuple[str | int, ...] | None:
-        """Returns the path of a number at the very end, which the next delta may continue, else None."""
+    def at(self, end: int) -> Moment:
+        """Returns the moment at which the text had `end` characters."""
         raise NotImplementedError
 
 
@@ -257,26 +272,24 @@ class ToolCallDelta(Event):
     call_id: str
     delta: str = field(repr=False)
     """The new text. It may be cut anywhere, also inside an escape sequence."""
-    _source: Preview | None = field(default=None, repr=False, compare=False)
+    _source: Preview | Moment | None = field(default=None, repr=False, compare=False)
     _end: int = field(default=0, repr=False, compare=False)
 
     @property
     def preview(self) -> Any:
         """The best view of the arguments so far, for eyes only: never run it.
 
-        A plain object that grows with the call: a path once shown stays, a string only gets longer. It is the same
-        object at every delta, so copy what you keep. None until there is something to show. Computed when read, in
-        time linear in what is new.
+        A plain object of this delta: it stays as it is when the call grows. From one delta to the next a path once
+        shown stays, and a string only gets longer. Parts that were complete are shared with later previews, so do not
+        change it. None until there is something to show. Computed when first read, in time linear in what is new if
+        deltas are read in order; long strings and lists may be shown a little late.
         """
-        return None if self._source is None else self._source.view(self._end)
+        return _moment_of(self)[0]
 
     @property
     def preview_tentative(self) -> tuple[str | int, ...] | None:
         """Path in `preview` of a number that may not be whole yet (``12`` of ``123``), else None."""
-        if self._source is None:
-            return None
-        self._source.view(self._end)
-        return self._source.tentative()
+        return _moment_of(self)[1]
 
 
 @event
@@ -369,21 +382,21 @@ class Observation(CausedEvent):
     """The tool's return value, as Python made it; None unless the outcome is ``ok``."""
     error: ToolError | None = field(default=None, kw_only=True)
     """Why the call is not ``ok``; a failed tool's own exception is the error's ``__cause__``."""
-    model_content: str = field(default="", repr=False, kw_only=True)
-    """The text that the model will read as the call's result."""
+    model_content: str = field(default="", repr=False, kw_only=True, metadata=NEVER)
+    """The text that the model will read as the call's result. Of `run_calls`, it is written when it is first read."""
     result: ToolResult | None = field(default=None, repr=False, kw_only=True)
     """The tool's return value, if it was a `ToolResult`: its blocks go into the history in `model_content`'s place."""
     index: int = field(default=0, kw_only=True)
     """Position among the turn's calls, from 0."""
-    schema_source: str | None = field(default=None, kw_only=True)
+    schema_source: str | None = field(default=None, kw_only=True, metadata=NEVER)
     """Where the tool's schema comes from (``typed_signature``; see `streamtools.tools.SchemaSource`), None if the tool
     is unknown."""
-    owner: str | None = field(default=None, kw_only=True)
+    owner: str | None = field(default=None, kw_only=True, metadata=NEVER)
     """The one who answers for the tool's schema: for an MCP tool the server's label; None if a function gave it."""
-    schema_present: bool = field(default=False, kw_only=True)
-    validated: bool = field(default=False, kw_only=True)
+    schema_present: bool = field(default=False, kw_only=True, metadata=NEVER)
+    validated: bool = field(default=False, kw_only=True, metadata=NEVER)
     """True if the arguments passed the schema."""
-    validator: str | None = field(default=None, kw_only=True)
+    validator: str | None = field(default=None, kw_only=True, metadata=NEVER)
     """The judge of the arguments: ``pydantic``, ``jsonschema``, ``jsonschema-rs``, a validator's own name, or None."""
     boundary: Literal["validated", "advisory"] = field(default="validated", kw_only=True)
     """``advisory``: the tool has no schema that could be enforced; only its own check stood before it."""
@@ -391,15 +404,19 @@ class Observation(CausedEvent):
     """The coercions that made the arguments fit: path and kind (``priority: string to integer``)."""
     validation_error: str | None = field(default=None, kw_only=True)
     """Why the arguments did not fit; without the values."""
-    validated_args: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
+    validated_args: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """The typed arguments by parameter name."""
-    observation_type: str = field(default="none", kw_only=True)
+    observation_type: str = field(default="none", kw_only=True, metadata=NEVER)
     """The Python type of `value`, ``"error"`` if the call is not ``ok``."""
     duration: float | None = field(default=None, kw_only=True)
     """Seconds that the tool ran; None if it never started."""
     attempts: int = field(default=0, kw_only=True)
     """How often the call was started."""
-    idempotency_key: str | None = field(default=None, repr=False, kw_only=True)
+    waits: tuple[Wait, ...] = field(default=(), kw_only=True, metadata=NEVER)
+    """The times in which the call could not start, in order: for its turn's end, an approval, a key, a limit."""
+    failed_attempts: tuple[FailedAttempt, ...] = field(default=(), kw_only=True, metadata=NEVER)
+    """The attempts that were followed by another one."""
+    idempotency_key: str | None = field(default=None, repr=False, kw_only=True, metadata=NEVER)
     """The key that the tool was given as ``ctx.idempotency_key``, and that a store keeps the call under."""
     recorded: bool = field(default=False, kw_only=True)
     """True if the idempotency store knew how the call had ended before: nothing ran now."""
@@ -453,14 +470,38 @@ class Observation(CausedEvent):
         Raises:
             Exception: the one that the tool raised, else `error`: bad arguments, a timeout, a missing approval.
         """
+        if (error := self.exception) is not None:
+            raise error
+        return self.value
+
+    @property
+    def exception(self) -> Exception | None:
+        """The exception that the tool raised, else `error`; None if the call is ``ok``."""
         error = self.error
-        if error is None:
-            return self.value
         # A cancellation that the tool let out must not be taken for one of the caller's task.
-        raise error.__cause__ if isinstance(error, ToolFailed) and isinstance(error.__cause__, Exception) else error
+        return error.__cause__ if isinstance(error, ToolFailed) and isinstance(error.__cause__, Exception) else error
 
 
-_SIZED = (str, bytes, list, tuple, dict, set, frozenset)
+class _OnDemand:
+    """A slot whose text may be given as a function that writes it, and is called when the text is first read."""
+
+    def __init__(self, slot: Any) -> None:
+        self._slot = slot
+
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
+        if owner is None:
+            return self
+        text = self._slot.__get__(owner, kind)
+        if callable(text):
+            text = text()
+            self._slot.__set__(owner, text)
+        return text
+
+    def __set__(self, owner: object, text: object) -> None:
+        self._slot.__set__(owner, text)
+
+
+Observation.model_content = _OnDemand(Observation.model_content)  # type: ignore[assignment]
 
 
 def _said(fact: bool) -> str:
@@ -470,7 +511,7 @@ def _said(fact: bool) -> str:
 def _shown(value: object, *, whole: bool) -> str:
     """Returns a value for a report: as JSON, or its type and size alone."""
     if not whole:
-        return f"{type(value).__name__} of {len(value)}" if isinstance(value, _SIZED) else type(value).__name__
+        return described(value)
     try:
         return json.dumps(value, ensure_ascii=False, default=repr)
     except Exception:  # odd keys, a value that contains itself, or a user's repr that fails
@@ -492,13 +533,23 @@ def _safely(tell: Callable[[object], str], value: object) -> str:
 class OutputDelta(Event):
     """The answer that was asked for with ``output=`` has grown; follows a `TextDelta`."""
 
-    _source: Preview | None = field(default=None, repr=False, compare=False)
+    _source: Preview | Moment | None = field(default=None, repr=False, compare=False)
     _end: int = field(default=0, repr=False, compare=False)
 
     @property
     def preview(self) -> Any:
         """The best view of the answer so far, for eyes only; as `ToolCallDelta.preview`."""
-        return None if self._source is None else self._source.view(self._end)
+        return _moment_of(self)[0]
+
+
+def _moment_of(delta: ToolCallDelta | OutputDelta) -> Moment:
+    """Returns the moment of a delta, and keeps it there."""
+    source = delta._source
+    if isinstance(source, tuple):
+        return source
+    found = NO_MOMENT if source is None else source.at(delta._end)
+    delta._source = found  # type: ignore[misc]  # events are immutable to everybody else
+    return found
 
 
 @event
@@ -521,13 +572,17 @@ class StreamEnd(CausedEvent):
     finish: Finish | None = None
     finish_raw: str | None = None
     """The provider's own word for `finish`."""
-    complete: bool = False
+    complete: bool = field(default=False, metadata=ALWAYS)
     """True if the wire's own terminal marker was seen."""
     error: StreamError | None = None
     """The error that ended the stream, if it did not end by itself; raised at ``async for`` after the last event."""
     usage: Usage | None = None
     usage_raw: Mapping[str, Any] | None = field(default=None, repr=False)
     """The provider's own usage object; of several, the first one with the fields of the last."""
+    response_id: str | None = None
+    """The provider's id of the response, where it became another one on the way or came late."""
+    resume_from: ResumePoint | None = field(default=None, repr=False)
+    """The place at which to go on, where the stream was cut and its wire can resume one."""
 
     @property
     def ended_well(self) -> bool:
@@ -541,7 +596,7 @@ class StreamEnd(CausedEvent):
 class StepEnd(CausedEvent):
     """Nothing more will come of this step: every call has its observation."""
 
-    outcome: StepOutcome = "complete"
+    outcome: StepOutcome = field(default="complete", metadata=ALWAYS)
     """``abandoned``: the consumer left the block before the end; ``cancelled``: it was cancelled from outside."""
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-__all__ = ["Limits"]
+from .display import shown_by
+
+__all__ = ["Limits", "checked_bound"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,8 @@ class Limits:
     """Responses of one connection (`streamtools.sources.responses`) that have not ended, or were not taken yet (OpenAI
     has 16 active ones on 32 lanes)."""
     max_waiting_bytes: int = 16 << 20
-    """Events of such responses, as they came, that wait until they are read."""
+    """Events of such responses, as they came, that wait until they are read; and chunks of a tapped response
+    (`streamtools.integrations.httpx`) that wait to be decoded, whose copy is dropped beyond that."""
     max_path_depth: int = 64
     """Steps of a path into arguments that come piece by piece (Gemini). The call becomes ``invalid`` (``bad_path``)."""
     max_array_index: int = 10_000
@@ -125,6 +128,8 @@ class Limits:
     """Events that wait for the consumer before the source is made to wait. Each change between the two costs some
     20 µs, which 256 events share; a source on a network hardly ever gets that far ahead."""
 
+    __repr__ = shown_by()
+
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
@@ -134,3 +139,14 @@ class Limits:
             if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
                 what = "an integer" if kinds is int else "a number"
                 raise ValueError(f"Limits({field.name}={value!r}): must be {what} greater than 0")
+
+
+def checked_bound(name: str, value: int) -> int:
+    """Returns a bound that is an argument of its own, and no field of `Limits`.
+
+    Raises:
+        ValueError: it is no integer greater than 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}={value!r}: must be an integer greater than 0")
+    return value

@@ -33,9 +33,10 @@ from .events import (
     ToolCallValidated,
     ToolStarted,
 )
+from .limits import checked_bound
 from .parts import Outcome
 
-__all__ = ["Cursor", "CursorPoint", "Observer"]
+__all__ = ["Cursor", "CursorPoint", "Observer", "RunFacts", "RunObserver"]
 
 
 class Observer(Protocol):
@@ -57,6 +58,32 @@ class Observer(Protocol):
     def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
         """Returns a context manager to be held, in the tool's own task, while the tool's body runs; or None."""
         ...
+
+
+class RunObserver(Observer, Protocol):
+    """An observer that also learns when the whole run begins and ends: that of an `agent_loop`, or a `Trajectory` that
+    was entered. All three methods are optional. Like `on_event` they must be quick; an exception drops the observer."""
+
+    def begin_run(self, run: RunFacts, /) -> None:
+        """Learns that a run begins, before its first step."""
+        ...
+
+    def end_run(self, outcome: str | None, error: BaseException | None, /) -> None:
+        """Learns that the run is over: its `RunOutcome`, or None for a loop of the caller's own; and the exception that
+        left the block."""
+        ...
+
+    def traceparent(self) -> str | None:
+        """Returns the span of the step that goes on, or was the last, as W3C Trace Context has it."""
+        ...
+
+
+class RunFacts(Protocol):
+    """The facts about a run that observers learn: a `Trajectory`."""
+
+    run_id: str
+    name: str | None
+    conversation_id: str | None
 
 
 BOUNDARIES: frozenset[type[Event]] = frozenset(
@@ -113,9 +140,7 @@ class Cursor:
     """
 
     def __init__(self, *, max_events: int = 10_000) -> None:
-        if isinstance(max_events, bool) or not isinstance(max_events, int) or max_events < 1:
-            raise ValueError(f"max_events={max_events!r}: must be an integer greater than 0")
-        self._events: deque[Event] = deque(maxlen=max_events)
+        self._events: deque[Event] = deque(maxlen=checked_bound("max_events", max_events))
         self.run_id: str | None = None
         """The run; None before it has begun."""
         self.step: int | None = None

@@ -7,21 +7,27 @@ calls may start, which siblings are cancelled, how far a call came.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
+
+from .display import ALWAYS, shown_by
 
 __all__ = [
     "FINISHES",
     "OUTCOMES",
     "CallKind",
+    "FailedAttempt",
     "Finish",
     "FinishFacts",
     "Outcome",
     "OutcomeFacts",
     "Part",
+    "ResumePoint",
     "StepOutcome",
     "ToolCall",
     "Usage",
+    "Wait",
+    "WaitReason",
 ]
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "pause", "steered", "other", "error"]
@@ -76,6 +82,8 @@ class OutcomeFacts:
     """The tool ran and failed, so that ``on_tool_error="cancel"`` ends the other calls of the turn."""
     follows_the_end: bool = False
     """The turn's end is a cause of it, if that has come."""
+    may_run_later: bool = False
+    """The call did not run, and may if its turn, which was cut, is continued."""
     may_have_had_effect: bool = False
     """The tool may still run, or have run to any point, when the call ends so."""
 
@@ -85,17 +93,63 @@ OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
     "failed": OutcomeFacts(stage="execution", cancels_siblings=True),
     "invalid": OutcomeFacts(stage="validation"),
     "unknown_tool": OutcomeFacts(stage="lookup"),
-    "truncated": OutcomeFacts(stage="arguments"),
+    "truncated": OutcomeFacts(stage="arguments", may_run_later=True),
     "denied": OutcomeFacts(stage="approval"),
     "timed_out": OutcomeFacts(stage="dispatch", cancels_siblings=True, may_have_had_effect=True),
     "cancelled": OutcomeFacts(stage="dispatch", may_have_had_effect=True),
-    "skipped": OutcomeFacts(stage="dispatch", follows_the_end=True),
+    "skipped": OutcomeFacts(stage="dispatch", follows_the_end=True, may_run_later=True),
     "unknown": OutcomeFacts(stage="dispatch", cancels_siblings=True, may_have_had_effect=True),
 }
 """Every outcome, with its consequences."""
 
 StepOutcome: TypeAlias = Literal["complete", "truncated", "error", "cancelled", "abandoned"]
 """The end of one step; see `streamtools.events.StepEnd.outcome`."""
+
+WaitReason: TypeAlias = Literal[
+    "turn_end",  # only the end of its turn lets the call start
+    "approval",
+    "caller",  # calls start by hand
+    "key",  # another call works on the same `conflict_key`
+    "tool_limit",  # the tool's `max_concurrency`
+    "exclusive",  # an `exclusive` tool runs alone
+    "limit",  # `Limits.max_concurrency`, or the turns of other pipelines
+    "thread",  # `Limits.max_threads`
+]
+"""The thing that a call waits for before its tool runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A time in which a call could not start."""
+
+    reason: WaitReason
+    """What it waited for; of several reasons at once, the one that was looked at first."""
+    began: float
+    """On ``time.monotonic``."""
+    ended: float
+    """On ``time.monotonic``."""
+
+    @property
+    def seconds(self) -> float:
+        """The length of the wait."""
+        return self.ended - self.began
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAttempt:
+    """An attempt at a call that failed, and was followed by another."""
+
+    number: int
+    """From 1."""
+    began: float
+    """On ``time.monotonic``."""
+    ended: float
+    """On ``time.monotonic``."""
+    error_type: str
+    """The class of the exception, with its module unless that is ``builtins``; ``timeout`` for a timeout."""
+    delay_s: float
+    """Seconds of pause before the next attempt, as planned."""
+
 
 CallKind: TypeAlias = Literal["function", "custom", "approval", "server"]
 """``function``: JSON arguments. ``custom``: free text. ``approval``: the provider asks whether it may run a call of its
@@ -125,6 +179,32 @@ class Usage:
     audio_output_tokens: int | None = None
     """Those of `output_tokens` that were sound."""
 
+    __repr__ = shown_by()
+
+    def __add__(self, other: Usage) -> Usage:
+        """Returns the sum, field by field. A count that only one of the two has is taken as it is."""
+        if not isinstance(other, Usage):
+            return NotImplemented
+        return Usage(**{one.name: _sum(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)})
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one if other is None else one + other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumePoint:
+    """The place at which a response was cut, for the request that goes on with it."""
+
+    response_id: str | None = None
+    """The provider's id of the response."""
+    after: str | int | None = None
+    """The last event that came: its id (``last_event_id``), or its number (``starting_after``)."""
+    account: tuple[tuple[Mapping[str, Any], int | None], ...] = field(default=(), repr=False)
+    """All that had come, as payloads of the wire; and the number of the call whose arguments belong into one."""
+
+    __repr__ = shown_by()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
@@ -143,7 +223,7 @@ class ToolCall:
     """The arguments as the wire sent them, verbatim; the input of a ``custom`` call."""
     arguments: dict[str, Any] | None = field(default=None, repr=False)
     """The dispatchable value: verbatim, or losslessly normalised (`normalizations`); None unless ``ready``."""
-    status: Literal["ready", "truncated", "invalid"] = "truncated"
+    status: Literal["ready", "truncated", "invalid"] = field(default="truncated", metadata=ALWAYS)
     problem: str | None = None
     """Code of what is wrong (``incomplete_json``, ``malformed_json``, ``invalid_arguments``), else None."""
     normalizations: tuple[str, ...] = ()
@@ -158,6 +238,8 @@ class ToolCall:
     """The answer that the provider waits for, where the tool is one that it defines and we run
     (``computer_call_output``); None for tools that the request defined."""
 
+    __repr__ = shown_by()
+
     @property
     def local_name(self) -> str:
         """The name inside the namespace; `name` itself where there is none."""
@@ -169,7 +251,9 @@ class Part:
     """One piece of the response, in the order in which the pieces began: what a history is rendered from."""
 
     kind: Literal["text", "reasoning", "refusal", "call", "provider"]
-    text: str = field(default="", repr=False)
+    text: str = ""
     call_id: str | None = None
     provider_state: Mapping[str, Any] | None = field(default=None, repr=False)
     """Data that has to be sent back to the provider with the part; for ``provider`` parts the part itself."""
+
+    __repr__ = shown_by()

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 __all__ = [
     "MAX_PATH_CHARS",
+    "PLAIN_NAME_CHARACTERS",
+    "PLAIN_NAME_LENGTH",
     "SurrogateJoiner",
     "cut",
     "deeper_than",
     "dotted",
     "excerpt",
+    "known_names",
     "one_line",
     "printable",
     "well_formed",
@@ -27,6 +33,11 @@ __all__ = [
 _HALF = re.compile("[\ud800-\udfff]")
 MAX_KEY_CHARS = 64  # of one key in a path: the model chose it
 MAX_PATH_CHARS = 700  # of a whole path: ten long keys
+
+PLAIN_NAME_CHARACTERS = "a-zA-Z0-9_-"
+"""The characters of a name that most providers take, as the inside of a character class."""
+PLAIN_NAME_LENGTH = 64
+"""The most characters of such a name."""
 
 
 class SurrogateJoiner:
@@ -129,6 +140,22 @@ def excerpt(data: bytes | str, limit: int) -> str:
 def cut(text: str, max_chars: int) -> str:
     """Returns `text`, or its first characters with ``...`` behind them."""
     return text if len(text) <= max_chars else text[:max_chars] + "..."
+
+
+def known_names(name: str, there: Sequence[str], short: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Returns the end of the message about an unknown name: the names that were perhaps meant, and all there are.
+
+    Args:
+        name: the unknown name.
+        there: the names that are known.
+        short: other words for some of them.
+
+    >>> known_names("anthropic", ["openai.responses", "anthropic.messages"])
+    "write 'anthropic.messages'; known: openai.responses, anthropic.messages"
+    """
+    alike = [short[name]] if name in short else [one for one in there if one.startswith(f"{name}.")]
+    meant = " or ".join(map(repr, alike or get_close_matches(name[:MAX_KEY_CHARS], there, n=1)))
+    return f"{f'write {meant}; ' if meant else ''}known: {', '.join(there)}"
 
 
 def dotted(path: tuple[str | int, ...]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from .display import ALWAYS, shown_by
 from .errors import ExportError, StreamError
 from .events import (
     Event,
@@ -19,6 +20,7 @@ from .events import (
     ReasoningEnd,
     ReasoningStart,
     RefusalDelta,
+    StepStart,
     StreamEnd,
     StreamStart,
     StreamWarning,
@@ -29,8 +31,9 @@ from .events import (
     ToolCallStart,
     ToolCallValidated,
 )
-from .history.calls import history_form, result_of, with_valid_ids
-from .parts import Finish, Part, ToolCall, Usage
+from .history.calls import given, history_form, result_of, with_valid_ids
+from .parts import Finish, Part, ResumePoint, ToolCall, Usage
+from .text import known_names
 from .wires import Answer, Wire, find, is_known, names
 
 __all__ = ["Turn", "TurnBuilder"]
@@ -50,13 +53,16 @@ class Turn:
     """In call order. Calls that the provider ran itself are among them, with kind ``server``."""
     finish: Finish | None = None
     finish_raw: str | None = None
-    complete: bool = False
+    complete: bool = field(default=False, metadata=ALWAYS)
     """The wire's own terminal marker was seen."""
     usage: Usage | None = None
     usage_raw: Mapping[str, Any] | None = field(default=None, repr=False)
     """The provider's own usage object: it also counts what is no token (searches, seconds), and prices."""
     error: StreamError | None = None
     """The error that ended the stream, or None; see `raise_for_error`."""
+    resume_from: ResumePoint | None = field(default=None, repr=False, compare=False)
+    """The place at which to go on with a response that was cut, where the wire can: ask the provider for the rest, and
+    read it with ``continues=turn``."""
     output: Any = field(default=None, repr=False)
     """The answer as the type that was asked for with ``output=``; None if it is none, or was not asked for."""
     output_problem: str | None = None
@@ -65,8 +71,16 @@ class Turn:
     """Every tolerance that was used, once per code and detail."""
     observations: tuple[Observation, ...] = ()
     """In call order; empty where nothing was dispatched (`parse`)."""
+    left_alone: bool = field(default=False, repr=False, compare=False)
+    """True with ``start="off"`` and ``"pure"``: calls are somebody else's to run, and `messages` has no results but
+    those that were observed or given."""
     record: Wire | None = field(default=None, repr=False, compare=False)
     """The wire itself, where its name alone does not find it: one that was passed and not registered."""
+
+    __repr__ = shown_by(
+        "wire", "model", "response_id", "reasoning", "text", "refusal", "calls", "finish", "complete", "usage", "error",
+        "output", "output_problem", "warnings", "observations",
+    )  # fmt: skip
 
     @property
     def text(self) -> str:
@@ -98,11 +112,18 @@ class Turn:
         unknown = {one.call_id for one in self.observations if one.outcome == "unknown_tool"}
         return tuple(call for call in self.calls if call.awaits is not None and call.call_id in unknown)
 
-    def messages(self, wire: Wire | str | None = None) -> list[Any]:
+    def messages(self, wire: Wire | str | None = None, *, results: Mapping[str, Any] | None = None) -> list[Any]:
         """Returns the messages to append for the next request: the assistant's turn, and one result for every call.
+
+            turn = parse(body)
+            messages += turn.messages(results={call.call_id: run(call) for call in turn.calls})
 
         Args:
             wire: the wire to write for, or its name; by default the one that the turn came over.
+            results: the results of calls that you ran yourself, by `call_id`: text as the model is to read it, a
+                `ToolResult`, an `Observation`, or a value to be written as JSON. Any other call without an observation
+                gets a result that says that it was not run; with ``start="off"`` and ``"pure"``, only if it could not
+                be run, since it was cut or is invalid, and none at all where no *results* are given.
 
         Returns:
             Plain dicts in the provider's own shape, ready to send (as Any: each SDK has types of its own). To its own
@@ -111,14 +132,18 @@ class Turn:
 
         Raises:
             ExportError: the wire is unknown, or none was given and the wire was never detected.
+            ValueError: a result is given for no call of the turn, or for one that has been observed.
+            TypeError: a result cannot be written as JSON.
         """
         found = self._wire_for(wire)
+        observed = self._observed(results)
         if found is None:
             return []
-        observed = {observation.call_id: observation for observation in self.observations}
         own_wire = found.name == self.wire
         ours = [call for call in self.calls if call.kind != "server"]
-        if own_wire:
+        if self.left_alone:
+            ours = [call for call in ours if call.call_id in observed or (results is not None and call.problem)]
+        elif own_wire:
             ours = [call for call in ours if _has_answer(call, observed.get(call.call_id))]
         answer = Answer(
             parts=self.parts,
@@ -130,6 +155,17 @@ class Turn:
         )
         return found.render(with_valid_ids(answer, found))
 
+    def _observed(self, results: Mapping[str, Any] | None) -> dict[str, Observation]:
+        """Returns the observations by call, and those made of `results`."""
+        observed = {observation.call_id: observation for observation in self.observations}
+        calls = {call.call_id: call for call in self.calls if call.kind != "server"}
+        for call_id, value in (results or {}).items():
+            if call_id in observed or call_id not in calls:
+                problem = "has an observation" if call_id in observed else "is not one of the turn's"
+                raise ValueError(f"results: the call {call_id!r} {problem}; it takes no result")
+            observed[call_id] = given(call_id, value, calls[call_id].name)
+        return observed
+
     def _wire_for(self, wire: Wire | str | None) -> Wire | None:
         wanted = wire or self.record or self.wire
         if wanted is None and not self.parts:
@@ -139,7 +175,7 @@ class Turn:
         try:
             return find(wanted)
         except ValueError as error:
-            raise ExportError(f"cannot write messages for {wanted!r}; known: {', '.join(names())}") from error
+            raise ExportError(f"cannot write messages for {wanted!r}; {known_names(str(wanted), names())}") from error
 
 
 def _has_answer(call: ToolCall, seen: Observation | None) -> bool:
@@ -155,6 +191,7 @@ class TurnBuilder:
     def __init__(self) -> None:
         self.wire: Wire | str | None = None
         """The wire or its name; None while it is unknown."""
+        self._left_alone = False
         self._start: StreamStart | None = None
         self._end: StreamEnd | None = None
         self._output: OutputEnd | None = None
@@ -189,7 +226,7 @@ class TurnBuilder:
             wire=(wire.name if isinstance(wire, Wire) else wire) or (start.wire if start else None),
             record=wire if isinstance(wire, Wire) and not is_known(wire) else None,
             model=start.model if start else None,
-            response_id=start.response_id if start else None,
+            response_id=(end.response_id if end else None) or (start.response_id if start else None),
             parts=self._ordered_parts(calls),
             calls=calls,
             finish=end.finish if end else None,
@@ -198,9 +235,11 @@ class TurnBuilder:
             usage=end.usage if end else None,
             usage_raw=end.usage_raw if end else None,
             error=end.error if end else None,
+            resume_from=end.resume_from if end else None,
             output=self._output.value if self._output else None,
             output_problem=self._output.problem if self._output else None,
             warnings=tuple(self._warnings.values()),
+            left_alone=self._left_alone,
             observations=tuple(self._observations[c.call_id] for c in calls if c.call_id in self._observations),
         )
 
@@ -216,6 +255,9 @@ class TurnBuilder:
         return call if call.dispatchable is wanted else replace(call, dispatchable=wanted)
 
     # -- one method per event that matters --
+
+    def _step_start(self, event: StepStart) -> None:
+        self._left_alone = not event.dispatches
 
     def _stream_start(self, event: StreamStart) -> None:
         self._start = event
@@ -310,6 +352,7 @@ class _OpenPart:
 
 
 _HANDLERS: dict[type[Event], Any] = {
+    StepStart: TurnBuilder._step_start,
     StreamStart: TurnBuilder._stream_start,
     TextStart: TurnBuilder._text_start,
     TextDelta: TurnBuilder._text,

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anyio
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio.lowlevel import EventLoopToken
 
 from ..errors import CallDenied, LocalProtocolError, ToolFailed
-from ..event_loop import is_cancelled
+from ..event_loop import is_cancelled, is_here
 from ..events import ApprovalRequested
 from .call import Call, Ending
 
 __all__ = [
     "Approver",
     "Decision",
+    "Deny",
     "Verdict",
     "ask",
     "check_loop",
@@ -31,8 +32,23 @@ __all__ = [
     "request",
 ]
 
-Verdict: TypeAlias = bool | str | None
-"""True: the call may run. False, or a text with the reason for the model: it may not. None: somebody else decides."""
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The verdict that a call may not run, with the reason for the model to read.
+
+    approve=lambda request: request.arguments["amount"] < 100 or Deny("more than 100 needs a manager")
+    """
+
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reason, str):
+            raise TypeError(f"Deny takes a text that the model reads, not {type(self.reason).__name__}")
+
+
+Verdict: TypeAlias = bool | Deny | None
+"""True: the call may run. False or `Deny`: it may not. None: somebody else decides."""
 
 Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict]"]
 """Decides about one call: returns a verdict, or an awaitable of one. If the approver raises, the call is denied."""
@@ -84,9 +100,9 @@ def decision(verdict: Any) -> Decision | None:
     """
     if verdict is None or isinstance(verdict, bool):
         return None if verdict is None else Decision(verdict)
-    if isinstance(verdict, str):
-        return Decision(False, verdict)
-    raise TypeError(f"an approval is True, False, a text (why not) or None, not {type(verdict).__name__}")
+    if isinstance(verdict, Deny):
+        return Decision(False, verdict.reason)
+    raise TypeError(f'an approval is True, False, Deny("why") or None, not {type(verdict).__name__}')
 
 
 async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
@@ -114,11 +130,7 @@ def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
     Raises:
         LocalProtocolError: this thread runs another event loop, or none.
     """
-    try:
-        here = current_token()
-    except RuntimeError:
-        here = None
-    if here is None or here != runs_in:
+    if runs_in is None or not is_here(runs_in):
         raise LocalProtocolError(
             f"{act} calls in the pipeline's event loop; from another thread "
             f"anyio.from_thread.run_sync(events.{act}, call, token=...), with its anyio.lowlevel.current_token()"

@@ -11,7 +11,6 @@ observation.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
@@ -22,33 +21,32 @@ from typing import Any, Literal, TypeAlias
 import anyio
 from anyio import CancelScope
 
-from ..content import ToolResult
+from ..display import class_name
 from ..errors import (
     BeginRefused,
     LocalProtocolError,
     ToolError,
-    ToolFailed,
     ToolNotStarted,
     ToolOutcomeUnknown,
     ToolTimeout,
 )
 from ..events import StreamWarning
 from ..limits import Limits
-from ..parts import OUTCOMES
+from ..parts import OUTCOMES, FailedAttempt
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, Toolset
 from .call import Call, Ending, Host, late_warning, reports_of
-from .claims import CallClaim, recorded_value
+from .claims import CallClaim
 from .driven import driven
 from .endings import as_read, cancelled, failure
 from .executor import Emit, Executor, Invocation
 from .here import judged, run_here
 from .options import DispatchOptions
 from .pool import CallPool
-from .results import AsRead, bounded, is_small, value_content
 from .states import Input
 from .store import call_fingerprint
-from .threads import ThreadCall, take_thread
+from .value_endings import ValueEndings
+from .waits import begin_wait
 
 __all__ = ["Attempts"]
 
@@ -56,7 +54,6 @@ LAG_S = 1.0  # after a call's deadline, until an executor that has not returned 
 
 _LONGEST_DELAY_S = 60.0
 _MOST_DOUBLINGS = 64
-_BOUNDED_BEFORE = Limits(max_result_bytes=sys.maxsize, max_result_media_bytes=sys.maxsize)
 _NOT_KEPT = {
     "complete": ("result_not_kept", "keep its result"),
     "release": ("claim_not_released", "take its claim back"),
@@ -97,10 +94,10 @@ class Attempts:
         tries = 0
         while call.state in ("starting", "retrying"):  # else it was cancelled before its task ran
             tries += 1
-            attempt = _Attempt(self, call, tool)
+            attempt, began = _Attempt(self, call, tool), time.monotonic()
             ending: Ending | None = None
-            with CancelScope() as call.scope:
-                ending = await attempt.run(call.scope)
+            with _scope(call) as scope:
+                ending = await attempt.run(scope)
             call.due = math.inf
             if call.timer is not None:
                 call.timer.stop()
@@ -111,9 +108,28 @@ class Attempts:
                 call.ending = begun or ending  # an attempt that did not begin says nothing of earlier ones
                 return
             self.happened(call, "again")
-            doubled = tool.retry_delay_s * 2.0 ** min(tries - 1, _MOST_DOUBLINGS)
-            with CancelScope() as call.scope:
-                await anyio.sleep(min(doubled, _LONGEST_DELAY_S))
+            delay_s = min(tool.retry_delay_s * 2.0 ** min(tries - 1, _MOST_DOUBLINGS), _LONGEST_DELAY_S)
+            call.failed_attempts += (_failed(ending, tries, began, delay_s),)
+            with _scope(call):
+                await anyio.sleep(delay_s)
+
+    async def ended(self, call: Call, value: Any) -> Ending:
+        """Returns the ending of a call for which this value was found without running it here."""
+        return await self._values(call).ending(value)
+
+    def recorded(self, call: Call, found: Any) -> Ending:
+        """Returns the ending that the store has on record."""
+        return self._values(call).recorded(found)
+
+    def _values(self, call: Call) -> ValueEndings:
+        return ValueEndings(call, call.ready[0], self.limits, self.options.any_value)
+
+    def arguments(self, call: Call) -> dict[str, Any]:
+        """Returns a call's arguments as plain values, as its tool takes them."""
+        if call.refined is not None:
+            return dict(call.refined)
+        assert call.call.arguments is not None, "only a ready call is run"
+        return dict(self.tools.decode(call.call.name, call.call.arguments))
 
     async def _settle(self, call: Call, claim: CallClaim, ending: Ending) -> None:
         """Puts a call's end on record, or abandons its claim if the end is not known."""
@@ -176,7 +192,9 @@ class _Attempt:
         if not self.begun:
             text = f"the executor of {self.tool.name} returned without having begun the call"
             return Ending("unknown", ToolOutcomeUnknown(text))
-        return await self._ended(value)  # still within the scope: writing the value is part of the call's time
+        return await self.attempts.ended(
+            call, value
+        )  # still within the scope: writing the value is part of the call's time
 
     def cut(self) -> Ending:
         """Returns the ending of an attempt whose scope was cancelled, by its deadline or on request."""
@@ -214,7 +232,7 @@ class _Attempt:
         try:
             found = await claim.make(call_fingerprint(invocation.tool, invocation.arguments))
             if found is not None:
-                self.refused = self._on_record(found)
+                self.refused = self.attempts.recorded(call, found)
                 raise BeginRefused("not run: the call has run before")
         except ToolError as error:
             self.refused = self.refused or failure(error)
@@ -265,24 +283,27 @@ class _Attempt:
         executor, attempts = self.executor, self.attempts
         if executor is not None:
             return _run_on(executor, self.invocation, self.begin, report)
-        late = None if self.tool.is_async else late_warning(self.call, attempts.host)
+        late = waits = None
+        if not self.tool.is_async:
+            late, waits = late_warning(self.call, attempts.host), partial(begin_wait, self.call, "thread")
         most = attempts.limits.max_abandoned_threads
-        return run_here(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late)
+        return run_here(*self.call.ready, self.invocation, self.begin, report, attempts.pool, most, late, waits)
 
     def _invoked(self) -> Invocation:
         """Returns the call as plain values: the model's arguments, as the tool takes them."""
-        call, host, attempts = self.call.call, self.attempts.host, self.attempts
-        assert call.arguments is not None, "only a ready call is run"
+        host, attempts = self.attempts.host, self.attempts
         travels = self.executor is not None or attempts.options.store is not None
         return Invocation(
             tool=self.tool.name,
-            arguments=dict(attempts.tools.decode(call.name, call.arguments)) if travels else {},
+            arguments=attempts.arguments(self.call) if travels else {},
             key=self.call.key,
             effect=self.tool.effect,
             attempt=self.call.attempts + 1,
-            call_id=call.call_id,
+            call_id=self.call.call.call_id,
             run_id=host.run_id,
             step=host.number,
+            has_context=attempts.options.context is not None,
+            context=attempts.options.context,
         )
 
     def _blocked(self, seconds: float) -> None:
@@ -310,50 +331,19 @@ class _Attempt:
             return failure(lost)
         return failure(found)
 
-    async def _ended(self, value: Any) -> Ending:
-        """Returns the ending of a call that returned this value. A small value is written in the event loop, any other
-        in a thread."""
-        if isinstance(value, ToolResult):
-            return self._given(value, self.attempts.limits)
-        if is_small(value):
-            return self._valued(value)
-        thread = ThreadCall()
-        try:
-            ending: Ending = await thread.run(take_thread(), partial(self._valued, value))
-        finally:
-            self.call.left_running |= thread.give_up()
-        return ending
 
-    def _valued(self, value: Any) -> Ending:
-        try:
-            content, cut = value_content(value, self.attempts.limits.max_result_bytes)
-        except ToolFailed as error:
-            return Ending("failed", error)
-        return Ending("ok", value=value, content=content, cut=cut)
+def _failed(ending: Ending, number: int, began: float, delay_s: float) -> FailedAttempt:
+    error = ending.error
+    kind = "timeout" if ending.outcome == "timed_out" else class_name((error and error.__cause__) or error)
+    return FailedAttempt(number, began, time.monotonic(), kind, delay_s)
 
-    def _given(self, given: ToolResult, limits: Limits) -> Ending:
-        """Returns the ending of a call whose tool words the result for the model itself."""
-        result, content, cut = bounded(given, limits)
-        if given.is_error:
-            error = ToolFailed(f"the tool {self.tool.name} reported an error")
-            return Ending("failed", error, content=content, result=result)
-        value = given if given.value is None else given.value
-        return Ending("ok", value=value, content=content, result=result, cut=cut)
 
-    def _on_record(self, found: Any) -> Ending:
-        """Returns the ending that the store has on record."""
-        try:
-            value = recorded_value(self.tool.name, found)
-        except ToolError as error:
-            ending = failure(error)
-            ending.recorded = not isinstance(error, (ToolNotStarted, ToolOutcomeUnknown))
-            return ending
-        if isinstance(value, AsRead):
-            return Ending("ok", value=value.value, content=value.content, recorded=True)
-        # A tool's own result was bounded before it was kept: cutting it again would note the wrong size.
-        ending = self._given(value, _BOUNDED_BEFORE) if isinstance(value, ToolResult) else self._valued(value)
-        ending.recorded = True
-        return ending
+def _scope(call: Call) -> CancelScope:
+    """Returns a scope for work on a call: the call's own, unless its middleware has that."""
+    scope = CancelScope()
+    if not call.is_wrapped:
+        call.scope = scope
+    return scope
 
 
 async def _run_on(executor: Executor, invocation: Invocation, begin: Any, report: Emit) -> Any:

@@ -22,7 +22,7 @@ from ..content import ToolResult
 from ..errors import ToolError
 from ..event_loop import call_soon
 from ..events import Event, Observation, StreamWarning, ToolProgress
-from ..parts import Outcome, ToolCall
+from ..parts import FailedAttempt, Outcome, ToolCall, Wait, WaitReason
 from ..text import one_line
 from ..tools import LARGE_CHARS, Bound, Tool
 from .claims import CallClaim
@@ -78,8 +78,8 @@ class Ending:
     outcome: Outcome
     error: ToolError | None = None
     value: Any = None
-    content: str | None = None
-    """The text for the model; by default it is made from the error."""
+    content: str | Callable[[], str] | None = None
+    """The text for the model, or a function that writes it; by default it is made from the error."""
     result: ToolResult | None = None
     again: bool = False
     """True if another attempt may help."""
@@ -109,11 +109,16 @@ class Call:
     attempts: int = 0  # how many have begun
     started_at: float | None = None  # on time.monotonic
     due: float = math.inf  # the loop's time at which its attempt times out
+    is_wrapped: bool = False  # its middleware's scope is its own, around those of its attempts
+    refined: Mapping[str, Any] | None = None  # its arguments, if its middleware has changed them
     timer: Timer | None = None  # cancels the attempt then
     cancelled_at: float = math.inf  # the loop's time at which it was cancelled
     unresponsive: bool = False  # it went on past its grace, and the warning was emitted
     left_running: bool = False  # its tool goes on in a thread
     progress_dropped: int = 0  # reports dropped because the consumer was too far behind
+    waiting: tuple[WaitReason, float] | None = None  # for what, and since when
+    waits: tuple[Wait, ...] = ()
+    failed_attempts: tuple[FailedAttempt, ...] = ()
     ending: Ending | None = None
     seen: Observation | None = None
     done: anyio.Event | None = None  # made when somebody waits for the observation
@@ -151,7 +156,7 @@ class Call:
             return named[key]  # type: ignore[no-any-return]
         return named.get(key)
 
-    def observation(self, ending: Ending, content: str, causes: tuple[int, ...]) -> Observation:
+    def observation(self, ending: Ending, content: str | Callable[[], str], causes: tuple[int, ...]) -> Observation:
         """Returns the call's Observation for this ending."""
         started, tool, bound = self.started_at, self.tool, self.bound
         return Observation(
@@ -160,7 +165,7 @@ class Call:
             outcome=ending.outcome,
             value=ending.value,
             error=ending.error,
-            model_content=content,
+            model_content=content,  # type: ignore[arg-type]  # written on demand
             result=ending.result,
             index=self.call.index,
             schema_source=tool.schema_source if tool else None,
@@ -175,6 +180,8 @@ class Call:
             observation_type="error" if ending.error is not None else type(ending.value).__name__,
             duration=None if started is None else time.monotonic() - started,
             attempts=self.attempts,
+            waits=self.waits,
+            failed_attempts=self.failed_attempts,
             idempotency_key=self.key,
             recorded=ending.recorded,
             still_running=self.left_running,

@@ -22,9 +22,12 @@ from . import approval, endings
 from .approval import Decision
 from .call import Call, Ending
 from .moves import LEFT, Moves
+from .options import LEAVES_CALLS
 from .states import OPEN
 
 __all__ = ["Calls"]
+
+TAKEN_BACK = "the provider took it back"
 
 
 class Calls:
@@ -79,6 +82,11 @@ class Calls:
         self._tell()
         return call.state != before
 
+    def take_back(self, call_id: str) -> None:
+        """Cancels a call that the provider takes back; ids of no call of this turn mean nothing."""
+        if call_id in self._moves.calls:
+            self.cancel_one(call_id, TAKEN_BACK)
+
     async def wait_idle(self) -> None:
         """Waits until no call runs or waits for its turn to run, and no approver is being asked."""
         await self._moves.wait_idle()
@@ -108,7 +116,8 @@ class Calls:
         finally:
             try:
                 for call in moves.calls.values():
-                    moves.observe_again(call)
+                    if call.state != "left_alone":
+                        moves.observe_again(call)
             finally:
                 moves.close()
 
@@ -119,7 +128,16 @@ class Calls:
             call = ToolCall(call_id=event.call_id, name=event.name, kind=event.kind, index=event.index)
             key = self._options.resumed.get(event.call_id)
             own = call_key(self._host.run_id, self._host.number, self._response_id, event.call_id)
-            self._moves.calls[event.call_id] = Call(call, own if key is None else key)
+            announced = self._moves.calls[event.call_id] = Call(call, own if key is None else key)
+            if self._leaves(event.name):
+                self._moves.move(announced, "leave_alone")
+
+    def _leaves(self, name: str) -> bool:
+        """Returns whether calls of this name are somebody else's to run."""
+        if self._options.policy not in LEAVES_CALLS:
+            return False
+        tool = self._tools.get(name) if self._options.policy == "pure" else None
+        return tool is None or tool.effect != "pure" or tool.needs_approval is not False
 
     def _ended(self, event: ToolCallEnd) -> None:
         said = event.call
@@ -202,8 +220,8 @@ class Calls:
         return None
 
     def _repeated(self, call: Call) -> Ending | None:
-        if self._options.resumed:
-            return None  # such a call was counted before
+        if self._options.resumed or not self._options.counts_repeated:
+            return None  # a resumed call was counted before
         return endings.repeated(call.call, self._host.counts, self._limits)
 
     def _refuse(self, call: Call, ending: Ending) -> None:
@@ -231,7 +249,7 @@ class Calls:
     @property
     def unobserved(self) -> int:
         """The number of calls without an observation yet."""
-        return sum(call.state != "observed" for call in self._moves.calls.values())
+        return sum(call.state not in ("observed", "left_alone") for call in self._moves.calls.values())
 
     @property
     def announced(self) -> bool:
@@ -283,7 +301,8 @@ class Calls:
             LocalProtocolError: calls start by themselves here, or this one is not known or not ready.
         """
         if not self._by_hand:
-            raise LocalProtocolError("calls start by themselves; to run them by hand, pass start='manual'")
+            now = "are left alone" if self._options.policy in LEAVES_CALLS else "start by themselves"
+            raise LocalProtocolError(f"calls {now}; to run them by hand, pass start='manual' and tools=")
         call = self._known(call_id, "the call of a ToolCallValidated")
         if call.state in ("announced", "ended") and self._moves.stopped is None:
             raise LocalProtocolError("the call is not ready; run it after its ToolCallValidated")

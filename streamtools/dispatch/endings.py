@@ -73,7 +73,7 @@ def skipped(end: StreamEnd | None, stopped: str | None, *, by_hand: bool) -> End
 
 def undecided() -> Ending:
     """Returns the ending of a call that needs an approval when the block is left."""
-    return Ending("skipped", ApprovalPending("the call was not run: it waits for an approval"))
+    return Ending("skipped", ApprovalPending())
 
 
 def unstarted(reason: str | None) -> Ending:
@@ -150,6 +150,7 @@ def as_read(ending: Ending) -> Any:
     value, content = ending.value, ending.content
     if content is None or (isinstance(value, str) and not ending.cut):
         return value
+    content = content() if callable(content) else content
     if ending.cut:
         return value if is_small(value) else AsRead(None, content)
     said = from_json(content)

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
 from ..tools import Bound, Effect, ToolContext
+from ..tools.context import ELSEWHERE
 
 __all__ = ["Begin", "Emit", "Executor", "Invocation", "context_of"]
 
@@ -49,6 +50,10 @@ class Invocation:
     call_id: str = "call"
     run_id: str = "run"
     step: int = 0
+    has_context: bool = False
+    """True if the pipeline was given a context, whether or not it came along."""
+    context: Any = field(default=None, repr=False, compare=False)
+    """The pipeline's context. It does not travel."""
     bound: Bound | None = field(default=None, repr=False, compare=False)
     """The arguments as the tool's function takes them, if they were validated in this process. It does not travel."""
     left_running: bool = field(default=False, init=False, repr=False, compare=False)
@@ -57,6 +62,8 @@ class Invocation:
 
 class Executor(Protocol):
     """Runs calls somewhere, between ``async with`` and its end. Never runs a call twice."""
+
+    # An executor that hands `Invocation.context` on to its tools says so by ``carries_context = True``.
 
     async def __aenter__(self) -> Self:
         """Gets ready to run calls."""
@@ -95,6 +102,7 @@ def context_of(call: Invocation, report: Callable[[Any], None], is_cancelled: Ca
         step=call.step,
         attempt=call.attempt,
         key=call.key,
+        context=ELSEWHERE if call.has_context and call.context is None else call.context,
         report=report,
         is_cancelled=is_cancelled,
     )

@@ -46,12 +46,16 @@ async def run_here(
     places: HasThreads,
     max_abandoned: int,
     late: Callable[[], None] | None = None,
+    waits: Callable[[], None] | None = None,
 ) -> Any:
     """Runs one call in this process, as `Executor.run` does. A sync tool is refused while `max_abandoned` given-up
-    threads are busy; `late` is called in the thread when one that was given up ends."""
+    threads are busy; `late` is called in the thread when one that was given up ends, `waits` before the call waits for
+    a thread."""
     if tool.is_async:
         seconds = await begin()
         return await _within(seconds, _Body(tool, bound, call, emit).value())
+    if waits is not None and places.threads.available_tokens <= 0:
+        waits()
     async with places.threads:
         check_abandoned(max_abandoned)
         worker, thread, begun = take_thread(), ThreadCall(late), False

@@ -23,14 +23,17 @@ from ..parts import OUTCOMES
 from ..tools import Toolset
 from . import approval, endings
 from .approval import Approver, Decision
+from .around import run_call
 from .attempts import Attempts
 from .call import Call, Ending, Host
+from .developer_log import log_failure
 from .options import DispatchOptions
 from .pool import CallPool
 from .results import encode_error, error_content
 from .scheduler import Job
 from .states import OPEN, Effect, Input, advance
 from .timers import Timer
+from .waits import begin_wait, note_move
 
 __all__ = ["At", "Moves", "Start"]
 
@@ -91,8 +94,10 @@ class Moves:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
         rest of the row is void. `told` is the call's ending, the decision about it, or why it is cancelled, if the
         input brings one."""
-        effects = advance(call, happened)
+        was, effects = call.state, advance(call, happened)
         state, before = call.state, self._told
+        if was != state:
+            note_move(call, by_hand=self._by_hand)
         self._told = told
         try:
             for effect in effects:
@@ -161,6 +166,8 @@ class Moves:
     def _release(self, call: Call) -> None:
         assert call.job is not None, "it has its place"
         self._pool.release(call.job)
+        if call.state == "queued":
+            begin_wait(call, self._pool.holds_up(call.job))
 
     def _leave(self, call: Call) -> None:
         if call.job is not None:
@@ -185,7 +192,7 @@ class Moves:
     async def _run(self, call: Call) -> None:
         """Runs a call to its observation."""
         try:
-            await self._attempts.run(call)
+            await run_call(self._attempts, call)
         except Exception as error:  # neither a tool's nor an executor's: those were judged
             failed = ToolFailed(encode_error(call.ready[0].name, error)["text"])
             failed.__cause__ = error
@@ -308,8 +315,8 @@ class Moves:
         """Makes the call's one observation."""
         error, content = ending.error, ending.content or ""
         if error is not None and ending.content is None:
-            content = error_content(error, self.limits.max_result_bytes)
-            content += endings.try_again(error, call.call.name, self.host.counts, self.limits)
+            hint = endings.try_again(error, call.call.name, self.host.counts, self.limits)
+            content = error_content(error, self.limits.max_result_bytes) + hint
         if call.progress_dropped:
             text = f"{call.progress_dropped} reports, since the consumer was behind (max_waiting_progress)"
             self.host.emit(StreamWarning("progress_dropped", f"{call.label}: {text}"))
@@ -322,6 +329,7 @@ class Moves:
         if not call.tasks:
             self._leave(call)
         self._ended_something()
+        log_failure(seen)
         self.host.emit(seen)
         cancels = self.options.on_tool_error == "cancel" and OUTCOMES[ending.outcome].cancels_siblings
         if cancels and self.stopped is None:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
 from ..tools import Toolset
+from ..tools.callables import takes
+from ..tools.middleware import Around, is_around
 from .approval import Approver
 from .executor import Executor
 from .store import IdempotencyStore
 
-__all__ = ["DispatchOptions", "StartPolicy", "executors_of"]
+__all__ = ["LEAVES_CALLS", "DispatchOptions", "StartPolicy", "arounds_of", "check_context", "executors_of"]
 
-StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual"]
+StartPolicy: TypeAlias = Literal["auto", "early", "turn_end", "manual", "pure", "off"]
 """When ready calls start. ``auto``: by the tool's effect. ``early``: all at their own end marker, so that a result may
 exist for a turn that then fails. ``turn_end``: none before the turn has ended well. ``manual``: none by itself; see
-`Pipeline.run_call`."""
+`Pipeline.run_call`. ``pure``: those of ``pure`` tools that need no approval, at their own end marker; the others are
+reported and left to you, without an observation. ``off``: none at all; all calls are left to you."""
+
+LEAVES_CALLS: frozenset[StartPolicy] = frozenset({"pure", "off"})
+"""The policies with which calls are left to somebody else."""
 
 OnToolError: TypeAlias = Literal["continue", "cancel"]
 
@@ -43,6 +49,16 @@ class DispatchOptions:
     """The idempotency keys of calls that were suspended, by call id. If there are any, all calls here were suspended:
     they need an approval, whatever their tools say, and were counted before."""
 
+    around: tuple[Around, ...] = ()
+    """Middleware around every call, the first outermost."""
+    context: Any = None
+    """Whatever the caller wants its tools to have; see `ToolContext.context`."""
+    any_value: bool = False
+    """Values need not be JSON: they are written for the model when somebody reads that text."""
+
+    counts_repeated: bool = True
+    """Calls that are made too often with the same arguments are denied."""
+
     def check(self) -> None:
         """Checks the options.
 
@@ -56,8 +72,44 @@ class DispatchOptions:
             raise ValueError(f"unknown on_tool_error {self.on_tool_error!r}; known: continue, cancel")
         if self.approver is not None and not callable(self.approver):
             raise TypeError(f"approve is a function of an ApprovalRequested, not {type(self.approver).__name__}")
+        if self.approver is not None and not takes(self.approver, 1):
+            raise TypeError("approve takes one argument, an ApprovalRequested: approve=lambda request: ...")
         if self.store is not None and (isinstance(self.store, type) or not hasattr(self.store, "claim")):
             raise TypeError(f"store is an IdempotencyStore, say MemoryStore(), not {_said(self.store)}")
+
+
+def check_context(context: Any, tools: Toolset, executors: Mapping[str, Executor]) -> None:
+    """Refuses a context that a tool cannot run with, or that cannot come to where the tool runs.
+
+    Raises:
+        TypeError: the tool wants another context, or one at all.
+        ValueError: the tool's executor cannot carry a context.
+    """
+    for name, tool in tools.items():
+        if tool is None or not tool.wants_context:
+            continue
+        if (problem := tool.context_problem(context)) is not None:
+            raise TypeError(f"context: {problem}")
+        executor = executors.get(name)
+        if executor is not None and tool.needs_context and not getattr(executor, "carries_context", False):
+            raise ValueError(
+                f"context: the {type(executor).__name__} cannot carry it to the tool {name!r}; let that tool run here "
+                "(executor= takes a mapping of names), or pass it what it needs in its arguments"
+            )
+
+
+def arounds_of(given: Around | Sequence[Around] | None) -> tuple[Around, ...]:
+    """Returns the middleware that was given as one function, or as several.
+
+    Raises:
+        TypeError: something given is no async function.
+    """
+    several = given if isinstance(given, Sequence) else () if given is None else (given,)
+    for one in several:
+        if not is_around(one):
+            name = getattr(one, "__name__", type(one).__name__)
+            raise TypeError(f"around: {name} is no middleware; write async def {name}(call, run): return await run()")
+    return tuple(several)
 
 
 def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset) -> Mapping[str, Executor]:
@@ -70,12 +122,13 @@ def executors_of(given: Executor | Mapping[str, Executor] | None, tools: Toolset
     if given is None:
         return _none()
     names = {tool.name for tool in tools.values() if tool is not None}
+    for executor in given.values() if isinstance(given, Mapping) else [given]:
+        if isinstance(executor, type) or not hasattr(executor, "run"):
+            raise TypeError(f"executor: {_said(executor)} is no Executor; enter one and pass it, or a mapping")
     executors = dict(given) if isinstance(given, Mapping) else dict.fromkeys(names, given)
     for name, executor in executors.items():
         if name not in names:
             raise ValueError(f"executor: there is no tool {name!r}; there are {', '.join(sorted(names)) or 'none'}")
-        if isinstance(executor, type) or not hasattr(executor, "run"):
-            raise TypeError(f"executor: {_said(executor)} is no Executor; enter one and pass it, or a mapping")
         has = getattr(executor, "tool_names", None)  # other people's executors need not have it
         if isinstance(has, frozenset) and name not in has:
             there = ", ".join(sorted(has)) or "nothing"

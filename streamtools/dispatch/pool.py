@@ -9,6 +9,7 @@ from anyio.lowlevel import current_token
 
 from ..errors import LocalProtocolError
 from ..limits import Limits
+from ..parts import WaitReason
 from .scheduler import Job, Scheduler
 
 __all__ = ["CallPool"]
@@ -76,6 +77,10 @@ class CallPool:
     def release(self, job: Job) -> None:
         """Lets a call run when its turn comes."""
         self._start(self._scheduler.release(job))
+
+    def holds_up(self, job: Job) -> WaitReason:
+        """Returns what a call that was released waits for."""
+        return self._scheduler.holds_up(job)
 
     def finish(self, job: Job) -> None:
         """Takes a call out of the order, since it is over or will never run, and starts those that may run now."""

@@ -21,18 +21,22 @@ from pydantic_core import from_json, to_json
 
 from .. import errors
 from ..content import Block, Media, Opaque, Text, ToolResult
-from ..errors import ToolError, ToolFailed, ToolNotStarted, ToolTimeout
+from ..errors import InvalidResult, ToolError, ToolFailed, ToolNotStarted, ToolTimeout
 from ..limits import Limits
+from ..tools import LARGE_CHARS, Tool
 
 __all__ = [
     "AsRead",
+    "any_content",
     "bounded",
+    "checked_content",
     "decode_error",
     "decode_result",
     "encode_error",
     "encode_result",
     "error_content",
     "is_small",
+    "no_content",
     "tool_error",
     "value_content",
 ]
@@ -85,15 +89,59 @@ def value_content(value: Any, max_bytes: int) -> tuple[str, bool]:
     """
     if isinstance(value, str):
         return _text_content(value, max_bytes)
+    small = is_small(value)
+    written = _written(value, None if small else max_bytes)
+    return _json_content(written, max_bytes, len(written) if small else None)
+
+
+def any_content(value: Any, max_bytes: int) -> str:
+    """Returns any object as text: as `value_content` does, or a note that it cannot be written."""
     try:
-        small = is_small(value)
-        written = _json(value) if small else _written(value, max_bytes)
-    except Exception as error:  # the value's own code runs here: serialisers, properties, generators
-        raise _unwritable(value) from error
+        return value_content(value, max_bytes)[0]
+    except ToolFailed:
+        return no_content(value)
+
+
+def no_content(value: Any) -> str:
+    """Returns the text that stands for a value which cannot be written as JSON."""
+    return f"[a value of type {type(value).__name__}, which cannot be written as JSON]"
+
+
+def _json_content(written: bytes, max_bytes: int, size: int | None) -> tuple[str, bool]:
     if len(written) <= max_bytes:
         return written.decode(), False
-    size = len(written) if small else None
     return f"{written[:max_bytes].decode('utf-8', 'ignore')}\n{_cut(max_bytes, size)}", True
+
+
+def checked_content(tool: Tool[..., Any], value: Any, limits: Limits, *, quick: bool) -> tuple[str, bool]:
+    """Returns a value as `value_content` does, if it fits the output schema that its tool declares. It is written once,
+    so that what is judged is what the model reads.
+
+    Raises:
+        InvalidResult: it does not fit, or is larger than `max_result_media_bytes`.
+        TakesLong: it was to be quick, and is not.
+        ToolFailed: the value cannot be written as JSON.
+    """
+    if isinstance(value, str):
+        _check_result(tool, value, is_large=len(value) > LARGE_CHARS, quick=quick)
+        return _text_content(value, limits.max_result_bytes)
+    most = limits.max_result_media_bytes
+    written = _written(value, most)
+    if len(written) > most:
+        raise _unfit(tool, f"is larger than max_result_media_bytes={most}, so that nothing can check it")
+    _check_result(tool, from_json(written), is_large=len(written) > LARGE_CHARS, quick=quick)
+    return _json_content(written, limits.max_result_bytes, len(written))
+
+
+def _check_result(tool: Tool[..., Any], value: Any, *, is_large: bool, quick: bool) -> None:
+    if lines := tool.check_result(value, is_large=is_large, quick=quick):
+        if value is None:
+            raise _unfit(tool, "is missing, though the tool declares an output schema")
+        raise _unfit(tool, f"does not fit the tool's output schema: {'; '.join(lines)}")
+
+
+def _unfit(tool: Tool[..., Any], why: str) -> InvalidResult:
+    return InvalidResult(f"{tool.name} has run, but its result {why}")
 
 
 def _cut(kept: int, size: int | None) -> str:
@@ -116,7 +164,19 @@ def _text_content(value: str, max_bytes: int) -> tuple[str, bool]:
     return f"{shown}\n{_cut(max_bytes, _size(value))}", True
 
 
-def _written(value: Any, max_bytes: int) -> bytes:
+def _written(value: Any, max_bytes: int | None) -> bytes:
+    """Returns a value as JSON: at once, or in pieces until there are more than `max_bytes`.
+
+    Raises:
+        ToolFailed: the value cannot be written as JSON.
+    """
+    try:
+        return _json(value) if max_bytes is None else _in_pieces(value, max_bytes)
+    except Exception as error:  # the value's own code runs here: serialisers, properties, generators
+        raise _unwritable(value) from error
+
+
+def _in_pieces(value: Any, max_bytes: int) -> bytes:
     written = bytearray()
     for piece in _pieces(value, 0):
         written += piece
@@ -310,4 +370,4 @@ def decode_error(said: Mapping[str, str]) -> ToolError:
 
 
 def _unwritable(value: Any) -> ToolFailed:
-    return ToolFailed(f"the tool returned a {type(value).__name__}, which cannot be written as JSON")
+    return ToolFailed(f"the tool returned a value of type {type(value).__name__}, which cannot be written as JSON")

@@ -37,6 +37,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
+from ..parts import WaitReason
+
 __all__ = ["Job", "Scheduler"]
 
 _age = attrgetter("number")
@@ -185,6 +187,14 @@ class Scheduler:
             return [job]
         self._ready(job)
         return self._start()
+
+    def holds_up(self, job: Job) -> WaitReason:
+        """Returns what a job that was released waits for: what stands first in its way."""
+        if not job.admitted:
+            return "key"
+        if job.exclusive or self._alone is not None or self._barriers:
+            return "exclusive"
+        return "limit" if self._has_room(_group_of(job)) else "tool_limit"
 
     def finish(self, job: Job) -> list[Job]:
         """Drops a job that is over, or was given up before it ran. Returns the jobs that start now."""

@@ -26,12 +26,14 @@ State: TypeAlias = Literal[
     "retrying",  # between two attempts
     "stopping",  # its code was told to end
     "observed",  # has its Observation
+    "left_alone",  # is somebody else's to run, and never gets one here
 ]
 
 OPEN: frozenset[State] = frozenset({"queued", "starting", "running", "retrying", "stopping"})
 """The states that a pipeline waits for."""
 
 Input: TypeAlias = Literal[
+    "leave_alone",  # calls are not run here
     "end",  # its text is whole
     "refused",  # it is cut, invalid, unknown, or was repeated too often
     "hold",  # valid, and must wait: for an approval at its turn's end, or for `run_call`
@@ -77,6 +79,7 @@ class Row(NamedTuple):
 
 
 TRANSITIONS: Mapping[tuple[State, Input], Row] = {
+    ("announced", "leave_alone"): Row("left_alone"),
     ("announced", "end"): Row("ended"),
     ("announced", "refused"): Row("observed", ("end_as_given",)),
     ("announced", "cancelled"): Row("observed", ("end_unstarted",)),

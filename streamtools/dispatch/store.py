@@ -29,6 +29,7 @@ from typing import Any, Protocol, TypeAlias
 from anyio.lowlevel import checkpoint
 
 from ..errors import LocalProtocolError, ToolNotStarted
+from ..limits import checked_bound
 
 __all__ = [
     "Claim",
@@ -273,13 +274,6 @@ def checked_key(key: str) -> None:
     """Refuses a value that is no key."""
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_CHARS:
         raise ValueError(f"an idempotency key is a text of 1 to {MAX_KEY_CHARS} characters")
-
-
-def checked_bound(name: str, value: int) -> int:
-    """Returns a bound, or refuses a value that is none."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}={value!r}: must be an integer greater than 0")
-    return value
 
 
 def no_room(max_entries: int) -> ToolNotStarted:

@@ -21,6 +21,7 @@ from dataclasses import astuple
 from typing import Any
 
 from ..errors import LocalProtocolError
+from ..limits import checked_bound
 from .store import (
     Claim,
     Claimed,
@@ -28,7 +29,6 @@ from .store import (
     Holder,
     Recorded,
     StillRunning,
-    checked_bound,
     checked_fingerprint,
     not_claimed,
 )

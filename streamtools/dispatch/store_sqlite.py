@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ..errors import LocalProtocolError
+from ..limits import checked_bound
 from .store import (
     Claim,
     Claimed,
@@ -29,7 +30,6 @@ from .store import (
     Recorded,
     StillRunning,
     boot_id,
-    checked_bound,
     checked_fingerprint,
     machine_clock,
     no_room,

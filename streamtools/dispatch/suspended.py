@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self, TypeAlias
 
+from ..display import shown_by
 from ..errors import SuspendedError
 from ..events import ApprovalRequested, Observation
 from ..parts import CallKind, ToolCall
@@ -25,7 +26,7 @@ from .endings import undecided
 
 __all__ = ["Asked", "Suspended", "SuspendedCall"]
 
-VERSION = 1
+VERSION = 2
 PURPOSE = b"streamtools suspended calls 1\n"  # so that no signature of something else with the same key fits
 MIN_KEY_BYTES = 16
 MAX_CHARS = 64 << 20  # eight times the arguments of a turn (`Limits.max_total_argument_bytes`), escaped as JSON
@@ -53,6 +54,8 @@ class SuspendedCall:
     awaits: str | None = None
     """As `ToolCall.awaits`."""
 
+    __repr__ = shown_by()
+
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments, parsed; a fresh copy."""
@@ -77,11 +80,15 @@ class Suspended:
     """The number at which the run's events go on."""
     wire: str | None
     """The wire over which the calls came."""
+    traceparent: str | None = None
+    """The span of the step, as W3C Trace Context has it, if the step was traced: the resumed step is linked to it."""
+
+    __repr__ = shown_by()
 
     @classmethod
-    def of(cls, calls: Iterable[Call], *, run_id: str, step: int, seq: int, wire: str | None) -> Suspended:
-        """Returns these calls, suspended; `Pipeline.suspended` calls this."""
-        return cls(calls=tuple(map(_suspended, calls)), run_id=run_id, step=step, seq=seq, wire=wire)
+    def of(cls, calls: Iterable[Call], **facts: Any) -> Suspended:
+        """Returns these calls, suspended, with the other `facts` of the step; `Pipeline.suspended` calls this."""
+        return cls(calls=tuple(map(_suspended, calls)), **facts)
 
     def placeholders(self) -> list[Observation]:
         """Returns the observations that a history contains for the calls as long as nobody has decided."""

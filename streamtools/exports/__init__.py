@@ -15,23 +15,28 @@ goes through `Exported.decode` before it is validated against that schema.
 from __future__ import annotations
 
 from ..tools import Exported
+from ..tools.answer import ExportedOutput
 from ..tools.formats import targets
 from ..wires.tool_format import RequestLimits
 from .batch import Exports, export_all
 from .diff import Change, diff
 from .exporting import ToolDefinition, export, parts, payload, schema
-from .table import keyword_table, table
+from .output import export_output
+from .table import keyword_table, output_table, table
 
 __all__ = [
     "Change",
     "Exported",
+    "ExportedOutput",
     "Exports",
     "RequestLimits",
     "ToolDefinition",
     "diff",
     "export",
     "export_all",
+    "export_output",
     "keyword_table",
+    "output_table",
     "parts",
     "payload",
     "schema",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, Literal, overload
 
 from ..errors import ExportError
 from ..schema.bounds import counts
-from ..tools import Exported, Tool
+from ..tools import AnyTools, Exported, Tool
 from ..tools.entries import EntryOptions
 from ..tools.formats import find
 from ..wires import Wire
@@ -41,7 +41,12 @@ class Exports(Sequence[Exported]):
     def payloads(self) -> list[dict[str, Any]]:
         """The entries for the request's list of tools: a list of your own, of entries of your own to add keys to
         (``cache_control``). What is inside the entries is shared: change a `copy`."""
-        payloads = [dict(one.payload) for one in self._items]
+        payloads: list[dict[str, Any]] = []
+        for one in self._items:
+            payload = dict(one.payload)
+            hints = one.tool.hints
+            if hints is None or hints.entry is None or payload not in payloads:  # a toolset has one entry for all
+                payloads.append(payload)
         return payloads if self._format.namespace is None else self._format.namespace.joined(payloads)
 
     @property
@@ -73,7 +78,7 @@ class Exports(Sequence[Exported]):
 
 
 def export_all(
-    tools: Iterable[Tool[..., Any] | Callable[..., Any]],
+    tools: AnyTools,
     wire: Wire | str,
     *,
     strict: Strictness = False,

@@ -16,6 +16,7 @@ from ..tools import Exported, Tool
 from ..tools import tool as as_tool
 from ..tools.entries import Constraints, EntryOptions, payload_of, translated
 from ..tools.formats import find
+from ..tools.typed_binder import docstring_of
 from ..wires import Wire
 from ..wires.tool_format import ToolFormat
 
@@ -174,9 +175,8 @@ def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinitio
         ToolDefinitionError: no tool can be made of it.
     """
     if inspect.isclass(of) and (hasattr(of, "model_fields") or is_dataclass(of) or is_typeddict(of)):
-        return ToolDefinition(
-            Tool.from_model(of, _returned(of), name=of.__name__, description=inspect.getdoc(of) or "")
-        )
+        description = docstring_of(of).description or ""  # its own: pydantic's BaseModel has one, too
+        return ToolDefinition(Tool.from_model(of, _returned(of), name=of.__name__, description=description))
     return ToolDefinition(tool_of(of))
 
 

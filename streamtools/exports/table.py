@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from ..schema.dialects import COLUMNS, KEYWORDS, Action
 from ..tools.formats import tool_formats
+from ..wires import known
 
-__all__ = ["keyword_table", "table"]
+__all__ = ["keyword_table", "output_table", "table"]
 
 _WORDS = {
     Action.KEEP: "kept",
@@ -29,12 +30,23 @@ def table() -> str:
             f"`{'.'.join(format.schema_at)}`",
             "no" if format.strict is None else format.strict.said_at,
             "any" if format.names is None else f"`{format.names.pattern}`",
-            f"`{format.function.output_at}`" if format.tells_results else "no",
+            "no" if format.function.output_at is None else f"`{format.function.output_at}`",
             "custom" if format.freeform is not None else "a function with `input`",
         )
         for format in tool_formats()
     ]
     return _markdown(head, rows)
+
+
+def output_table() -> str:
+    """Returns the field in which each wire's request asks for an answer by a schema, and whether the model may be told
+    the schema without being held to it."""
+    rows = [
+        (f"`{wire.name}`", wire.structured.strict.said_at, "no" if wire.structured.loose is None else "yes")
+        for wire in known()
+        if wire.structured is not None
+    ]
+    return _markdown(("Wire", "Asked for by", "`strict=False`"), rows)
 
 
 def keyword_table() -> str:

@@ -8,14 +8,16 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from ..content import ToolResult
 from ..events import Observation
-from ..parts import ToolCall
+from ..parts import Outcome, ToolCall
 from ..stages.arguments import arguments_of
 from ..wires import Answer, Wire, find
 from ..wires.answer_builder import CallNames
+from ..wires.media import text_of
 from ..wires.transcript import CallResult
 
-__all__ = ["history_form", "object_of", "renamed", "result_of", "stand_ins", "valid_ids", "with_valid_ids"]
+__all__ = ["given", "history_form", "object_of", "renamed", "result_of", "stand_ins", "valid_ids", "with_valid_ids"]
 
 NOT_RUN = {
     "truncated": "Error: the call was cut before its arguments were complete, so it was not run.",
@@ -24,6 +26,31 @@ NOT_RUN = {
 }
 # Problems of calls whose text came whole; with any other problem, the kept text may be a part that looks like a whole.
 _WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
+
+
+def given(call_id: str, value: Any, tool_name: str = "") -> Observation:
+    """Returns the observation of a call that somebody else ran, from its result: text, a `ToolResult`, or a value that
+    is written as JSON. An `Observation` is returned as it is.
+
+    Raises:
+        TypeError: the value cannot be written as JSON.
+    """
+    if isinstance(value, Observation):
+        return value
+    if isinstance(value, ToolResult):
+        outcome: Outcome = "failed" if value.is_error else "ok"
+        text = text_of(value.blocks)
+        return Observation(call_id=call_id, tool_name=tool_name, outcome=outcome, model_content=text, result=value)
+    return Observation(call_id=call_id, tool_name=tool_name, outcome="ok", value=value, model_content=_text(value))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return to_json(value, bytes_mode="base64", inf_nan_mode="null").decode()
+    except ValueError as error:
+        raise TypeError(f"a result of type {type(value).__name__} cannot be written as JSON; pass a text") from error
 
 
 def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult:

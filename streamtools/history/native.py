@@ -8,7 +8,7 @@ from typing import Any
 
 from ..content import Text
 from ..errors import ExportError
-from ..text import excerpt
+from ..text import excerpt, known_names
 from ..wires import Wire, find, known, names
 from ..wires.history_rules import HistoryRules
 from ..wires.transcript import Entry, Prompt, Returned, Said
@@ -105,10 +105,8 @@ def wire_named(wanted: Wire | str, model: str | None = None) -> Wire:
     try:
         wire = find(wanted)
     except ValueError as error:
-        known_names = ", ".join(names())
-        raise ExportError(
-            f"no wire is called {wanted!r}, so its histories cannot be read; known: {known_names}"
-        ) from error
+        said = known_names(str(wanted), names())
+        raise ExportError(f"no wire is called {wanted!r}, so its histories cannot be read; {said}") from error
     for_model = wire.rules.for_model
     return replace(wire, rules=for_model(model)) if model is not None and for_model is not None else wire
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from ..content import Media
 from ..events import Observation
@@ -20,7 +20,7 @@ from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallResult
-from .calls import result_of
+from .calls import given, result_of
 from .native import Messages, are_same, refuse_another_wires, role_of, shown, wire_named
 from .pairing import Exchange, pair
 from .sites import Draft, Observed, Site, is_same, observed_calls
@@ -156,7 +156,9 @@ def _kind(part: Any) -> object:
     return part.get("type") or next(iter(part), None) if isinstance(part, dict) else None
 
 
-def with_results(messages: list[Any], observations: Iterable[Observation], wire: Wire | str) -> list[Any]:
+def with_results(
+    messages: list[Any], results: Iterable[Observation] | Mapping[str, Any], wire: Wire | str
+) -> list[Any]:
     """Returns the same history with each observation as its call's result; the same list if that changes nothing.
 
     Use it for calls that are done, or denied, after their turn was written; until then they have other results, for
@@ -174,16 +176,20 @@ def with_results(messages: list[Any], observations: Iterable[Observation], wire:
 
     Args:
         messages: native messages of `wire`, dicts or an SDK's objects. They are not changed.
-        observations: the new results, at most one for each call.
+        results: the new results, at most one for each call: observations; or by `call_id` text as the model is to read
+            it, a `ToolResult`, or a value to be written as JSON.
         wire: the wire, or its name.
 
     Raises:
         ValueError: an observation's call is not in the history, or two observations are of one call.
         ExportError: no such wire; or no message is of it, and some are of another wire. It is a ValueError, too.
-        TypeError: `messages` is no list.
+        TypeError: `messages` is no list, or a result cannot be written as JSON.
     """
     read = Messages(messages, wire_named(wire))
-    wanted = list(observations)
+    if isinstance(results, Mapping):
+        by_id: Mapping[str, Any] = cast("Mapping[str, Any]", results)  # and no iterable of observations
+        results = [given(call_id, value) for call_id, value in by_id.items()]
+    wanted = list(results)
     if not wanted:
         return messages
     refuse_another_wires(read)

@@ -79,7 +79,7 @@ def _inspected(format: CallFormat, call: JSON) -> InspectedCall | None:
     found = format.read(call)
     if found is None:
         return None
-    name, call_id, arguments, extra = found
+    name, call_id, arguments, namespace, extra = found
     payload, metadata, problem = (_raw_text if format.raw else _arguments)(arguments)
     if extra:
         metadata["extra"] = extra
@@ -89,6 +89,7 @@ def _inspected(format: CallFormat, call: JSON) -> InspectedCall | None:
         payload=payload,
         payload_kind="raw" if format.raw else "object",
         payload_format=format.name,
+        namespace=namespace,
         payload_metadata=metadata,
         problem=problem,
     )
@@ -135,7 +136,7 @@ def _misfit(arguments: JSON) -> str | None:
 
 def _written(format: CallFormat, call: InspectedCall) -> dict[str, Any]:
     arguments = _text(call) if format.raw else arguments_text(call) if format.as_text else call.arguments or {}
-    return format.write(call.tool_name, call.call_id, arguments)
+    return format.write(call.tool_name, call.call_id, arguments, namespace=call.namespace)
 
 
 def arguments_text(call: InspectedCall) -> str:

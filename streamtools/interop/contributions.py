@@ -39,6 +39,8 @@ class InspectedSchema:
     format: str
     """The format in which it was written."""
     tool_name: str
+    namespace: str | None = None
+    """The group of tools that it belongs to. It is a part of `tool_name`: ``billing.get_eta``."""
     description: str = field(default="", repr=False)
     kind: Literal["function", "custom", "built_in"] = "function"
     """``custom``: takes one raw text. ``built_in``: its provider runs it."""
@@ -72,6 +74,8 @@ class InspectedCall:
     payload_kind: Literal["object", "raw"]
     payload_format: str
     """The format in which the call was written."""
+    namespace: str | None = None
+    """The group of tools that its tool belongs to. It is a part of `tool_name`: ``billing.get_eta``."""
     payload_metadata: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """``arguments_text`` (verbatim, where the wire has text), ``normalizations`` (lossless steps to the payload),
     ``unwrapped`` (raw text that came inside of a function call), ``extra`` (fields that are the wire's alone)."""

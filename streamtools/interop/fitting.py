@@ -143,12 +143,15 @@ class Memory:
     def __init__(self, *, keeps: bool) -> None:
         self._keeps = keeps
         self._freeform: set[str] = set()
+        self._namespaces: dict[str, str] = {}
         self._sanitized: set[str] = set()
         self._fitted: dict[tuple[str, str], Fitted] = {}
         self._names: dict[tuple[str, str], str] = {}
 
     def note_schema(self, schema: InspectedSchema) -> None:
-        """Notes whether a tool takes raw text."""
+        """Notes whether a tool takes raw text, and its namespace."""
+        if self._keeps and schema.namespace is not None:
+            self._namespaces[schema.tool_name] = schema.namespace
         if self._keeps and schema.kind == "custom":
             self._freeform.add(schema.tool_name)
 
@@ -185,6 +188,8 @@ class Memory:
         fitted = self._fitted_for(call, wire) if self._fitted else None
         if fitted is not None:
             call = _decoded(call, fitted)
+        if call.namespace is None and (group := self._namespaces.get(call.tool_name)) is not None:
+            call = replace(call, namespace=group)
         raw = call.problem is None and call.payload_kind == "object" and self.is_freeform(call.tool_name)
         return _unwrapped(call) if raw else call
 

@@ -23,7 +23,7 @@ from .contributions import (
 )
 from .fitting import Memory, fitted, with_fitted
 from .formats import BUILT_IN, NATIVE_RESULT, TOOL_RESULT, ToolInteropTarget, entry_of, raw_formats
-from .schemas import SchemaWriter, losses, require_shallow
+from .schemas import SchemaWriter, alike, losses, members, namespace_format, require_shallow
 
 __all__ = ["CallFlow", "ConvertedSchema", "ResultFlow", "SchemaFlow"]
 
@@ -57,6 +57,8 @@ class SchemaFlow:
 
     def inspect(self, schema: Mapping[str, Any]) -> InspectedSchema:
         """Returns the meaning of a schema."""
+        if (count := len(members(dict(schema)))) != 1:
+            raise ExportError(f"this is a group of {count} tools; registry.describe(...) gives the schema of each")
         for accessor in self._accessors.values():
             if (found := accessor.inspect(schema)) is not None:
                 described = self._inputs.get(found.tool_name)
@@ -81,25 +83,40 @@ class SchemaFlow:
         found = self.inspect(schema)
         self._memory.note_schema(found)
         wanted = list(dict.fromkeys(map(self._format, target_formats or target.formats())))
-        if found.format in wanted or _is_run_by(found, target):
-            return ConvertedSchema(schema=schema, format=found.format, inspected=found)
+        accepted = self._accepted(found, wanted) if _takes_group(found, target) else None
+        if accepted is not None or _is_run_by(found, target):
+            return ConvertedSchema(schema=schema, format=accepted or found.format, inspected=found)
         adapters = _fitting(self._adapters, found.format, wanted, raw=found.kind == "custom")
         if not adapters:
             raise _unreachable("schema", found.tool_name, found.format, wanted)
         return _first_written(adapters, lambda adapter: self._written(found, adapter, target))
+
+    def _accepted(self, found: InspectedSchema, wanted: Sequence[str]) -> str | None:
+        """Returns the format among those wanted that a schema is written in, if it is. One may be of two formats, as
+        those of Gemini's Interactions are of the Responses API, too, where they do not say ``strict``."""
+        if found.format in wanted or found.kind == "built_in":
+            return found.format if found.format in wanted else None
+        twins = (name for name in wanted if name in alike(found.format) and name in self._accessors)
+        return next((name for name in twins if self._accessors[name].inspect(found.source) is not None), None)
 
     def _written(
         self, found: InspectedSchema, adapter: ToolSchemaAdapter, target: ToolInteropTarget
     ) -> ConvertedSchema:
         require_shallow(found)
         own = adapter.adapt  # a contributed adapter knows its wire
-        fit = fitted(found, target.wire) if isinstance(own, SchemaWriter) and not own.format.freeform else None
+        fits = isinstance(own, SchemaWriter) and (not own.format.freeform or found.namespace is not None)
+        fit = fitted(found, target.wire) if fits else None
         schema = adapter.adapt(found if fit is None else with_fitted(found, fit))
         lost = losses(found, adapter.format)
         if fit is not None:
             self._memory.note_fitted(fit, target.wire)
             lost += fit.losses
         return ConvertedSchema(schema=schema, format=adapter.format, inspected=found, losses=lost)
+
+
+def _takes_group(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
+    """Returns whether a schema may go to the target in the group that it came in, if it came in one."""
+    return schema.namespace is None or namespace_format(target.wire) is not None
 
 
 def _is_run_by(schema: InspectedSchema, target: ToolInteropTarget) -> bool:
@@ -156,7 +173,8 @@ class CallFlow:
         adapters = _fitting(self._adapters, found.payload_format, wanted, raw=found.payload_kind == "raw")
         if not adapters:
             raise _unreachable("call", found.tool_name, found.payload_format, wanted)
-        named = replace(found, tool_name=name)
+        fits = wire is not None and name == found.tool_name and namespace_format(wire) is not None
+        named = replace(found, tool_name=name, namespace=found.namespace if fits else None)
         written = _first_written(adapters, lambda adapter: adapter.adapt(named))
         return written if found.problem is None else self._flagged(written, call, found)
 
@@ -169,6 +187,8 @@ class CallFlow:
         if wire is None:
             decoded = "decoded" in found.payload_metadata.get("normalizations", ())
             return decoded or self._read(call)[0].tool_name != found.tool_name
+        if found.namespace is not None and namespace_format(wire) is None:
+            return True
         return self._read(call)[0].tool_name != self._memory.name_on(wire, found.tool_name)
 
     def sanitize(self, call: dict[str, Any], *, complete: bool) -> dict[str, Any]:

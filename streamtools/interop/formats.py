@@ -45,7 +45,7 @@ NATIVE_RESULT = "provider_native_tool_result"
 def call_formats(wires: tuple[Wire, ...]) -> tuple[CallFormat, ...]:
     """Returns the formats of calls of wires and those that belong to none, in the order in which to ask them."""
     formats = dict.fromkeys([*(format for wire in wires for format in wire.calls), MCP_CALL])
-    return tuple(sorted(formats, key=lambda format: format.bare))
+    return tuple(sorted(formats, key=lambda format: (format.bare, not format.never)))
 
 
 def entry_of(format: str) -> str:

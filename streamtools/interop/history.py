@@ -154,9 +154,11 @@ class _Writer:
         return [*native, *self._orphans([result for result in results if result.call_id not in calls])]
 
     def _call(self, call: InspectedCall, place: int) -> ToolCall:
+        name = self._name_of(call.tool_name)
         return ToolCall(
             call_id=call.call_id or f"call_{place}",
-            name=self._name_of(call.tool_name),
+            name=name,
+            namespace=call.namespace if name == call.tool_name else None,
             call_id_synthesized=call.call_id is None,
             kind="custom" if self._is_custom(call) else "function",
             index=place,

@@ -33,7 +33,7 @@ from .fitting import Memory
 from .flows import CallFlow, ConvertedSchema, ResultFlow, SchemaFlow
 from .formats import STORED_WIRE, TARGET_FORMATS, ToolInteropTarget, call_formats, raw_formats
 from .results import accessors_of, render_results
-from .schemas import schema_accessors, schema_adapters
+from .schemas import members, namespace_format, schema_accessors, schema_adapters
 
 __all__ = ["DefaultRegistryWarning", "ToolDescriptor", "ToolInteropRegistry", "put_in_force"]
 
@@ -141,12 +141,13 @@ class ToolInteropRegistry:
 
     def describe(self, plugin_name: str, schemas: Iterable[object]) -> list[ToolDescriptor]:
         """Returns descriptors of a plugin's schemas, which they keep as they are; items that are no dicts are left out.
+        A group of tools (``{"type": "namespace"}``) gives one for each, whose schema is a group of that tool alone.
 
         Raises:
             ExportError: no accessor knows one of them.
         """
         self._used()
-        given = [schema for schema in schemas if isinstance(schema, dict)]
+        given = _each(schemas)
         return [ToolDescriptor(plugin_name, self._schemas.inspect(schema).tool_name, schema) for schema in given]
 
     def inspect_schema(self, schema: Mapping[str, Any]) -> InspectedSchema:
@@ -176,7 +177,8 @@ class ToolInteropRegistry:
 
         Args:
             schemas: source schemas of any known format. Items that are no dicts are left out; those in an accepted
-                format go through untouched, as the same objects.
+                format go through untouched, as the same objects. A group of tools stays one where the wire has groups,
+                else each of its tools stands alone, and the group's name is a part of the tool's.
             target: the wire that the request goes to. Parts of a schema that its provider does not take are rewritten,
                 as `streamtools.exports` does; `inspect_call` knows the way back.
             target_formats: the formats that the request may hold, preferred ones first; by default all that the wire
@@ -187,8 +189,8 @@ class ToolInteropRegistry:
                 called by one name.
         """
         self._used()
-        to, given = _target(target), [schema for schema in schemas if isinstance(schema, dict)]
-        converted = [self._schemas.convert(schema, to, target_formats) for schema in given]
+        to = _target(target)
+        converted = [self._schemas.convert(schema, to, target_formats) for schema in _each(schemas)]
         named: dict[str, str] = {}
         for found in converted:
             if found.inspected.kind != "built_in":
@@ -196,7 +198,8 @@ class ToolInteropRegistry:
                 name = self._memory.name_on(to.wire, own)
                 if named.setdefault(name, own) != own:
                     raise ExportError(f"the tools {named[name]!r} and {own!r} would both be called {name!r} by {to}")
-        return [found.schema for found in converted]
+        group, entries = namespace_format(to.wire), [found.schema for found in converted]
+        return entries if group is None else group.joined(entries)
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -328,6 +331,11 @@ def _built_in(wires: tuple[Wire, ...]) -> Contribution:
         call_adapters=tuple(adapter_of(format) for format in call_formats(wires)),
         result_accessors=accessors_of(wires),
     )
+
+
+def _each(schemas: Iterable[object]) -> list[dict[str, Any]]:
+    """Returns the schemas of single tools, also of those that came in a group; items that are no dicts are left out."""
+    return [one for schema in schemas if isinstance(schema, dict) for one in members(schema)]
 
 
 def _target(target: ToolInteropTarget | str) -> ToolInteropTarget:

@@ -14,14 +14,25 @@ from typing import Any
 
 from ..errors import ExportError
 from ..limits import Limits
+from ..schema.names import qualified
 from ..text import deeper_than
 from ..tools.formats import tool_formats
 from ..wires import WIRES
-from ..wires.tool_format import JSON, EntryFormat, ToolEntry, ToolFormat
+from ..wires.tool_format import JSON, EntryFormat, NamespaceFormat, ToolEntry, ToolFormat
 from .contributions import InspectedSchema, ToolSchemaAccessor, ToolSchemaAdapter
 from .formats import BUILT_IN
 
-__all__ = ["SchemaWriter", "freeform_parameters", "losses", "require_shallow", "schema_accessors", "schema_adapters"]
+__all__ = [
+    "SchemaWriter",
+    "alike",
+    "freeform_parameters",
+    "losses",
+    "members",
+    "namespace_format",
+    "require_shallow",
+    "schema_accessors",
+    "schema_adapters",
+]
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 _MAX_DEPTH = 4 * Limits().max_schema_depth  # levels of JSON: a subschema may take four (properties, name, anyOf, place)
@@ -29,12 +40,14 @@ _INPUT_DESCRIPTION = "The whole input, as plain text."
 
 
 def schema_accessors() -> tuple[ToolSchemaAccessor, ...]:
-    """Returns the readers of all formats, in the order in which to ask them: formats with a mark of their own, tools
-    that a provider runs itself, formats without a mark."""
+    """Returns the readers of all formats, in the order in which to ask them: formats with a mark of their own, and of
+    these first the ones that know what they never have; tools that a provider runs itself, formats without a mark."""
     sure: list[ToolSchemaAccessor] = []
     bare: list[ToolSchemaAccessor] = []
-    for format in _entry_formats(tool_formats()).values():
-        (bare if format.bare else sure).append(ToolSchemaAccessor(format.name, partial(_inspected, format)))
+    groups = _groups(tool_formats())
+    for format in sorted(_entry_formats(tool_formats()).values(), key=lambda format: not format.never):
+        inspect = partial(_inspected, format, groups[format.name])
+        (bare if format.bare else sure).append(ToolSchemaAccessor(format.name, inspect))
     return (*sure, ToolSchemaAccessor(BUILT_IN, _built_in), *bare)
 
 
@@ -42,6 +55,23 @@ def schema_adapters() -> tuple[ToolSchemaAdapter, ...]:
     """Returns the writers of all formats."""
     formats = _entry_formats(tool_formats()).values()
     return tuple(ToolSchemaAdapter(format.name, SchemaWriter(format)) for format in formats)
+
+
+def namespace_format(wire: str) -> NamespaceFormat | None:
+    """Returns the form of a group of tools on a wire; None if the wire has none."""
+    return next((format.namespace for format in tool_formats() if format.name == wire), None)
+
+
+def members(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Returns the tools of a group, each as a group of its own; a schema that is no group as it is."""
+    groups = (format.namespace for format in tool_formats() if format.namespace is not None)
+    return next((found for group in groups if (found := group.split(schema)) != [schema]), [schema])
+
+
+def alike(format: str) -> frozenset[str]:
+    """Returns the formats in which an entry of this one may be written, too."""
+    found = _entry_formats(tool_formats()).get(format)
+    return frozenset() if found is None else found.alike
 
 
 def require_shallow(schema: InspectedSchema) -> None:
@@ -63,13 +93,15 @@ def freeform_parameters(description: str | None) -> dict[str, Any]:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _inspected(format: EntryFormat, schema: JSON) -> InspectedSchema | None:
-    entry = format.read(schema)
+def _inspected(format: EntryFormat, group: NamespaceFormat | None, schema: JSON) -> InspectedSchema | None:
+    namespace = None if group is None else group.name_of(schema)
+    entry = format.read(schema if group is None or namespace is None else group.entry_in(schema))
     if entry is None:
         return None
     return InspectedSchema(
         format=format.name,
-        tool_name=entry.name,
+        tool_name=qualified(namespace, entry.name),
+        namespace=namespace,
         description=entry.description,
         kind="custom" if format.freeform else "function",
         parameters=None if format.freeform else entry.schema or _NO_PARAMETERS,
@@ -155,6 +187,8 @@ def _lost(schema: InspectedSchema, name: str) -> Iterator[str]:
         yield "output schema"
     if (schema.title or schema.annotations) and not (format and format.titled):
         yield "title and annotations"
+    if schema.namespace is not None:
+        yield f"group {schema.namespace!r}: its name is a part of the tool's, and its description is left out"
     if schema.extra:
         yield f"fields of {schema.format} alone: {', '.join(sorted(schema.extra))}"
 
@@ -172,6 +206,12 @@ def _entry_formats(formats: tuple[ToolFormat, ...]) -> Mapping[str, EntryFormat]
             if entry is not None:
                 found.setdefault(entry.name, entry)
     return found
+
+
+def _groups(formats: tuple[ToolFormat, ...]) -> Mapping[str, NamespaceFormat | None]:
+    """Returns the forms of groups by the names of the formats of their tools."""
+    ordered = sorted(formats, key=lambda format: format.namespace is not None)
+    return {one.name: format.namespace for format in ordered for one in (format.function, format.freeform) if one}
 
 
 def _share_strictness(source: str, wanted: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from anyio import BrokenResourceError, ClosedResourceError, EndOfStream, to_thread
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from ..dispatch.results import is_small
 from ..errors import ToolError, ToolFailed, ToolOutcomeUnknown
 from ..limits import Limits
 from ..telemetry.carrier import current_carrier
-from ..tools import Effect, TakesLong, ToolContext
+from ..tools import Effect, ToolContext
 from .peer import OnProgress, Peer, Unasked
 from .reading import excerpt, peek
 from .results import tool_result
@@ -28,16 +28,8 @@ _LOST_WORDS = ("Connection closed", "SSE stream ")
 _LOST = (BrokenResourceError, ClosedResourceError, EndOfStream, ConnectionError)
 
 
-class CheckOutput(Protocol):
-    """Checks the structured content of an answer against the tool's output schema."""
-
-    def __call__(self, value: Any, /, *, quick: bool = False) -> list[str]:
-        """Returns the problems, one line each, without values; raises `TakesLong` if it was to be quick, and is not."""
-        ...
-
-
 def caller(
-    peer: Peer, server: str, name: str, *, effect: Effect, check: CheckOutput | None, limits: Limits
+    peer: Peer, server: str, name: str, *, effect: Effect, structured: bool, limits: Limits
 ) -> Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]:
     """Returns a function that calls the server's tool `name`.
 
@@ -55,13 +47,8 @@ def caller(
             if told is None:
                 raise
             raise told from error
-        read = partial(tool_result, answer, limits=limits)
-        if is_small(answer):
-            try:
-                return read(check=None if check is None else partial(check, quick=True))
-            except TakesLong:
-                pass
-        return await to_thread.run_sync(partial(read, check=check), abandon_on_cancel=True)
+        read = partial(tool_result, answer, structured=structured, limits=limits)
+        return read() if is_small(answer) else await to_thread.run_sync(read, abandon_on_cancel=True)
 
     call.__name__ = call.__qualname__ = name
     return call

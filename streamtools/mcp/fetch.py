@@ -13,11 +13,7 @@ from ..errors import SchemaError
 from ..event_loop import Aside
 from ..limits import Limits
 from ..schema import Kept
-from ..schema.validation import Budget, Exhausted, Validator
-from ..schema.validation import compile as compile_schema
-from ..text import dotted
-from ..tools import Effect, NeedsApproval, TakesLong, Tool
-from ..tools.enforce import QUICK_STEPS
+from ..tools import Effect, NeedsApproval, Tool
 from .cache import Credentials, SchemaCache
 from .calls import caller
 from .definition import RefusedTool, ServerTool, checked_prefix, namespaced, refused
@@ -232,10 +228,15 @@ class _Maker:
     def _tool(self, plan: _Plan) -> _Made:
         name, definition, effect, needs_approval = plan
         output = None if definition.output_schema is None else Kept(dict(definition.output_schema))
-        returned = None if output is None else compile_schema(output, limits=self.limits, engine="auto")
-        check = None if returned is None else partial(_problems, returned, self.limits.max_validation_steps)
         tool = Tool.from_schema(
-            caller(self.peer, self.server, definition.name, effect=effect, check=check, limits=self.limits),
+            caller(
+                self.peer,
+                self.server,
+                definition.name,
+                effect=effect,
+                structured=output is not None,
+                limits=self.limits,
+            ),
             Kept(dict(definition.input_schema)),
             name=name,
             description=definition.description,
@@ -250,7 +251,7 @@ class _Maker:
             title=definition.title,
             limits=self.limits,
         )
-        return _Made(name, definition, tool, (*tool.check(), *(returned.unenforced if returned else ())))
+        return _Made(name, definition, tool, tuple(tool.check()))
 
     def _effect(self, definition: ServerTool) -> Effect:
         if self.trust_hints and definition.annotations.get("readOnlyHint"):
@@ -261,17 +262,3 @@ class _Maker:
 
     def _needs_approval(self, definition: ServerTool) -> NeedsApproval:
         return self.needs_approval(definition) if callable(self.needs_approval) else self.needs_approval
-
-
-def _problems(validator: Validator, steps: int, value: Any, *, quick: bool = False) -> list[str]:
-    """Returns the problems of a result.
-
-    Raises:
-        TakesLong: it was to be quick, and is not.
-    """
-    budget = Budget(min(steps, QUICK_STEPS), tells=False) if quick else Budget(steps, native=False)
-    try:
-        found = validator.validate(value, budget)
-    except Exhausted:
-        raise TakesLong from None
-    return [f"{dotted(problem.path) or 'it'}: {problem.message}" for problem in found]

@@ -27,12 +27,8 @@ from ..limits import Limits
 from ..text import well_formed
 from .reading import excerpt, peek, plain, weighed
 
-__all__ = ["CheckOutput", "result_for_mcp", "tool_result"]
+__all__ = ["result_for_mcp", "tool_result"]
 
-CheckOutput = Callable[[Any], "list[str]"]
-"""Returns the problems of a structured result, one line each, without its values."""
-
-MAX_PROBLEMS = 3
 MAX_ADDRESS_CHARS = 1024
 
 CHECKED_AT_ONCE = 1 << 20
@@ -46,34 +42,35 @@ _Kind = Literal["image", "audio", "video", "file"]
 _KINDS: dict[str, _Kind] = {"image": "image", "audio": "audio", "video": "video"}
 
 
-def tool_result(answer: Any, *, check: CheckOutput | None = None, limits: Limits = Limits()) -> ToolResult:
+def tool_result(answer: Any, *, structured: bool = False, limits: Limits = Limits()) -> ToolResult:
     """Returns the answer to ``tools/call`` as a result for the model (`ToolResult.blocks`) and for the program
     (`ToolResult.value`: the structured content if there is some, else the text).
 
     Args:
         answer: the SDK's ``CallToolResult`` of either generation, or the JSON object itself.
-        check: checks against the tool's output schema, if it declares one.
+        structured: the tool declares an output schema, so that no text stands for structured content.
         limits: `max_open_blocks` for the blocks, `max_result_media_bytes` for the structured content as JSON.
 
     Raises:
-        ToolError: the answer is no result, is a request for input, or does not fit the tool's output schema.
+        ToolError: the answer is no result, or is a request for input; or its structured content is too large, or no
+            JSON.
     """
     _refuse_other_than_complete(answer)
     content = peek(answer, "content")
     if content is not None and not isinstance(content, (list, tuple)):
         raise ToolError("the MCP server's answer is no tool result: its content is no list")
     is_error = peek(answer, "isError", "is_error") is True
-    structured = peek(answer, "structuredContent", "structured_content")
-    if content is None and structured is None and not is_error:
+    value = peek(answer, "structuredContent", "structured_content")
+    if content is None and value is None and not is_error:
         raise ToolError("the MCP server's answer is no tool result: it has no content, and nothing says what was done")
     blocks = list(_blocks(content or (), limits))
     text = "\n".join(block.text for block in blocks if isinstance(block, Text))
     if is_error:
         return ToolResult(blocks=tuple(blocks or [Text("the tool failed and did not say why")]), is_error=True)
-    written = _checked(structured, check, limits)
-    if written is None:
-        return ToolResult(blocks=tuple(blocks), value=text)
-    return ToolResult(blocks=tuple(blocks or [Text(written)]), value=structured)
+    if value is None:
+        return ToolResult(blocks=tuple(blocks), value=None if structured else text)
+    written = _written(value, limits)
+    return ToolResult(blocks=tuple(blocks or [Text(written)]), value=value)
 
 
 def _refuse_other_than_complete(answer: Any) -> None:
@@ -88,13 +85,9 @@ def _refuse_other_than_complete(answer: Any) -> None:
         raise ToolError(f"the MCP server's answer is of a kind that is not known here: {told}")
 
 
-def _checked(structured: Any, check: CheckOutput | None, limits: Limits) -> str | None:
-    """Returns the structured content as JSON; None if there is none. Its errors say that the tool has run: the model
-    must not take them for a call that may be made again."""
-    if structured is None:
-        if check is not None and check(None):  # a schema may allow null
-            raise _unfit("is missing, though the tool declares an output schema")
-        return None
+def _written(structured: Any, limits: Limits) -> str:
+    """Returns the structured content as JSON. Its errors say that the tool has run: the model must not take them for a
+    call that may be made again."""
     most = limits.max_result_media_bytes
     count, chars, is_whole = weighed(structured, most, most)
     if not is_whole or count + chars > most:  # as JSON, each value takes at least a character
@@ -105,8 +98,6 @@ def _checked(structured: Any, check: CheckOutput | None, limits: Limits) -> str 
         raise _unfit("cannot be written as JSON") from None
     if len(written) > most:
         raise _unfit(f"is larger than max_result_media_bytes={most}")
-    if check is not None and (problems := check(structured)):
-        raise _unfit(f"does not fit the tool's output schema: {'; '.join(problems[:MAX_PROBLEMS])}")
     return written.decode()
 
 

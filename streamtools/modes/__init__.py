@@ -1,6 +1,7 @@
 """Gives one interface to models that call tools in different ways: natively, by a schema for the answer, or in text.
 
     adapter = get_adapter("gpt-4o-mini")                              by the name; sends no request
+    run = agent_loop(ask, messages, tools=tools, wire=CHAT, mode=adapter)     a whole run, or by hand:
     request = adapter.format_request(tools, messages)
     async with pipeline(stream, tools=tools, stages=adapter.stages()) as events: ...
     messages += adapter.messages(events.turn)
@@ -11,7 +12,8 @@ Whatever the mode, a call gives the same events and the same record. Without a s
     rules          the choice of a mode and an adapter for a model
     adapter        the adapter's interface
     native         the API's own calls
-    text_modes     payloads in the text, turns as text, and validation added to another adapter
+    text_modes     payloads in the text, and validation added to another adapter
+    text_histories turns as text
     reading, stage the payloads' grammar, and the events for it
     responses      whole texts and whole responses
     answer_form    the form of the answer for the model, as a schema and in words

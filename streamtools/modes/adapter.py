@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from ..events import Observation
 from ..stages import StageList
 from ..tools import AnyTool
 from ..turn import Turn
@@ -43,7 +44,7 @@ class ToolCallingAdapter(Protocol):
         """
         ...
 
-    def validate_tool_call(self, payload: Payload, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
+    def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
         """Checks whether the call may run; returns its arguments in the tool's types, or the problems for the model."""
         ...
 
@@ -57,7 +58,24 @@ class StreamingAdapter(ToolCallingAdapter, Protocol):
         ...
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
-        """Returns the messages to append after a turn: the model's answer, and the results of its calls."""
+        """Returns the messages to append after a turn: the model's answer, and the results of its calls, or the request
+        to go on if it has only thought."""
+        ...
+
+    def only_thinks(self, turn: Turn) -> bool:
+        """Returns whether the model has only thought, and is to be asked again: its turn is a scratchpad alone."""
+        ...
+
+    def with_results(self, messages: Sequence[Any], results: Iterable[Observation]) -> list[Any]:
+        """Returns a history with the results of its last calls that waited for an approval, once they are resumed.
+
+        Args:
+            messages: the history that `messages` has written while they waited. It is not changed.
+            results: one observation for each of these calls (``events.turn.observations`` of `resume`).
+
+        Raises:
+            ValueError: the history has no such calls.
+        """
         ...
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from ..schema.translation.document import LISTS, MAPS, ONE
-from ..tools import AnyTool, Tool, Toolset
+from ..tools import AnyTools, Tool, Toolset
 from .reading import WRAPPER
 
 __all__ = ["named_tools", "payload_schema", "tool_prompt", "with_system_prompt"]
@@ -38,7 +38,7 @@ To give the final answer:
 To think first, begin any of these with a key "scratchpad"."""
 
 
-def tool_prompt(tools: Iterable[AnyTool]) -> str:
+def tool_prompt(tools: AnyTools) -> str:
     """Returns the tools and the form of the answer as text, for the system prompt of a model that gets them in no other
     way.
 
@@ -58,7 +58,7 @@ def _line(name: str, tool: Tool) -> str:
     return f"- {name}: {description}\n  arguments: {orjson.dumps(tool.schema).decode()}"
 
 
-def named_tools(tools: Iterable[AnyTool]) -> list[tuple[str, Tool]]:
+def named_tools(tools: AnyTools) -> list[tuple[str, Tool]]:
     """Returns each tool with the name under which the model calls it.
 
     Raises:

@@ -131,7 +131,7 @@ class _Unchecked:
         self._tool = tool
         self._binder: Binder = tool._binder
         self.schema: dict[str, Any] = self._binder.schema
-        self.injected: tuple[str, ...] = self._binder.injected
+        self.injected = self._binder.injected
         self._reserved = reserved_names(tool.fn)
 
     def validate(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..events import Observation
 from ..exports import payload
+from ..history import with_results
 from ..parts import ToolCall
 from ..stages import DEFAULT, StageList
 from ..stages.arguments import arguments_of
@@ -17,7 +18,7 @@ from ..wires import known
 from .answer_form import named_tools
 from .checking import ToolCallValidation, check
 from .responses import Payload, ResponseCall, payload_of_call, said_in
-from .text_modes import result_text
+from .text_histories import result_text
 
 __all__ = ["NativeToolAdapter"]
 
@@ -45,10 +46,11 @@ class NativeToolAdapter:
                 f"NativeToolAdapter does not know {wire!r}; known: {', '.join(readable)}. "
                 "For others, put what streamtools.exports gives into the request yourself"
             )
-        self._wire = wire
+        self.wire = wire
+        """The wire whose form the tools take."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._wire!r})"
+        return f"{type(self).__name__}({self.wire!r})"
 
     def format_request(self, tools: Sequence[AnyTool], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Returns the request's fields for its tools; none if there are no tools, since an empty list is refused.
@@ -57,8 +59,8 @@ class NativeToolAdapter:
             ExportError: the wire cannot carry a tool, or not in the form that it has; then pass the tool as
                 `streamtools.exports.export` gives it, here and to the pipeline.
         """
-        told = [given.payload if isinstance(given, Exported) else payload(given, self._wire) for given in _made(tools)]
-        return find(self._wire, False)[0].request(told, False) if told else {}
+        told = [given.payload if isinstance(given, Exported) else payload(given, self.wire) for given in _made(tools)]
+        return find(self.wire, False)[0].request(told, False) if told else {}
 
     def extract_tool_call(self, response: Any) -> Payload | None:
         """Returns the first call, or the text as the answer; None if there is neither."""
@@ -82,7 +84,15 @@ class NativeToolAdapter:
 
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
         """Returns the messages to append after a turn, in the wire's form."""
-        return turn.messages(self._wire)
+        return turn.messages(self.wire)
+
+    def only_thinks(self, turn: Turn) -> bool:
+        """Returns False: a native turn is an answer if it calls nothing."""
+        return False
+
+    def with_results(self, messages: Sequence[Any], results: Iterable[Observation]) -> list[Any]:
+        """Returns the history with each observation as its call's result; see `streamtools.history.with_results`."""
+        return with_results(list(messages), results, self.wire)
 
     def tool_call_id(self, response: Any) -> str | None:
         """Returns the id of the call that `extract_tool_call` gives; None if there is none."""

@@ -25,6 +25,7 @@ __all__ = [
     "ResponseContent",
     "arguments_of_call",
     "find_payload",
+    "only_thinks",
     "parse_json_response",
     "payload_json",
     "payload_of_call",
@@ -222,6 +223,12 @@ def payload_of_turn(turn: Turn) -> Payload | None:
     if scratchpad:
         payload["scratchpad"] = scratchpad
     return payload or None
+
+
+def only_thinks(turn: Turn) -> bool:
+    """Returns whether a turn decides nothing: it is a scratchpad alone, whole or cut by its length."""
+    kinds = {part.kind for part in turn.parts}
+    return turn.finish in ("stop", "length") and kinds <= {"reasoning", "provider"} and bool(scratchpad_of(turn))
 
 
 def scratchpad_of(turn: Turn) -> str:

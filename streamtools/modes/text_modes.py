@@ -1,173 +1,37 @@
 """Adapts models that write payloads in the text: asked for by a schema, by JSON mode, or by the prompt.
 
-Their histories are text, too: calls and results are plain messages, of a turn in the shape of its wire.
-
-{"role": "assistant", "content": '{"tool": "add", "arguments": {"a": 1, "b": 2}}'}
-{"role": "user", "content": "Observation: 3"}
+Their histories are text, too: `text_histories` writes them.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic_core import to_json
-
-from ..content import Text
 from ..errors import ExportError
 from ..events import Observation
 from ..exports import export
-from ..history.native import wire_named
-from ..parts import Part, ToolCall
 from ..schema.bounds import schema_problem
 from ..stages import StageList
 from ..tools import AnyTool, Exported, Tool
 from ..turn import Turn
-from ..wires import Answer, find
-from ..wires.transcript import Prompt
+from ..wires import find
 from .adapter import StreamingAdapter, ToolCallingAdapter
 from .answer_form import named_tools, payload_schema, tool_prompt, with_system_prompt
 from .checking import ToolCallValidation, check, pass_unchecked, unchecked
 from .reading import WRAPPER
-from .responses import (
-    Payload,
-    arguments_of_call,
-    find_payload,
-    payload_json,
-    payload_of_call,
-    payload_of_turn,
-    said_in,
-    scratchpad_of,
-)
+from .responses import Payload, find_payload, only_thinks, payload_of_call, payload_of_turn, said_in
 from .stage import with_payloads
+from .text_histories import CHAT, assistant_text, observed_line, result_text, text_messages, with_text_results
 
 __all__ = [
     "JSONObjectAdapter",
     "OpenAIStructuredAdapter",
     "ParsedAdapter",
     "ValidatedAdapter",
-    "assistant_text",
-    "result_text",
-    "text_messages",
 ]
-
-_NOT_RUN = "Error: the call was not run."
-
-
-def result_text(result: Any) -> str:
-    """Returns a result as text for the model: an observation's content, a string as it is, anything else as JSON.
-
-    Raises:
-        TypeError: the value cannot be written as JSON.
-    """
-    if isinstance(result, Observation):
-        return result.model_content
-    if isinstance(result, str):
-        return result
-    try:
-        return to_json(result, bytes_mode="base64", inf_nan_mode="null").decode()
-    except ValueError as error:
-        raise TypeError(f"a result of type {type(result).__name__} cannot be written as JSON") from error
-
-
-def assistant_text(response: Any, wrapper: str | None = None) -> str:
-    """Returns the model's text: verbatim for a response, written anew for a turn, whose stages have taken the payload
-    apart.
-
-    A payload that was cut is written as far as it came, so that it is not taken for a whole one.
-
-    Args:
-        response: a whole response, or a turn.
-        wrapper: the key under which the payload stands in an object of its own, if it does.
-    """
-    if not isinstance(response, Turn):
-        return said_in(response).verbatim
-    calls = {call.call_id: call for call in response.calls if call.kind != "server"}
-    if calls:
-        return _around_calls(response, calls, wrapper)
-    payload = payload_of_turn(response)
-    if payload is not None:
-        return _wrapped(payload_json(payload), wrapper)
-    return response.text or _cut_scratchpad(response, wrapper) or response.refusal
-
-
-def text_messages(turn: Turn, wrapper: str | None = None) -> list[dict[str, Any]]:
-    """Returns a turn as text, in the shape of its wire: the model's message, and one message with the results of its
-    calls. Empty if the model said nothing."""
-    text = assistant_text(turn, wrapper)
-    if not text.strip():  # which providers refuse
-        return []
-    wire = wire_named(turn.record or turn.wire or _WIRE)
-    part = Part(kind="text", text=text)
-    said = wire.render(Answer(parts=(part,), calls={}, arguments={}, results=(), own_wire=False))
-    observed = {observation.call_id: observation.model_content for observation in turn.observations}
-    ours = [call.call_id for call in turn.calls if call.kind != "server"]
-    results = [f"Observation: {observed.get(call_id, _NOT_RUN)}" for call_id in ours]
-    return [*said, *wire.render_prompt(Prompt(role="user", blocks=(Text("\n".join(results)),)))] if results else said
-
-
-# -- payloads, written anew --------------------------------------------------------------------------------------
-
-
-def _around_calls(turn: Turn, calls: Mapping[str, ToolCall], wrapper: str | None) -> str:
-    """Writes calls as payloads, with the text around them, in the order in which they came. The first has the
-    scratchpad."""
-    written: list[str] = []
-    text, scratchpad, thought_first = "", scratchpad_of(turn), False
-    for part in turn.parts:
-        if part.kind == "text":
-            text += part.text
-        elif part.kind == "reasoning" and not part.provider_state:
-            thought_first = thought_first or not written
-        elif (call := calls.get(part.call_id or "")) is not None:
-            before, after = (scratchpad, "") if thought_first else ("", scratchpad)
-            written += [text, _call_text(call, before, after, wrapper)]
-            text = scratchpad = ""
-    return "\n".join(piece for piece in [*written, text] if piece.strip())
-
-
-def _call_text(call: ToolCall, before: str, after: str, wrapper: str | None) -> str:
-    """Writes a call as a payload, with a scratchpad before or after it; a cut call ends where it was cut."""
-    members = {"scratchpad": _json(before)} if before else {}
-    members |= {"tool": _json(call.name), "arguments": _arguments_text(call)}
-    if after:
-        members["scratchpad"] = _json(after)
-    text = "{" + ",".join(f"{_json(key)}:{value}" for key, value in members.items())
-    if call.status == "truncated":
-        return _wrapped(_cut(text) if after else text, wrapper, cut=True)
-    return _wrapped(text + "}", wrapper)
-
-
-def _arguments_text(call: ToolCall) -> str:
-    """Writes a call's arguments for the model: anew if they are whole, else as they came."""
-    if call.kind == "custom":
-        text = payload_json({"input": call.arguments_text})
-        return _cut(text.removesuffix("}")) if call.status == "truncated" else text
-    arguments = arguments_of_call(call)
-    return call.arguments_text if arguments is None else payload_json(arguments)
-
-
-def _cut_scratchpad(turn: Turn, wrapper: str | None) -> str:
-    """Writes a payload that was cut in its scratchpad."""
-    scratchpad = scratchpad_of(turn)
-    return _wrapped(_cut(f'{{"scratchpad":{_json(scratchpad)}'), wrapper, cut=True) if scratchpad else ""
-
-
-def _wrapped(payload: str, wrapper: str | None, *, cut: bool = False) -> str:
-    if wrapper is None:
-        return payload
-    return f"{{{_json(wrapper)}:{payload}{'' if cut else '}'}"
-
-
-def _json(text: str) -> str:
-    return to_json(text).decode()
-
-
-def _cut(text: str) -> str:
-    """Cuts JSON that ends with a string, as if the string went on."""
-    return text[:-1]
 
 
 class _TextAdapter(ABC):
@@ -211,13 +75,21 @@ class _TextAdapter(ABC):
         """
         return text_messages(turn, self._wrapper)
 
+    def only_thinks(self, turn: Turn) -> bool:
+        """Returns whether the turn is a scratchpad alone, whole or cut by its length."""
+        return only_thinks(turn)
+
+    def with_results(self, messages: Sequence[Any], results: Iterable[Observation]) -> list[Any]:
+        """Returns the history with the results of calls that waited for an approval; see `StreamingAdapter`."""
+        return with_text_results(messages, results)
+
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
         """Returns the model's message, in the form of chat completions."""
         return {"role": "assistant", "content": assistant_text(response, self._wrapper)}
 
     def format_tool_result(self, result: Any, *, tool_call_id: str | None = None) -> dict[str, Any]:
         """Returns a call's result, as ``Observation: ...`` in the form of chat completions; a call has no id here."""
-        return {"role": "user", "content": f"Observation: {result_text(result)}"}
+        return {"role": "user", "content": observed_line(result_text(result))}
 
 
 class OpenAIStructuredAdapter(_TextAdapter):
@@ -248,9 +120,9 @@ class OpenAIStructuredAdapter(_TextAdapter):
         """
         told = [(name, tool.description, self._parameters(name, tool)) for name, tool in named_tools(tools)]
         schema = payload_schema(told, wrapped=self._wrapper is not None, scratchpad=self._scratchpad)
-        form = find(_WIRE).structured
+        form = find(CHAT).structured
         assert form is not None, "the wire of this adapter has structured output"
-        if self._strict and (problem := schema_problem(schema, form.bounds)) is not None:
+        if self._strict and (problem := schema_problem(schema, form.strict.bounds)) is not None:
             raise ExportError(f"the answer's schema, with all tools in it: {problem}; {_WITHOUT_STRICT}")
         return form.request("agent_response", schema, self._strict)
 
@@ -272,15 +144,14 @@ class OpenAIStructuredAdapter(_TextAdapter):
 
 
 _WITHOUT_STRICT = "OpenAIStructuredAdapter(strict=False) does without the provider's guarantee"
-_WIRE = "openai.chat_completions"
 
 
 def _exported(tool: Tool, strict: bool) -> Exported:
     if tool.kind == "custom":  # as a function with one text
         function = {"parameters": {**tool.schema, "additionalProperties": False}}
-        return Exported(tool=tool, wire=_WIRE, name=tool.name, payload={"function": function}, decode=dict)
+        return Exported(tool=tool, wire=CHAT, name=tool.name, payload={"function": function}, decode=dict)
     try:
-        return export(tool, _WIRE, strict=strict)
+        return export(tool, CHAT, strict=strict)
     except ExportError as error:
         raise ExportError(
             f"tool {tool.name!r} cannot be a variant of the answer's schema: {error}; {_WITHOUT_STRICT}"
@@ -343,8 +214,8 @@ class ValidatedAdapter:
         return self.base.format_request(tools, messages)
 
     def extract_tool_call(self, response: Any) -> Payload | None:
-        """Returns the payload that the base finds."""
-        return self.base.extract_tool_call(response)
+        """Returns the payload that the base finds; in a turn, that of the stages."""
+        return (self._streaming if isinstance(response, Turn) else self.base).extract_tool_call(response)
 
     def validate_tool_call(self, payload: Payload | None, tools_by_name: Mapping[str, AnyTool]) -> ToolCallValidation:
         """Refuses the calls that the base refuses; validates by the tool those it lets pass without a schema."""
@@ -362,6 +233,14 @@ class ValidatedAdapter:
     def messages(self, turn: Turn) -> list[dict[str, Any]]:
         """Returns the messages to append after a turn: the base's, or as text."""
         return self._streaming.messages(turn)
+
+    def only_thinks(self, turn: Turn) -> bool:
+        """Returns whether the turn is a scratchpad alone: by the base, or as text."""
+        return self._streaming.only_thinks(turn)
+
+    def with_results(self, messages: Sequence[Any], results: Iterable[Observation]) -> list[Any]:
+        """Returns the history with the results of calls that waited for an approval: by the base, or as text."""
+        return self._streaming.with_results(messages, results)
 
     def format_assistant_message(self, response: Any) -> dict[str, Any]:
         """Returns the model's message: the base's, or as text."""

@@ -7,4 +7,5 @@ step         stamps each event, tells the observers
 settling     how a step ends, and when; `joining` waits for its tasks
 hosted       a pipeline that a task group of the caller's holds open; `resuming` goes on with calls that waited
 trajectory   a run of several steps, made by hand, and what caused its events; `agent_loop` makes the requests, too
+conversation the words in which a run speaks with its model: the wire's own, or a mode's; `requests` awaits its requests
 """

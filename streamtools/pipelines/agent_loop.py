@@ -1,6 +1,6 @@
 """Runs many steps as one run: asks the model, runs its calls, sends the results, until it answers.
 
-    async with agent_loop(ask, messages, tools=[get_weather], target="openai.chat_completions") as run:
+    async with agent_loop(ask, messages, tools=[get_weather], wire="openai.chat_completions") as run:
         async for event in run:
             ...
     messages = run.messages
@@ -19,54 +19,63 @@ them.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
-from anyio import create_task_group, move_on_after
+from anyio import create_task_group
 from anyio.abc import TaskGroup
 
 from ..dispatch import Suspended, Verdict
 from ..dispatch.call import Mention
-from ..dispatch.store import checked_bound
 from ..dispatch.suspended import Asked
-from ..errors import DeadlineExceeded, LocalProtocolError
+from ..display import shown_by
+from ..errors import LocalProtocolError
+from ..event_loop import is_cancellation, is_in_generator
 from ..events import Event, Observation, ToolCallValidated
-from ..exports import Exports, export_all
-from ..history import with_results
-from ..limits import Limits
-from ..parts import FINISHES, ToolCall
-from ..tools import Tool
+from ..exports import Exports
+from ..limits import Limits, checked_bound
+from ..modes import StreamingAdapter
+from ..parts import FINISHES, ToolCall, Usage
+from ..tools import AnyTools
 from ..turn import Turn
 from ..wires import Wire
-from .entry import Pipeline, PipelineKeywords, StepKeywords, pipeline, resume
+from .conversation import Conversation, conversation_of
+from .entry import Pipeline, PipelineKeywords, of_resume, pipeline, resume
 from .hosted import OpenPipeline
+from .refusals import asynchronous_only, check_run, turned_to
+from .requests import in_time
+from .sync import SyncAgentLoop, in_threads
 from .trajectory import Trajectory
 
 __all__ = ["AgentLoop", "CallModel", "RunOutcome", "agent_loop"]
 
-CallModel: TypeAlias = Callable[[list[Any], list[Any]], Any]
+CallModel: TypeAlias = Callable[[list[Any], Any], Any]
 """Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
-``functionDeclarations``), returns the stream or an awaitable of it."""
+``functionDeclarations``), returns the stream or an awaitable of it. With ``mode=``, it takes the mode's fields of the
+request in place of the tools: a dict for ``create(messages=messages, **fields)``."""
 
 RunOutcome: TypeAlias = Literal["answered", "unanswered", "stopped", "max_steps", "error", "suspended", "left"]
 """``answered``: the model called nothing more. ``unanswered``: it called a tool of the provider's for which none was
 given (`Turn.unanswered`), so that the provider would refuse the next request. ``stopped``: `stop` returned True.
-``max_steps``: the run would have gone on. ``error``: a stream failed, or a request, or `stop`. ``suspended``: the run
-was left while calls waited for an approval; see `AgentLoop.suspended`. ``left``: the block was left or cancelled before
-the run's end."""
+``max_steps``: the run would have gone on, with results or with thoughts. ``error``: a stream failed, or a request, or
+`stop`. ``suspended``: the run was left while calls waited for an approval; see `AgentLoop.suspended`. ``left``: the
+block was left or cancelled before the run's end."""
 
 
 def agent_loop(
     call_model: CallModel,
     messages: Sequence[Any],
     *,
-    tools: Iterable[Tool[..., Any] | Callable[..., Any]] | Exports = (),
+    tools: AnyTools | Exports = (),
     wire: Wire | str,
+    mode: StreamingAdapter | None = None,
     max_steps: int = 16,
     stop: Callable[[Turn], bool] | None = None,
     strict: bool | Literal["where_possible"] = False,
     trajectory: Trajectory | None = None,
+    name: str | None = None,
+    conversation_id: str | None = None,
     suspended: Suspended | None = None,
     decisions: Mapping[str, Verdict] | None = None,
     **options: Unpack[PipelineKeywords],
@@ -79,47 +88,48 @@ def agent_loop(
         tools: the tools that the model may call; they are exported for `wire` once, and names and arguments that the
             export has changed are turned back. Exports that were made already are taken as they are.
         wire: the wire of the requests and the streams, or its name.
+        mode: an adapter of `streamtools.modes`, for a model without tool calling: requests and history are in its
+            words, and a turn that only thinks does not end the run. `stages` are the adapter's by default.
         max_steps: how often the model is asked at most.
-        stop: is given each turn that made calls, results included; True ends the run before the model is asked again.
+        stop: is given each turn that is not the answer, results included; True ends the run before the model is asked
+            again.
         strict: export the tools in their strict form.
         trajectory: the run that the steps belong to, with its observers; by default a new one.
+        name, conversation_id: of such a new run, for traces; see `Trajectory`.
         suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
             a ``store=``; see `resume`.
         decisions: the decisions about these calls.
-        options: for each step's `pipeline`: ``limits``, ``start``, ``approve``, ``executor``, ``store``, ``stages``,
-            ``transforms``, ``pool``, ``on_tool_error``, ``on_source_error``.
+        options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``executor``,
+            ``around``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``, ``on_source_error``.
 
     Raises:
-        ExportError: the wire is unknown, or cannot carry a tool.
+        ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
         TypeError: an option is none of `pipeline`'s, or is the run's own, or has a value that `pipeline` does not take.
         ValueError: `max_steps` is less than 1, a decision is about no suspended call, or an option is not known.
     """
     checked_bound("max_steps", max_steps)
-    if not callable(call_model):
-        raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
-    if stop is not None and not callable(stop):
-        raise TypeError(f"stop is a function of a turn, not {type(stop).__name__}")
-    known = PipelineKeywords.__required_keys__ | PipelineKeywords.__optional_keys__
-    if unknown := sorted(options.keys() - known):
-        raise TypeError(f"agent_loop has no option {unknown[0]!r}; the pipeline's are {', '.join(sorted(known))}")
+    known = PipelineKeywords.__optional_keys__
+    check_run(call_model, messages, wire, stop=stop, trajectory=trajectory, options=options, known=known)
     if suspended is not None and options.get("store") is None:
         raise TypeError("to resume suspended calls, pass store=: it keeps them from running twice")
     if suspended is None and decisions:
         raise ValueError("decisions are about suspended calls; pass suspended=, too")
-    if suspended is not None:  # fails now, if at all, and not when the calls have run
-        with_results(list(messages), suspended.placeholders(), wire)
-    exports = tools if isinstance(tools, Exports) else export_all(tools, wire, strict=strict)
-    pipeline(b"", tools=exports, wire=wire, observers=(), **options)  # refuse now, before the model is asked
+    conversation = conversation_of(tools, wire, mode, strict=strict)
+    conversation.request(list(messages))  # fails now, if at all, and not when calls have run; so do the next three
+    if mode is not None:
+        options = {"stages": mode.stages(), **options}
+    pipeline(b"", tools=conversation.tools, wire=wire, observers=(), **options)
     if suspended is not None:
-        resume(suspended, tools=exports, decisions=decisions, observers=(), **_of_resume(options))
+        conversation.with_results(list(messages), suspended.placeholders())
+        resume(suspended, tools=conversation.tools, decisions=decisions, observers=(), **of_resume(options))
     return AgentLoop(
         call_model,
         messages,
-        exports=exports,
+        conversation=conversation,
         wire=wire,
         max_steps=max_steps,
         stop=stop,
-        trajectory=trajectory or (Trajectory() if suspended is None else Trajectory.resumed(suspended)),
+        trajectory=Trajectory.of_loop(trajectory, suspended, name, conversation_id),
         options=options,
         resuming=None if suspended is None else (suspended, decisions or {}),
     )
@@ -133,7 +143,7 @@ class AgentLoop:
         call_model: CallModel,
         messages: Sequence[Any],
         *,
-        exports: Exports,
+        conversation: Conversation,
         wire: Wire | str,
         max_steps: int,
         stop: Callable[[Turn], bool] | None,
@@ -149,7 +159,7 @@ class AgentLoop:
         """The turns of the steps that are over, in order."""
         self._call_model = call_model
         self._begun_with = list(messages)
-        self._exports = exports
+        self._conversation = conversation
         self._wire = wire
         self._max_steps = max_steps
         self._stop = stop
@@ -157,17 +167,38 @@ class AgentLoop:
         self._resuming = resuming
         self._left_suspended = None if resuming is None else resuming[0]
         self._asked = 0  # how often the model was asked
-        self._group: TaskGroup | None = None
-        self._entered = False
+        self._is_ours = False  # the trajectory was entered here
+        self._group: TaskGroup | None = None  # of the steps; None in a generator, where the event loop holds them
+        self._state: Literal["new", "open", "left"] = "new"
         self._events: OpenPipeline | None = None
         self._iterated = False  # somebody waits for the next event
 
+    __repr__ = shown_by("outcome", "turns")
+
     @property
-    def turn(self) -> Turn | None:
-        """The turn of the current step, else of the last one; None before the first."""
+    def turn(self) -> Turn:
+        """The turn of the current step, else of the last one; `turns` has those that are over.
+
+        Raises:
+            LocalProtocolError: the model has not been asked yet, or the first request failed.
+        """
         if self._events is not None:
             return self._events.turn
-        return self.turns[-1] if self.turns else None
+        if not self.turns:
+            if self.outcome is None:
+                raise LocalProtocolError("the run has no turn: the model has not been asked yet; iterate first")
+            raise LocalProtocolError("the run has no turn: its first request failed")
+        return self.turns[-1]
+
+    @property
+    def usage(self) -> Usage:
+        """The token counts of all turns up to here, summed field by field; None where no turn has counted. A turn
+        without counts (`Turn.usage` is None) adds nothing, so that the sum is then less than what was used."""
+        return sum((turn.usage for turn in self._all_turns if turn.usage is not None), Usage())
+
+    @property
+    def _all_turns(self) -> tuple[Turn, ...]:
+        return self.turns if self._events is None else (*self.turns, self._events.turn)
 
     @property
     def messages(self) -> list[Any]:
@@ -176,11 +207,13 @@ class AgentLoop:
         A fresh list, which can be sent at any moment after the block, and between two steps within it. In the middle of
         a step, its running calls have a result that says that they were interrupted.
         """
-        turns = list(self.turns if self._events is None else (*self.turns, self._events.turn))
+        turns = list(self._all_turns)
         begun_with = list(self._begun_with)
         if self._resuming is not None and turns:
-            begun_with = with_results(begun_with, turns.pop(0).observations, self._wire)
-        return [*begun_with, *(message for turn in turns for message in turn.messages(self._wire))]
+            seen = {observation.call_id: observation for observation in turns.pop(0).observations}
+            waited = (seen.get(call.call_id, call) for call in self._resuming[0].placeholders())
+            begun_with = self._conversation.with_results(begun_with, waited)
+        return [*begun_with, *(message for turn in turns for message in self._conversation.messages(turn))]
 
     @property
     def suspended(self) -> Suspended | None:
@@ -210,50 +243,62 @@ class AgentLoop:
         return self._events
 
     async def __aenter__(self) -> AgentLoop:
-        if self._entered:
+        if self._state != "new":
             raise LocalProtocolError("an agent_loop is entered once; make a new one for the next run")
-        self._entered = True
-        self._group = await create_task_group().__aenter__()
+        self._state = "open"
+        self._is_ours = self.trajectory.enter()
+        if not is_in_generator():
+            self._group = await create_task_group().__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        group, self._group = self._group, None
-        assert group is not None, "entered"
+        self._state = "left"
+        try:
+            if self._group is not None:
+                await self._leave(self._group, kind)
+            elif self._events is not None:
+                await self._events.leave(cancelled=is_cancellation(kind))
+        finally:
+            self._keep()
+            if self.outcome is None:
+                self.outcome = "left" if self.suspended is None else "suspended"
+            if self._is_ours:
+                self.trajectory.leave(self.outcome, error)
+        return None
+
+    async def _leave(self, group: TaskGroup, kind: type[BaseException] | None) -> None:
+        """Closes the step that goes on, and leaves the group of the steps."""
         if self._events is not None and kind is None and self._events.resting:
             group.start_soon(self._events.aclose)  # the turn is whole; the calls that wait are suspended
         elif self._events is not None:
             # Left in the middle. The body's error is not passed to the group, which would wrap it.
             group.cancel_scope.cancel()
-        try:
-            await group.__aexit__(None, None, None)
-        finally:
-            self._keep()
-            if self.outcome is None:
-                self.outcome = "left" if self.suspended is None else "suspended"
-        return None
+        await group.__aexit__(None, None, None)
+
+    if not TYPE_CHECKING:  # type checkers see the mistake themselves
+        __iter__ = __enter__ = __exit__ = asynchronous_only("a run", "agent_loop(...) as run")
+        __getattr__ = turned_to("run.turn")
 
     def __aiter__(self) -> AgentLoop:
         return self
 
     async def __anext__(self) -> Event:
-        if self._group is None:
-            raise TypeError(
-                "an agent_loop is iterated inside its block; write:  async with agent_loop(...) as run:  ..."
-            )
+        if self._state != "open":
+            raise TypeError("a run is iterated inside its block; write:  async with agent_loop(...) as run:  ...")
         if self._iterated:  # else both would ask the model
             raise LocalProtocolError("another task waits for the run's next event; iterate over a run in one task")
         self._iterated = True
         try:
-            return await self._next(self._group)
+            return await self._next()
         finally:
             self._iterated = False
 
-    async def _next(self, group: TaskGroup) -> Event:
+    async def _next(self) -> Event:
         while self.outcome is None:
             if self._events is None:
-                self._events = await self._begin(group)
+                self._events = await self._begin()
             try:
                 return await self._events.__anext__()
             except StopAsyncIteration:
@@ -266,32 +311,48 @@ class AgentLoop:
             self._decide(self.turns[-1])
         raise StopAsyncIteration
 
+    def sync(self, backend: str = "asyncio") -> SyncAgentLoop:
+        """Returns the run for a program without an event loop; see `Pipeline.sync`. `call_model` may block."""
+        self._call_model = in_threads(self._call_model)
+        return SyncAgentLoop(self, backend)
+
     async def finish(self) -> Turn:
-        """Runs to the end, or until calls wait for an approval, ignoring the events; returns the last turn.
+        """Runs to the end, or until calls wait for an approval, ignoring the events; returns the last turn. Awaiting
+        the run does the same. Inside the block this runs the rest.
+
+            run = agent_loop(ask, messages, tools=[get_weather], wire="anthropic.messages")
+            turn = await run
+            messages = run.messages
 
         Raises:
             StreamError: a stream failed.
             LocalProtocolError: the run is over, and has no turn: its first request failed.
         """
-        async for _ in self:
-            pass
-        if self.turn is None:
-            raise LocalProtocolError("the run is over, and has no turn: its first request failed")
+        if self._state == "new":
+            async with self:
+                await self.finish()
+        else:
+            async for _ in self:
+                pass
         return self.turn
 
-    async def _begin(self, group: TaskGroup) -> OpenPipeline:
+    def __await__(self) -> Generator[Any, Any, Turn]:
+        return self.finish().__await__()
+
+    async def _begin(self) -> OpenPipeline:
         try:
             if self._resuming is not None and not self.turns:
-                return self._resume(*self._resuming).open(group)
+                return self._resume(*self._resuming).open_in(self._group)
             self._asked += 1
             requested_at = time.monotonic()
             self.trajectory.began_at = self.trajectory.began_at or requested_at
-            stream = self._call_model(self.messages, list(self._exports.payloads))
+            stream = self._call_model(*self._conversation.request(self.messages))
             if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
-                stream = await self._in_time(stream, requested_at)
+                limits = self._options.get("limits", Limits())
+                stream = await in_time(stream, limits, requested_at=requested_at, began_at=self.trajectory.began_at)
             block = pipeline(
                 stream,
-                tools=self._exports,
+                tools=self._conversation.tools,
                 wire=self._wire,
                 trajectory=self.trajectory,
                 requested_at=requested_at,
@@ -300,35 +361,20 @@ class AgentLoop:
         except Exception:
             self.outcome = "error"
             raise
-        return block.open(group)
-
-    async def _in_time(self, request: Awaitable[Any], requested_at: float) -> Any:
-        """Awaits a request, within the times for the first chunk and the run."""
-        limits = self._options.get("limits", Limits())
-        ends = [
-            (began + seconds, name, seconds)
-            for name, seconds, began in (
-                ("first_chunk_timeout", limits.first_chunk_timeout, requested_at),
-                ("run_timeout", limits.run_timeout, self.trajectory.began_at),
-            )
-            if seconds is not None
-        ]
-        if not ends:
-            return await request
-        end, name, seconds = min(ends)
-        with move_on_after(end - time.monotonic()):
-            return await request
-        raise DeadlineExceeded(name, seconds, "the request was not answered")
+        return block.open_in(self._group)
 
     def _resume(self, suspended: Suspended, decisions: Mapping[str, Verdict]) -> Pipeline:
         """Returns the step that was left: its calls are decided, and the model is not asked."""
-        taken = _of_resume(self._options)
-        return resume(suspended, tools=self._exports, decisions=decisions, trajectory=self.trajectory, **taken)
+        taken = of_resume(self._options)
+        return resume(
+            suspended, tools=self._conversation.tools, decisions=decisions, trajectory=self.trajectory, **taken
+        )
 
     def _decide(self, turn: Turn) -> None:
         """Sets the outcome if the model is not to be asked again."""
         ours = any(call.kind != "server" for call in turn.calls)
-        if not ours and not (turn.finish is not None and FINISHES[turn.finish].goes_on):
+        goes_on = turn.finish is not None and FINISHES[turn.finish].goes_on
+        if not (ours or goes_on or self._conversation.only_thinks(turn)):
             self.outcome = "answered"
         elif turn.unanswered:
             self.outcome = "unanswered"
@@ -349,9 +395,3 @@ class AgentLoop:
         if self._events is not None:
             self._left_suspended = self._events.suspended
             self.turns, self._events = (*self.turns, self._events.turn), None
-
-
-def _of_resume(options: PipelineKeywords) -> Any:
-    """Returns those of a pipeline's options that a resumed step has, too, and the store."""
-    wanted = {*StepKeywords.__optional_keys__, "store"}
-    return {name: value for name, value in options.items() if name in wanted}

@@ -2,6 +2,7 @@
 
 Theory of operation. `Pipeline` is an async context manager and an async iterator, never an async generator that owns
 a task group: leaving such a generator corrupts the consumer's cancel scopes (PEP 789; reproduced on asyncio and trio).
+Where a consumer's own generator has the block, a task of the event loop's enters and leaves it (`hosted`).
 One pump task reads the source and drives the decoder; each call runs in a task of its own; every event, from any of
 them, goes through the `Step`, which numbers it, tells the observers and puts it into the outbox. Leaving the block
 cancels the tasks that still run, waits for them, and settles: each call has its observation, the source is closed, the
@@ -10,38 +11,42 @@ step has its end.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Coroutine
+import warnings
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from contextvars import copy_context
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from anyio import CancelScope, create_task_group
 from anyio.abc import TaskGroup
-from anyio.lowlevel import EventLoopToken, current_token
+from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_token
 
 from ..dispatch import CallPool, Calls, DispatchOptions
 from ..dispatch.approval import Decision, check_loop
 from ..dispatch.call import Mention
 from ..dispatch.moves import Moves
+from ..dispatch.options import LEAVES_CALLS
 from ..dispatch.suspended import Asked, Suspended, SuspendedCall
 from ..dispatch.timers import Timer, Timers
+from ..display import shown_by
 from ..errors import LocalProtocolError
-from ..event_loop import is_cancelled, is_running, is_told, ring, settle_at_exit
+from ..event_loop import is_cancellation, is_cancelled, is_in_generator, is_running, is_told, ring, settle_at_exit
 from ..events import ApprovalRequested, Event, Observation, StreamEnd, StreamWarning, ToolCallValidated
 from ..limits import Limits
 from ..parts import ToolCall
 from ..sources import Source
 from ..tools import Toolset
 from ..turn import Turn
-from .hosted import Hosted, OpenPipeline, open_in
+from .hosted import Hosted, OpenPipeline, check_group, enter_alone, open_in
 from .joining import is_looked_at, join
 from .pump import ItemDecoder, Pump, Transform, unwrapped
 from .queues import Branch, Outbox, WhenFull
+from .refusals import asynchronous_only, turned_to
 from .settling import Deadlines, Settling
 from .step import Step
+from .sync import SyncPipeline
 from .trajectory import Trajectory
 
 __all__ = ["Pipeline"]
@@ -68,27 +73,34 @@ class Pipeline:
         drain: bool,
         suspended: Suspended | None = None,
         requested_at: float | None = None,
+        settled: Mapping[str, Observation] | None = None,
+        asks_model: bool = True,
     ) -> None:
         self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
         self._step = Step(trajectory, self._outbox)
         self._trajectory = trajectory
-        self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits)
+        self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits, settled or {})
         moves = Moves(pool, tools, limits, options, self._step, self._start_call, self._at)
         self._calls = Calls(moves, tools)
         self._resumed = suspended
+        self._asks_model = asks_model
+        self._dispatches = options.policy not in LEAVES_CALLS
         self._ending = Settling(self._step, decoder, self._pump, self._calls)
         self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)
         self._timers: Timers | None = None
         self._drain = drain  # let calls that run finish when the stream fails
         self._state: Literal["new", "opening", "open", "left"] = "new"
         self._group: TaskGroup | None = None
+        self._hosted: Hosted | None = None  # if a task of its own has entered the block
         self._pump_scope: CancelScope | None = None
         self._pump_done = False
         self._pump_awaited: anyio.Event | None = None  # made when first awaited: there may be 1,000 streams
         self._context = copy_context()  # the caller's, for tools; a source may change its own
         self._token: EventLoopToken | None = None  # of the event loop that the block was entered in
         self._error: BaseException | None = None  # to be raised at `async for`, once
+
+    __repr__ = shown_by("run_id", "turn")
 
     # -- for the consumer ----------------------------------------------------------------------------------------
 
@@ -108,6 +120,10 @@ class Pipeline:
         ``start="manual"``, runs it by `run_call`."""
         return self._outbox.resting and not self._step.ended
 
+    if not TYPE_CHECKING:  # type checkers see the mistake themselves
+        __iter__ = __enter__ = __exit__ = asynchronous_only("a pipeline", "pipeline(...) as events")
+        __getattr__ = turned_to("events.turn")
+
     def __aiter__(self) -> Pipeline:
         self._check_open()
         return self
@@ -124,7 +140,31 @@ class Pipeline:
         if self._error is not None:
             error, self._error = self._error, None
             raise error
+        if not (self._step.ended or outbox.resting):
+            await checkpoint_if_cancelled()  # the pump is told of a cancellation before this task is
         raise StopAsyncIteration
+
+    async def finish(self) -> Turn:
+        """Reads to the end, or until calls wait for an approval, ignoring the events; returns the turn. Awaiting the
+        pipeline does the same. Inside the block this reads the rest.
+
+            turn = await pipeline(stream, tools=[get_weather])
+
+        Raises:
+            StreamError: the stream failed.
+        """
+        if self._state == "new":
+            async with self:
+                await self.finish()
+        else:
+            self._check_open()
+            await self._outbox.skip()
+            async for _ in self:  # raises the stream's error
+                pass
+        return self.turn
+
+    def __await__(self) -> Generator[Any, Any, Turn]:
+        return self.finish().__await__()
 
     async def run_call(self, call: ToolCall | ToolCallValidated | str) -> Observation:
         """Runs a ready call now, with ``start="manual"``, and returns its observation; a second time, the same one.
@@ -153,7 +193,14 @@ class Pipeline:
         if not calls:
             return None
         closing = 0 if self._step.ended else self._calls.unobserved + 1  # events, if the block is left now
-        return Suspended.of(calls, run_id=run.run_id, step=self._step.number, seq=run.next_seq + closing, wire=wire)
+        return Suspended.of(
+            calls,
+            run_id=run.run_id,
+            step=self._step.number,
+            seq=run.next_seq + closing,
+            wire=wire,
+            traceparent=run.traceparent(),
+        )
 
     def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool:
         """Approves a call that waits for it, so that the call runs when its turn comes. Returns False if that changes
@@ -249,10 +296,22 @@ class Pipeline:
         await self._calls.wait_idle()
         self._ending.settle(self._ending.outcome if self._outbox.resting else "abandoned")
 
-    def open(self, task_group: TaskGroup) -> OpenPipeline:
-        """Starts the pipeline in a task group of yours, where no block can be written: in a web framework's generator.
+    def sync(self, backend: str = "asyncio") -> SyncPipeline:
+        """Returns the pipeline for a program without an event loop, which runs one in a thread meanwhile.
 
-            events = pipeline(stream, tools=[get_weather]).open(tasks)
+            with pipeline(stream, tools=[get_weather]).sync() as events:
+                for event in events:
+                    ...
+
+        Args:
+            backend: ``"asyncio"``, or ``"trio"`` where that is installed.
+        """
+        return SyncPipeline(self, backend)
+
+    def open(self, task_group: TaskGroup | None = None) -> OpenPipeline:
+        """Starts the pipeline without a block: for a generator, a framework's callback, a notebook.
+
+            events = pipeline(stream, tools=[get_weather]).open()
             try:
                 async for event in events:
                     yield event
@@ -260,12 +319,23 @@ class Pipeline:
                 await events.aclose()
 
         All that the block promises holds, except its end: here the end is `aclose`, or that of the group, which waits
-        for pipelines that are still open. An error that is no stream error and no tool's ends the group.
+        for pipelines that are still open.
+
+        Args:
+            task_group: a task group of anyio's, or a nursery of trio's, that holds the tasks; an error that is no
+                stream error and no tool's ends it. By default a task of asyncio's event loop holds them; trio has no
+                such tasks, and wants a nursery.
 
         Raises:
-            TypeError: this is no task group of anyio's or trio's.
-            LocalProtocolError: the group is not entered, or the pipeline was entered or opened before.
+            TypeError: this is no task group; or none was given on trio.
+            LocalProtocolError: the group is not entered, no event loop runs, or the pipeline was entered or opened
+                before.
         """
+        check_group(task_group)
+        return self.open_in(task_group)
+
+    def open_in(self, task_group: TaskGroup | None) -> OpenPipeline:
+        """Starts the pipeline as `open` does; on trio, too, if there is no group."""
         self._check_new()
         events = open_in(task_group, self, self._host)
         if self._state == "new":  # else the host has begun at once: asyncio's eager tasks do
@@ -276,12 +346,37 @@ class Pipeline:
 
     async def __aenter__(self) -> Pipeline:
         self._check_new()
+        if is_in_generator():
+            self._hosted = await enter_alone(self._host)
+        else:
+            await self._enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._state = "left"
+        is_unread = kind is None and self._outbox.is_unread
+        if self._hosted is not None and is_running(self._token):
+            await self._hosted.close(cancelled=is_cancellation(kind))
+        else:
+            await self._end(kind)
+        if is_unread:
+            warnings.warn(_unread(self.turn), RuntimeWarning, stacklevel=2)
+
+    async def _enter(self) -> None:
+        """Begins the step, in this task."""
         self._state = "open"
         self._pump_scope, self._context = CancelScope(), copy_context()
         self._token = current_token()
         self._step.listen([StreamEnd], self._ending.stream_ended)
         self._step.listen(Calls.listens_to, self._calls.on_event)
-        self._step.begin(resumed=self._resumed is not None)
+        self._step.begin(
+            asks_model=self._asks_model,
+            dispatches=self._dispatches,
+            requested_at=self._deadlines.requested_at,
+            resumes=None if self._resumed is None else self._resumed.traceparent,
+        )
         self._group = create_task_group()
         await self._group.__aenter__()
         try:
@@ -290,22 +385,22 @@ class Pipeline:
             self._timers = Timers.current()
             self._timers.join(self, self._group)
             self._deadlines.set(self._timers, self._trajectory.began_at)
-        except BaseException:  # an interrupt: nobody else leaves a block that was not entered
-            await self.__aexit__(*sys.exc_info())
+        except BaseException as error:  # an interrupt: nobody else leaves a block that was not entered
+            await self._end(type(error))
             raise
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        group = self._group
-        assert group is not None, "set when the block was entered"
+    async def _end(self, kind: type[BaseException] | None) -> None:
+        """Ends all that was begun, in the task that has begun it; `kind`: of the error that the block is left with."""
         self._state = "left"
         if kind is GeneratorExit and not is_running(self._token):  # the loop is closed: nothing can be awaited
             self._ending.settle_surely("cancelled")
-            return
+        else:
+            await self._leave(cancelled=is_cancellation(kind))
+
+    async def _leave(self, *, cancelled: bool) -> None:
+        group = self._group
+        assert group is not None, "set when the block was entered"
         broken = group.cancel_scope.cancel_called  # a task died of an unforeseen error
-        cancelled = kind is not None and issubclass(kind, anyio.get_cancelled_exc_class())
         # Each step stands in the `finally` of the one before it: a second Ctrl-C may interrupt any line.
         try:
             self._part(group)
@@ -362,21 +457,32 @@ class Pipeline:
     # -- tasks ---------------------------------------------------------------------------------------------------
 
     async def _host(self, hosted: Hosted) -> None:
-        """Enters the block, and leaves it when the handle asks for that; the one task of `open`."""
-        self._state = "new"
+        """Enters the block, and leaves it when that is asked for; the one task that does so for others."""
         try:
-            async with self:
-                hosted.begun.set()
-                try:
-                    await hosted.closing.wait()
-                except BaseException:
-                    hosted.lost = True
-                    raise
-        finally:
             try:
-                hosted.begun.set()
+                await self._enter()
+                await self._stay(hosted)
+            except Exception as error:
+                if hosted.in_group:
+                    raise
+                hosted.failure = error
             finally:
-                hosted.left.set()
+                hosted.begun.set()
+        finally:
+            hosted.left.set()
+
+    async def _stay(self, hosted: Hosted) -> None:
+        """Stays in the block until it is to be left, and leaves it."""
+        kind: type[BaseException] | None = None
+        try:
+            hosted.begun.set()
+            await hosted.closing.wait()
+            kind = anyio.get_cancelled_exc_class() if hosted.cancelled else None
+        except BaseException as error:
+            hosted.lost, kind = True, type(error)
+            raise
+        finally:
+            await self._end(kind)
 
     async def _run(self) -> None:
         """Reads the source to its end, lets the calls finish, and ends the step."""
@@ -391,11 +497,8 @@ class Pipeline:
                     self._step.emit(self._pump.end)
                 if ending.failed and not (self._drain and ending.expired is None):
                     self._calls.cancel()
-                await self._calls.wait_idle()
-                while self._calls.to_tell and not ending.failed:
-                    self._outbox.rest()
-                    await self._calls.wait_told()
-                    await self._calls.wait_idle()
+                later = self._pump.later()
+                await (self._calls_end() if later is None else self._calls_end_watched(later))
                 self._deadlines.stop()
                 ending.settle(ending.outcome)
                 self._outbox.fail_branches(ending.failure)
@@ -410,6 +513,21 @@ class Pipeline:
             finally:
                 if self._pump_awaited is not None:
                     ring(self._pump_awaited)
+
+    async def _calls_end(self) -> None:
+        """Waits until no call goes on, and none waits for somebody who is there."""
+        await self._calls.wait_idle()
+        while self._calls.to_tell and not self._ending.failed:
+            self._outbox.rest()
+            await self._calls.wait_told()
+            await self._calls.wait_idle()
+
+    async def _calls_end_watched(self, later: AsyncIterator[Mapping[str, Any]]) -> None:
+        """Waits for the calls while the connection is read, on which the provider may take them back."""
+        async with create_task_group() as group:
+            group.start_soon(self._pump.watch, later, self._calls.take_back)
+            await self._calls_end()
+            group.cancel_scope.cancel()
 
     def _start_call(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None, "calls start inside the block"
@@ -426,3 +544,13 @@ class Pipeline:
         """Settles the step when the program ends, if its event loop was cut off in the middle of the block."""
         if self._state != "new" and not is_running(self._token):
             self._ending.settle_surely("cancelled")
+
+
+def _unread(turn: Turn) -> str:
+    """Returns the warning that a block was left of which nobody has read anything."""
+    names = [seen.tool_name for seen in turn.observations if seen.outcome != "ok"]
+    calls = f", and these calls did not run: {', '.join(names)}" if names else ""
+    return (
+        f"a pipeline's block was left before anything of it was read, so its stream was not read to the end{calls}; "
+        "write `async for event in events: ...` in it, or `await events.finish()`"
+    )

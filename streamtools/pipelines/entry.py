@@ -1,30 +1,44 @@
-"""Makes a `Pipeline` in one of two ways: around a stream, or from calls that waited for an approval."""
+"""Makes a `Pipeline` in one of three ways: around a stream, of calls that waited for an approval, of calls at hand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
+from ..decode.answers import as_items
+from ..decode.continuing import settled
 from ..decode.decoder import StreamDecoder
 from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy, Verdict
 from ..dispatch.approval import decision
 from ..dispatch.executor import Executor
-from ..dispatch.options import OnToolError, executors_of
+from ..dispatch.options import OnToolError, arounds_of, check_context, executors_of
 from ..dispatch.store import IdempotencyStore
 from ..dispatch.suspended import Suspended
 from ..events import ApprovalRequested
 from ..limits import Limits
 from ..observers import Observer
-from ..sources import open_source
+from ..sources import answer_of, open_source
 from ..stages import DEFAULT, OutputType, StageList
-from ..tools import AnyTool, Toolset
+from ..tools import AnyTools, Around, Toolset
+from ..turn import Turn
 from ..wires import Wire
 from .block import Pipeline
+from .given_calls import AnyCall, CallsDecoder, as_given, one_item
 from .pump import Transform
-from .resuming import SuspendedDecoder, calls_of
+from .resuming import decoder_of
 from .trajectory import Trajectory
 
-__all__ = ["Pipeline", "PipelineKeywords", "StepKeywords", "Transform", "pipeline", "resume"]
+__all__ = [
+    "Pipeline",
+    "PipelineKeywords",
+    "StepKeywords",
+    "Transform",
+    "of_resume",
+    "pipeline",
+    "resume",
+    "run_calls",
+]
 
 OnSourceError: TypeAlias = Literal["cancel", "drain"]
 
@@ -32,9 +46,11 @@ OnSourceError: TypeAlias = Literal["cancel", "drain"]
 class StepKeywords(TypedDict, total=False):
     """The options of `pipeline`, explained there, that hold for resumed calls, too."""
 
+    context: Any
     approve: Approver | None
     executor: Executor | Mapping[str, Executor] | None
     stages: StageList
+    around: Around | Sequence[Around] | None
     pool: CallPool | None
     limits: Limits
     on_tool_error: OnToolError
@@ -43,7 +59,7 @@ class StepKeywords(TypedDict, total=False):
 class PipelineKeywords(StepKeywords, total=False):
     """The options of `pipeline`, explained there, that each step of a run may have."""
 
-    start: StartPolicy
+    start: StartPolicy | None
     transforms: Sequence[Transform]
     store: IdempotencyStore | None
     output: OutputType | None
@@ -53,13 +69,15 @@ class PipelineKeywords(StepKeywords, total=False):
 def pipeline(
     stream: Any,
     *,
-    tools: Iterable[AnyTool] | Toolset = (),
+    tools: AnyTools | Toolset | None = None,
     wire: Wire | str | None = None,
     stages: StageList = DEFAULT,
     transforms: Sequence[Transform] = (),
-    start: StartPolicy = "auto",
+    start: StartPolicy | None = None,
+    context: Any = None,
     approve: Approver | None = None,
     executor: Executor | Mapping[str, Executor] | None = None,
+    around: Around | Sequence[Around] | None = None,
     store: IdempotencyStore | None = None,
     output: OutputType | None = None,
     pool: CallPool | None = None,
@@ -69,6 +87,7 @@ def pipeline(
     on_source_error: OnSourceError = "cancel",
     on_tool_error: OnToolError = "continue",
     requested_at: float | None = None,
+    continues: Turn | None = None,
 ) -> Pipeline:
     """Wraps a stream that you hold: typed events come out, and the tools that the model calls are run.
 
@@ -79,16 +98,24 @@ def pipeline(
 
     Args:
         stream: an SDK's stream, a response of an HTTP library, or an iterable, asynchronous or not, of bytes, text or
-            payloads. It is read to its end and closed; a blocking one is read in a thread.
-        tools: the tools that the model may call, or functions to make tools from.
+            payloads. It is read to its end and closed; a blocking one is read in a thread. Or the answer to a request
+            without a stream, as an SDK's object, a dict or bytes: it is read as a stream of one item.
+        tools: the tools that the model may call, or functions to make tools from. Without it, calls are reported and
+            left to you: see `start`, and the *results* of `Turn.messages`.
         wire: the wire that the stream speaks, or its name; found from the stream's first payload by default.
         stages: the sans-IO steps; see `streamtools.stages.DEFAULT`.
         transforms: async generator functions that the events pass through after the stages.
-        start: when calls start; by default as each tool's `effect` allows.
-        approve: is called with each request for an approval, and returns True, False, a text (why not), or None, so
+        start: when calls start; by default as each tool's `effect` allows, and never (``"off"``) if there is neither
+            `tools=` nor `approve=`.
+        context: whatever you want your tools to have, as `ToolContext.context`: a session, a user, a state. The model
+            neither sees nor sets it. Parameters that a framework fills (openai-agents' ``RunContextWrapper``,
+            pydantic-ai's ``RunContext``, ...) are given the context itself, if it is such an object.
+        approve: is called with each request for an approval, and returns True, False, ``Deny("why")``, or None, so
             that `Pipeline.approve` or `Pipeline.deny` decides; it may be async. Without it, all are left to those two.
         executor: where calls run instead of here: one executor for all tools, or a mapping of tools' names. You enter
             and leave it.
+        around: middleware around every call, one or several, the first outermost: an ``async def around(call, run)``
+            whose value is the call's, as in ``return await run()``. See `streamtools.tools.Around`.
         store: remembers ``once`` calls and approved ones, so that none of them runs twice. After a crash it knows them
             if the `trajectory` has the same ``run_id`` again.
         output: the type of the answer, where the request asked for JSON: a pydantic model, a dataclass, a TypedDict, or
@@ -100,29 +127,43 @@ def pipeline(
         on_source_error: whether calls that run when the stream fails are cancelled, or drained.
         on_tool_error: whether the other calls go on or are cancelled when one fails, times out or is lost.
         requested_at: when the request was made, on ``time.monotonic``, for ``Limits(first_chunk_timeout=...)``.
+        continues: a turn that was cut, and that this stream goes on with: request the rest by its ``resume_from``. The
+            events begin with what it had said, each text in one delta; ``events.turn`` is the whole turn. A call that
+            ended there keeps its result and is not run again; one that was cut or had to wait may run now.
 
     Raises:
         TypeError: `stream` cannot be streamed from; the message says what to pass.
-        ValueError: `wire` or an option is not known.
+        ValueError: `wire` or an option is not known, or the turn cannot be continued.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
     _check(stages, transforms, limits, trajectory, pool)
     if on_source_error not in get_args(OnSourceError):
         raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
-    toolset = _toolset(tools)
+    toolset = _toolset(() if tools is None else tools)
     options = DispatchOptions(
-        policy=start,
+        policy=start or ("off" if tools is None and approve is None else "auto"),
         approver=approve,
         on_tool_error=on_tool_error,
         executors=executors_of(executor, toolset),
+        around=arounds_of(around),
+        context=context,
         store=store,
     )
     options.check()
+    if options.policy != "off":
+        check_context(context, toolset, options.executors)
     run = Trajectory.of(trajectory, observers)
     return Pipeline(
-        open_source(stream, limits),
+        open_source(as_items(answer_of(stream), wire), limits),
         StreamDecoder(
-            wire=wire, tools=toolset, stages=stages, output=output, limits=limits, id_salt=run.new_salt(), defer=True
+            wire=wire,
+            tools=toolset,
+            stages=stages,
+            output=output,
+            limits=limits,
+            id_salt=run.new_salt(),
+            defer=True,
+            continues=continues,
         ),
         tools=toolset,
         transforms=tuple(transforms),
@@ -132,13 +173,14 @@ def pipeline(
         trajectory=run,
         drain=on_source_error == "drain",
         requested_at=requested_at,
+        settled=None if continues is None else settled(continues),
     )
 
 
 def resume(
     suspended: Suspended,
     *,
-    tools: Iterable[AnyTool] | Toolset,
+    tools: AnyTools | Toolset,
     store: IdempotencyStore,
     decisions: Mapping[str, Verdict] | None = None,
     observers: Iterable[Observer] | None = None,
@@ -161,46 +203,138 @@ def resume(
         suspended: the calls.
         tools: the tools that they call, as for the pipeline that they come from.
         store: keeps a call from running twice if this is resumed twice. A `SqliteStore` does so across processes.
-        decisions: the decisions, by `call_id`: True, False, or a text (why not).
+        decisions: the decisions, by `call_id`: True, False, or ``Deny("why")``.
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
-        options: ``approve`` (asked about the calls that are not decided), ``executor``, ``stages``, ``pool``,
-            ``limits`` and ``on_tool_error``, as for `pipeline`. Arguments that were within their own run's limits are
-            accepted here.
+        options: ``context``, ``approve`` (asked about the calls that are not decided), ``executor``, ``around``,
+            ``stages``, ``pool``, ``limits`` and ``on_tool_error``, as for `pipeline`. Arguments that were within their
+            own run's limits are accepted here.
 
     Raises:
-        TypeError: `suspended` is no `Suspended`, a decision is no verdict, or there is no store.
-        ValueError: a decision is about none of the calls, or an option is not known.
+        TypeError: `suspended` is no `Suspended`, a decision is no verdict, there is no store, or no such option.
+        ValueError: a decision is about none of the calls, or an option has an unknown value.
     """
     if not isinstance(suspended, Suspended):
         raise TypeError(f"resume takes a Suspended, say Suspended.from_json(text, key), not {type(suspended).__name__}")
     if store is None:
         raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
-    stages, limits, pool = options.get("stages", DEFAULT), options.get("limits", Limits()), options.get("pool")
-    _check(stages, (), limits, trajectory, pool)
-    toolset = _toolset(tools)
-    dispatch = DispatchOptions(
-        approver=_decided(suspended, decisions or {}, options.get("approve")),
-        on_tool_error=options.get("on_tool_error", "continue"),
-        executors=executors_of(options.get("executor"), toolset),
-        store=store,
-        resumed={call.call_id: call.idempotency_key for call in suspended.calls},
-    )
-    dispatch.check()
+    step = _ModellessStep(tools, options, trajectory)
     if trajectory is None:
         trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
-    return Pipeline(
-        open_source(calls_of(suspended), limits),
-        SuspendedDecoder(suspended, toolset, stages, limits),
-        tools=toolset,
-        transforms=(),
-        options=dispatch,
-        pool=pool,
-        limits=limits,
-        trajectory=Trajectory.of(trajectory, observers),
-        drain=False,
+    return step.pipeline(
+        decoder_of(suspended, step.toolset, step.stages, step.limits),
+        step.dispatch(
+            approver=_decided(suspended, decisions or {}, options.get("approve")),
+            store=store,
+            resumed={call.call_id: call.idempotency_key for call in suspended.calls},
+        ),
+        Trajectory.of(trajectory, observers),
         suspended=suspended,
     )
+
+
+def run_calls(
+    calls: Iterable[AnyCall],
+    tools: AnyTools | Toolset,
+    *,
+    store: IdempotencyStore | None = None,
+    observers: Iterable[Observer] | None = None,
+    trajectory: Trajectory | None = None,
+    **options: Unpack[StepKeywords],
+) -> Pipeline:
+    """Runs calls that exist already, as a pipeline would: validated, in order, within limits, one observation each.
+
+    For a framework that has read the model's answer itself, for a script, and for a test of a tool. Await it, or enter
+    it and iterate as any pipeline:
+
+        turn = await run_calls([("call_1", "get_weather", {"city": "Rome"})], [get_weather])
+        turn.observations[0].outcome, turn.observations[0].value
+
+    Nothing is raised for a call: bad arguments, a timeout, a tool that raises are outcomes; `Observation.unwrap`
+    returns the value, or raises. A value may be any Python object: `Observation.model_content` writes it as text when
+    that is first read, and says so if it cannot be written.
+
+    Args:
+        calls: ``(id, name, arguments)`` with an object or the text of one as arguments, and None for an id that is to
+            be made up; a `ToolCall` of a `Turn`; or a dict as a provider, LangChain or Strands has it. A `ToolCall`
+            that was cut or is invalid ends as it did, and is not run.
+        tools: the tools that they may call, or functions to make tools from.
+        store: remembers ``once`` calls and approved ones, by the run's id, its step, and theirs; see `pipeline`. It
+            keeps values as JSON.
+        observers: see `pipeline`.
+        trajectory: the run that they are a step of. Only with one do calls count as repeated, for
+            ``Limits(max_repeated_calls=...)``.
+        options: ``context``, ``approve``, ``executor``, ``around``, ``stages``, ``pool``, ``limits`` and
+            ``on_tool_error``, as for `pipeline`. Calls that wait for an approval are in `Pipeline.suspended`; values of
+            calls that are resumed have to be JSON.
+
+    Raises:
+        TypeError: something is no call, or there is no such option.
+        ValueError: two calls have one id, or the provider runs a call itself.
+        ToolDefinitionError: a function cannot be a tool, or two tools share a name.
+    """
+    step, given = _ModellessStep(tools, options, trajectory), as_given(calls)
+    if len(given) > step.limits.max_tool_calls:
+        step.limits = replace(step.limits, max_tool_calls=len(given))
+    return step.pipeline(
+        CallsDecoder(given, step.toolset, step.stages, step.limits),
+        step.dispatch(
+            approver=options.get("approve"), store=store, any_value=True, counts_repeated=trajectory is not None
+        ),
+        Trajectory.of(trajectory, observers),
+    )
+
+
+def of_resume(options: PipelineKeywords) -> Any:
+    """Returns those of a pipeline's options that a resumed step has, too, and the store."""
+    wanted = {*StepKeywords.__optional_keys__, "store"}
+    return {name: value for name, value in options.items() if name in wanted}
+
+
+class _ModellessStep:
+    """Makes the pipeline of a step that asks no model, from the options that `resume` and `run_calls` share."""
+
+    def __init__(self, tools: AnyTools | Toolset, options: StepKeywords, trajectory: Trajectory | None) -> None:
+        if unknown := sorted(options.keys() - StepKeywords.__optional_keys__):
+            known = ", ".join(sorted(StepKeywords.__optional_keys__))
+            raise TypeError(f"there is no option {unknown[0]!r} where no model is asked; there are {known}")
+        self.options = options
+        self.stages = options.get("stages", DEFAULT)
+        self.limits = options.get("limits", Limits())
+        _check(self.stages, (), self.limits, trajectory, options.get("pool"))
+        self.toolset = _toolset(tools)
+
+    def dispatch(self, **own: Any) -> DispatchOptions:
+        """Returns the options for dispatch, checked; `own` are those of the caller alone."""
+        options = self.options
+        dispatch = DispatchOptions(
+            on_tool_error=options.get("on_tool_error", "continue"),
+            executors=executors_of(options.get("executor"), self.toolset),
+            around=arounds_of(options.get("around")),
+            context=options.get("context"),
+            **own,
+        )
+        dispatch.check()
+        check_context(dispatch.context, self.toolset, dispatch.executors)
+        return dispatch
+
+    def pipeline(
+        self, decoder: CallsDecoder, dispatch: DispatchOptions, trajectory: Trajectory, **own: Any
+    ) -> Pipeline:
+        """Returns the pipeline around these calls."""
+        return Pipeline(
+            open_source(one_item(), self.limits),
+            decoder,
+            tools=self.toolset,
+            transforms=(),
+            options=dispatch,
+            pool=self.options.get("pool"),
+            limits=self.limits,
+            trajectory=trajectory,
+            drain=False,
+            asks_model=False,
+            **own,
+        )
 
 
 def _decided(suspended: Suspended, decisions: Mapping[str, Verdict], approve: Approver | None) -> Approver | None:
@@ -220,7 +354,7 @@ def _decided(suspended: Suspended, decisions: Mapping[str, Verdict], approve: Ap
     return decide
 
 
-def _toolset(tools: Iterable[AnyTool] | Toolset) -> Toolset:
+def _toolset(tools: AnyTools | Toolset) -> Toolset:
     if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
         raise TypeError("tools is a mapping; pass its values: tools=[...]")
     toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
@@ -232,7 +366,10 @@ def _toolset(tools: Iterable[AnyTool] | Toolset) -> Toolset:
 def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any, pool: Any) -> None:
     """Refuses an argument of a wrong type by its name: later the error would be some object's missing attribute."""
     if not isinstance(stages, StageList):
-        raise TypeError(f"stages is a StageList made from streamtools.stages.DEFAULT, not {type(stages).__name__}")
+        raise TypeError(
+            f"stages is a StageList made from streamtools.stages.DEFAULT, not {type(stages).__name__}; write "
+            'stages=DEFAULT.insert_before("accumulate", MyStage)'
+        )
     if callable(transforms):
         raise TypeError("transforms is a list of async generator functions, not a single one; write transforms=[...]")
     if not isinstance(limits, Limits):

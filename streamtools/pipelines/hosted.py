@@ -1,49 +1,56 @@
-"""Runs a pipeline's block in a task of the caller's group; its events are read from a handle.
+"""Runs a pipeline's block in a task of its own; its events are read from a handle, or from a block in a generator.
 
 Theory of operation. The block is entered and left by one task, the host, so that no cancel scope ever spans a ``yield``
 of the caller's. The handle holds no scope: reading waits for the outbox, closing sets an event that the host waits
 for. The handle may therefore live in an async generator, and be closed by any task that the generator is closed in.
+
+The host is a task of a group of the caller's, which its errors end; or, without a group, a task of the event loop's
+own, whose error is raised where the handle is read or closed.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio import CancelScope
 from anyio.lowlevel import EventLoopToken, checkpoint, checkpoint_if_cancelled, current_token
 
 from ..dispatch.call import Mention
 from ..dispatch.suspended import Asked, Suspended
 from ..errors import LocalProtocolError
-from ..event_loop import call_soon
+from ..event_loop import call_soon, is_asyncio, is_running, spawn
 from ..events import Event, Observation, StepEnd, ToolCallValidated
 from ..parts import ToolCall
 from ..turn import Turn
 from .queues import Branch, WhenFull
+from .refusals import asynchronous_only
 
-__all__ = ["Hosted", "OpenPipeline", "open_in"]
+__all__ = ["Hosted", "OpenPipeline", "check_group", "enter_alone", "open_in"]
 
 _WRITE = (
     "write:  async with anyio.create_task_group() as tasks:  events = pipeline(stream, tools=[...]).open(tasks)  "
     "and `await events.aclose()` when you are done"
 )
 
+_LOST = {
+    True: "the task group that the pipeline was opened in was cancelled, and with it the rest of the stream; "
+    "open it in a group that lives as long as it is read",
+    False: "the pipeline's task was cancelled, as all are when an event loop ends, and with it the rest of the stream",
+}
+
 _ROUNDS = 2
 """Rounds of the event loop until a host that was started in this one has begun; trio runs a round in any order."""
 
 
-class HostedBlock(Protocol):
-    """The pipeline behind a handle: the methods that the handle passes on, as `Pipeline` describes them."""
+class HasCalls(Protocol):
+    """A pipeline or a run that goes on, with its calls: the methods that others pass on, as `Pipeline` describes
+    them."""
 
     @property
     def turn(self) -> Turn: ...
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def resting(self) -> bool: ...
     @property
     def suspended(self) -> Suspended | None: ...
     async def __anext__(self) -> Event: ...
@@ -51,13 +58,28 @@ class HostedBlock(Protocol):
     def approve(self, call: Asked, *, fingerprint: str | None = None) -> bool: ...
     def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool: ...
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool: ...
+
+
+class HostedBlock(HasCalls, Protocol):
+    """The pipeline behind a handle."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def resting(self) -> bool: ...
     def branch(self, *, size: int | None = None, when_full: WhenFull = "wait") -> Branch: ...
 
 
 class Hosted:
-    """The state that the host and the handle share. It does not hold the handle, which may be dropped."""
+    """The state that the host and the handle share. It does not hold the handle, which may be dropped.
 
-    def __init__(self) -> None:
+    Args:
+        in_group: the host is a task of a group, which its errors end.
+    """
+
+    def __init__(self, *, in_group: bool) -> None:
+        self.in_group = in_group
+        """True if the host is a task of a group, which its errors end."""
         self.begun = anyio.Event()
         """Set when the block is entered."""
         self.closing = anyio.Event()
@@ -65,8 +87,38 @@ class Hosted:
         self.left = anyio.Event()
         """Set when the block is left: nothing runs any more."""
         self.lost = False
-        """True if the block was left because the group was cancelled."""
+        """True if the block was left because the group was cancelled, or the event loop ended."""
+        self.cancelled = False
+        """True if the block is to be left because its body was cancelled."""
+        self.failure: Exception | None = None
+        """The error that ended a host of the event loop's own, until it is raised."""
         self._token: EventLoopToken = current_token()
+
+    @property
+    def is_running(self) -> bool:
+        """True while somebody drives the event loop of the host."""
+        return is_running(self._token)
+
+    async def close(self, *, cancelled: bool = False) -> None:
+        """Asks the host to leave, and waits until it has, also when cancelled.
+
+        Args:
+            cancelled: the body of the block was cancelled.
+
+        Raises:
+            Exception: the error that ended the host.
+        """
+        self.cancelled = cancelled
+        self.closing.set()
+        with CancelScope(shield=True):
+            await self.left.wait()
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Raises the error that ended the host, once."""
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
 
     def close_soon(self) -> None:
         """Asks the host to leave; from any thread, since garbage may be collected in any."""
@@ -74,7 +126,7 @@ class Hosted:
 
 
 class OpenPipeline:
-    """The events of a pipeline that was started by `Pipeline.open`: iterate it anywhere, also in a generator.
+    """The events of a pipeline that was started by `Pipeline.open`. Iterate it anywhere, also in a generator.
 
     A stream error is raised at ``async for``, after the last event. Close the pipeline on every path: reading it to its
     end does so, and `aclose` does. One that is dropped is closed as well, with a ResourceWarning.
@@ -106,6 +158,9 @@ class OpenPipeline:
         """The calls that wait for an approval; see `Pipeline.suspended`."""
         return self._pipeline.suspended
 
+    if not TYPE_CHECKING:  # type checkers see the mistake themselves
+        __iter__ = asynchronous_only("an open pipeline", "pipeline(...) as events")
+
     def __aiter__(self) -> OpenPipeline:
         return self
 
@@ -123,10 +178,7 @@ class OpenPipeline:
             if hosted.lost and not self._ended and not self._closed:
                 await checkpoint_if_cancelled()  # the reader may be cancelled, too, and not have been told yet
                 self._closed = True
-                raise LocalProtocolError(
-                    "the task group that the pipeline was opened in was cancelled, and with it the rest of the stream; "
-                    "open it in a group that lives as long as it is read"
-                ) from None
+                raise LocalProtocolError(_LOST[hosted.in_group]) from None
             await self.aclose()
             raise
         except Exception:
@@ -160,16 +212,25 @@ class OpenPipeline:
     async def aclose(self) -> None:
         """Stops the pipeline: no more events, calls cancelled, source closed. Idempotent; in any task.
 
-        Waits until nothing runs any more. If this wait is cancelled, the task group waits instead.
+        Waits until nothing runs any more. If this wait is cancelled, the task group waits instead, or the event loop.
         """
+        await self.leave()
+
+    async def leave(self, *, cancelled: bool = False) -> None:
+        """Does as `aclose`; `cancelled`: the reader was cancelled."""
         self._closed = True
         hosted = self._hosted
+        if not hosted.is_running:
+            return  # the host was closed with its event loop
+        hosted.cancelled = cancelled
         hosted.closing.set()
         for _ in range(_ROUNDS):
             if not hosted.begun.is_set():
                 await checkpoint()
         if hosted.begun.is_set():  # else it never will: its task was cancelled before, as all are when a loop ends
-            await hosted.left.wait()
+            with CancelScope(shield=cancelled):
+                await hosted.left.wait()
+            hosted.raise_failure()
 
     def __del__(self) -> None:
         if self._closed or self._hosted.left.is_set():
@@ -183,19 +244,55 @@ class OpenPipeline:
         )
 
 
-def open_in(group: Any, pipeline: HostedBlock, host: Callable[[Hosted], Coroutine[Any, Any, None]]) -> OpenPipeline:
-    """Starts the host of a pipeline in a task group, and returns the handle.
+Host: TypeAlias = Callable[[Hosted], Coroutine[Any, Any, None]]
+"""Enters and leaves the block; contains its errors if it is in no group."""
+
+
+async def enter_alone(host: Host) -> Hosted:
+    """Starts a host in a task of the event loop's own, and waits until it has entered the block.
 
     Raises:
-        TypeError: this is no task group of anyio's or trio's; the message says what to write.
-        LocalProtocolError: the group takes no tasks.
+        Exception: the block could not be entered.
     """
-    if not isinstance(group, TaskGroup) and not (hasattr(group, "start_soon") and hasattr(group, "cancel_scope")):
+    hosted = Hosted(in_group=False)
+    spawn(host, hosted)
+    try:
+        await hosted.begun.wait()
+    except BaseException:
+        await hosted.close(cancelled=True)
+        raise
+    hosted.raise_failure()
+    return hosted
+
+
+def check_group(group: Any) -> None:
+    """Refuses a group that cannot hold a host, and None where only a group can.
+
+    Raises:
+        TypeError: this is no task group of anyio's or trio's, or there is none on trio; the message says what to write.
+        LocalProtocolError: no event loop runs.
+    """
+    if group is None:
+        try:
+            if not is_asyncio():
+                raise TypeError(f"on trio, open takes a nursery; {_WRITE}")
+        except RuntimeError:
+            raise LocalProtocolError("no event loop runs here; open a pipeline in an async function") from None
+    elif not (hasattr(group, "start_soon") and hasattr(group, "cancel_scope")):
         kind = type(group).__name__
         raise TypeError(f"open takes a task group of anyio's or a nursery of trio's, not {kind}; {_WRITE}")
-    hosted = Hosted()
+
+
+def open_in(group: Any, pipeline: HostedBlock, host: Host) -> OpenPipeline:
+    """Starts the host of a pipeline in a task group, and returns the handle. Without a group, the host is a task of the
+    event loop's own.
+
+    Raises:
+        LocalProtocolError: the group takes no tasks.
+    """
+    hosted = Hosted(in_group=group is not None)
     try:
-        group.start_soon(host, hosted)
+        spawn(host, hosted) if group is None else group.start_soon(host, hosted)
     except RuntimeError as error:
         refused = f"the task group takes no tasks: it was not entered, or was left ({error}); {_WRITE}"
         raise LocalProtocolError(refused) from error

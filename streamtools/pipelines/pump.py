@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,11 +16,11 @@ from ..decode.body import SLICE_BYTES, slices
 from ..decode.decoder import StreamDecoder
 from ..errors import StreamError, TruncatedStream
 from ..event_loop import is_cancelled, refuse_deferred, settle_next
-from ..events import Event, StreamEnd, StreamWarning
+from ..events import Event, Observation, StreamEnd, StreamWarning, UnknownPayload
 from ..limits import Limits
 from ..sources import Source
+from .given_calls import CallsDecoder
 from .queues import Outbox
-from .resuming import SuspendedDecoder
 from .step import Step
 
 __all__ = ["ItemDecoder", "Pump", "Transform", "unwrapped"]
@@ -28,7 +28,7 @@ __all__ = ["ItemDecoder", "Pump", "Transform", "unwrapped"]
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 
-ItemDecoder: TypeAlias = StreamDecoder | SuspendedDecoder
+ItemDecoder: TypeAlias = StreamDecoder | CallsDecoder
 """A decoder of a source's items into events."""
 
 
@@ -45,6 +45,8 @@ class Pump:
     _transforms: tuple[Transform, ...]
     """The events pass through these between decoder and step."""
     _limits: Limits
+    settled: Mapping[str, Observation]
+    """The ends of calls in the turn that is continued, by their ids."""
     raised: Exception | None = None
     """The error that the source, a transform or a stage raised."""
     must_pause: bool = False
@@ -117,6 +119,23 @@ class Pump:
         elif error is not None:
             raise error
 
+    def later(self) -> AsyncIterator[Mapping[str, Any]] | None:
+        """Returns an iterator of what comes about the calls after the response; None if nothing can take them back."""
+        record = self._decoder.record
+        if record is None or record.taken_back is None or self.raised is not None:
+            return None
+        return self._source.later()
+
+    async def watch(self, later: AsyncIterator[Mapping[str, Any]], take_back: Callable[[str], None]) -> None:
+        """Takes back the calls that the provider takes back while they run; everything that comes is told."""
+        record = self._decoder.record
+        taken_back = None if record is None else record.taken_back
+        assert taken_back is not None, "else there is nothing to watch"
+        async for payload in later:
+            self._step.emit(UnknownPayload(payload))
+            for call_id in taken_back(payload):
+                take_back(call_id)
+
     def stream_error(self) -> StreamError | None:
         """Returns the error that was raised, as the turn has it."""
         if self.raised is None or isinstance(self.raised, StreamError):
@@ -140,12 +159,14 @@ class Pump:
         async with AsyncExitStack() as stack:
             stream: Any = await stack.enter_async_context(aclosing(_flat(batches)))
             for transform in self._transforms:
-                stream = transform(stream)
+                stream = _transformed(transform, stream)
                 if hasattr(stream, "aclose"):
                     await stack.enter_async_context(aclosing(stream))
             async for event in stream:
                 if not isinstance(event, Event):
-                    raise TypeError(f"a transform yields events, not {type(event).__name__}")
+                    raise TypeError(
+                        f"a transform yields events, not {type(event).__name__}; {_name(self._transforms[-1])} did so"
+                    )
                 self._step.emit(event)
                 if self.must_pause or len(self._outbox.queue) >= self._outbox.full_at:
                     await self._pause()
@@ -158,6 +179,8 @@ class Pump:
         """
         decoder, step, outbox, direct = self._decoder, self._step, self._outbox, not self._transforms
         queue = outbox.queue
+        if said := list(self._unsettled(decoder.said)):
+            yield said
         try:
             async for item in await self._source.items():
                 if direct and type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
@@ -191,12 +214,27 @@ class Pump:
             last += self._noted(await self._settle_next())
         yield last
 
+    def _unsettled(self, said: Iterable[Event]) -> Iterator[Event]:
+        """Yields the events of the turn that is continued but for those of calls whose end stands: the turn alone has
+        these."""
+        for observation in self.settled.values():
+            self._step.keep(observation)
+        for event in said:
+            if getattr(event, "call_id", None) in self.settled:
+                self._step.keep(event)
+            else:
+                yield event
+
     def _last_events(self) -> list[Event]:
         """Returns the decoder's last events, when nothing more comes."""
         return self._noted(self._decoder.finish(self.stream_error()))
 
     def _noted(self, last: list[Event]) -> list[Event]:
-        self.end = next((event for event in last if isinstance(event, StreamEnd)), self.end)
+        for event in last:
+            if isinstance(event, StreamEnd):
+                self.end = event
+                if event.error is not None:
+                    self._source.explain(event.error)
         return last
 
     async def _settle_next(self) -> list[Event]:
@@ -245,6 +283,23 @@ def stray(error: BaseException) -> TruncatedStream:
     found = TruncatedStream("the source was cancelled from within")
     found.__cause__ = error
     return found
+
+
+def _transformed(transform: Transform, stream: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    """Returns the events that come out of a transform; refuses by its name one that is no async generator function."""
+    given: Any = transform(stream)
+    if hasattr(given, "__aiter__"):
+        return given  # type: ignore[no-any-return]  # it was just looked at
+    if isinstance(given, Coroutine):
+        given.close()  # else Python warns that nobody awaited it
+    raise TypeError(
+        f"the transform {_name(transform)} returned {type(given).__name__}; a transform is an async generator "
+        "function: it takes the events and yields those that go on"
+    )
+
+
+def _name(transform: Transform) -> str:
+    return getattr(transform, "__name__", type(transform).__name__)
 
 
 async def _flat(batches: AsyncIterator[list[Event]]) -> AsyncGenerator[Event, None]:

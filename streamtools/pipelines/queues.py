@@ -25,7 +25,6 @@ from typing import Literal, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint, current_token
 
-from ..dispatch.store import checked_bound
 from ..errors import ConsumerTooSlow
 from ..event_loop import call_soon, ring
 from ..events import (
@@ -38,6 +37,7 @@ from ..events import (
     ReasoningStart,
     RefusalDelta,
     StepEnd,
+    StepStart,
     StreamWarning,
     TextDelta,
     TextEnd,
@@ -47,6 +47,7 @@ from ..events import (
     ToolProgress,
     UnknownPayload,
 )
+from ..limits import checked_bound
 
 __all__ = ["DELTAS", "Branch", "BranchQueue", "Outbox", "WhenFull"]
 
@@ -97,6 +98,12 @@ class Outbox:
         """Set by the consumer while it waits for an event."""
         self.room_awaited: anyio.Event | None = None
         """Set by the pump while it waits for room."""
+        self._skipped_to_end: anyio.Event | None = None  # set by a consumer that wants no event, only the end
+
+    @property
+    def is_unread(self) -> bool:
+        """True while nobody has taken the first event, and there is no other consumer."""
+        return bool(self.queue) and type(self.queue[0]) is StepStart and not self.branches
 
     def put(self, event: Event) -> None:
         """Adds an event; never waits. A closed outbox drops it."""
@@ -104,6 +111,8 @@ class Outbox:
             self.queue.append(event)
             if self.awaited is not None:
                 self.wake()
+            elif self._skipped_to_end is not None and len(self.queue) >= self.size:
+                self.queue.clear()
 
     def wake(self) -> None:
         """Wakes the consumer if it waits for an event."""
@@ -111,16 +120,23 @@ class Outbox:
             awaited, self.awaited = self.awaited, None
             ring(awaited)
 
+    def _wake_skipping(self) -> None:
+        """Wakes a consumer that waits for the end."""
+        if self._skipped_to_end is not None:
+            ring(self._skipped_to_end)
+
     def rest(self) -> None:
         """Notes that nothing will come by itself, and wakes the consumer."""
         self.resting = True
         self.wake()
+        self._wake_skipping()
 
     def close(self) -> None:
         """Closes the queue: nothing more will come, and waiting events can still be taken. Wakes everybody."""
         self.closed = True
         try:
             self.wake()
+            self._wake_skipping()
         finally:
             if self.room_awaited is not None:
                 ring(self.room_awaited)
@@ -146,7 +162,9 @@ class Outbox:
 
     async def wait_for_room(self) -> None:
         """Waits until the consumer, and every branch that is waited for, has taken enough, or the outbox is closed."""
-        if self.closed:
+        if self._skipped_to_end is not None:
+            self.queue.clear()
+        if self.closed or self._skipped_to_end is not None:
             await checkpoint()
         while len(self.queue) >= self.size and not self.closed:
             if self.room_awaited is None:
@@ -172,6 +190,20 @@ class Outbox:
                 self.awaited = anyio.Event()
             await self.awaited.wait()
         return True
+
+    async def skip(self) -> None:
+        """Drops events until no more will come, or none by itself; the last ones still wait then. The consumer is woken
+        once, and not for each event."""
+        self.queue.clear()
+        if self.closed or self.resting:
+            return
+        self._skipped_to_end = anyio.Event()
+        try:
+            if self.room_awaited is not None:
+                self.took_one()
+            await self._skipped_to_end.wait()
+        finally:
+            self._skipped_to_end = None
 
 
 class Branch:

@@ -80,11 +80,18 @@ class Step:
             self._reroute()
         return Branch(queue)
 
-    def begin(self, *, resumed: bool = False) -> None:
+    def begin(
+        self,
+        *,
+        asks_model: bool = True,
+        dispatches: bool = True,
+        requested_at: float | None = None,
+        resumes: str | None = None,
+    ) -> None:
         """Begins the step: gives it its number, and emits its `StepStart`."""
         self.number, self._causality = self._trajectory.begin_step()
         self._observers = list(self._trajectory.observers)
-        self.emit(StepStart(self.run_id, resumed))
+        self.emit(StepStart(self.run_id, asks_model, dispatches, requested_at=requested_at, resumes=resumes))
 
     def end(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
         """Ends the step with its last event. Idempotent."""
@@ -149,6 +156,10 @@ class Step:
             raise
         if self._failures:
             self._drop_failed()
+
+    def keep(self, event: Event) -> None:
+        """Adds an event to the turn alone: it was emitted by the pipeline that this one continues."""
+        self._builder.add(event)
 
     def resume(self) -> None:
         """Goes on with the events that were interrupted; the callback that was running is called once more.

@@ -13,13 +13,18 @@ event is emitted, so that effects are attributed by identity and not by when the
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, Self
 
 from ..dispatch.call import RunCounts
 from ..dispatch.suspended import Suspended
+from ..display import class_name
+from ..errors import LocalProtocolError
 from ..events import (
     CausedEvent,
     Observation,
@@ -38,31 +43,48 @@ from ..telemetry import default_observers
 __all__ = ["Causality", "Trajectory"]
 
 _START_OF: dict[type, type] = {TextEnd: TextStart, ReasoningEnd: ReasoningStart}
+_logger = logging.getLogger("streamtools")
 _set = object.__setattr__  # events are immutable to everybody else
 
 
 class Trajectory:
     """A run of several steps, each a `pipeline`: one id, one numbering, and causes that reach from step to step.
 
-    Pass the same one to the pipelines of a loop, one after the other:
+    Pass the same one to the pipelines of a loop, one after the other, in its block:
 
-        run = Trajectory()
-        while True:
-            async with pipeline(await ask(messages), tools=tools, trajectory=run) as events: ...
+        async with Trajectory(name="support") as run:
+            while True:
+                async with pipeline(await ask(messages), tools=tools, trajectory=run) as events: ...
+
+    The block is optional. With it, the run has a beginning and an end of its own: a span with the steps below it.
 
     Args:
+        name: the agent's name in traces.
+        conversation_id: the conversation that the run belongs to, in traces.
         observers: see every event of every step. By default spans are drawn if the application has configured
             OpenTelemetry, and nothing watches if it has not.
         run_id: the run's name in events and spans, made up by default. A store knows calls by it, so no two runs may
             have the same.
     """
 
-    def __init__(self, *, observers: Iterable[Observer] | None = None, run_id: str | None = None) -> None:
-        if run_id is not None and not isinstance(run_id, str):
-            raise TypeError(f"run_id is a text, not {type(run_id).__name__}")
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        conversation_id: str | None = None,
+        observers: Iterable[Observer] | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        for what, text in (("run_id", run_id), ("name", name), ("conversation_id", conversation_id)):
+            if text is not None and not isinstance(text, str):
+                raise TypeError(f"{what} is a text, not {type(text).__name__}")
+        self.name = name
+        """The agent's name."""
+        self.conversation_id = conversation_id
+        """The conversation that the run belongs to."""
         self.run_id = run_id or uuid.uuid4().hex
         """The run's id, on each `StepStart` and on spans."""
-        self.observers: tuple[Observer, ...] = tuple(default_observers() if observers is None else observers)
+        self.observers = _checked(default_observers() if observers is None else observers)
         self.steps = 0
         """The number of steps that have begun."""
         self.began_at = 0.0
@@ -73,6 +95,56 @@ class Trajectory:
         """The run's counts of its calls, for `Limits(max_repeated_calls=..., max_model_retries=...)`."""
         self._latest = Causality()
         self._salts = 0
+        self._entered: Literal["no", "yes", "left"] = "no"
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def __enter__(self) -> Self:
+        if not self.enter():
+            raise LocalProtocolError("a Trajectory is entered once; make a new one for the next run")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave(None, error)
+
+    def enter(self) -> bool:
+        """Tells the observers that the run begins; returns False if it had begun. `agent_loop` calls this."""
+        if self._entered != "no":
+            return False
+        self._entered = "yes"
+        self._tell("begin_run", self)
+        return True
+
+    def leave(self, outcome: str | None, error: BaseException | None = None) -> None:
+        """Tells the observers that the run is over. `agent_loop` calls this."""
+        if self._entered == "yes":
+            self._entered = "left"
+            self._tell("end_run", outcome, error)
+
+    def traceparent(self) -> str | None:
+        """Returns the span of the step that goes on, or was the last, as W3C Trace Context has it; None if none of the
+        observers draws spans."""
+        return next((said for said in self._tell("traceparent") if said is not None), None)
+
+    def _tell(self, what: str, *facts: Any) -> list[Any]:
+        """Calls an optional method of each observer; one that raises is dropped, and logged."""
+        said: list[Any] = []
+        for observer in self.observers:
+            method = getattr(observer, what, None)
+            try:
+                said.append(None if method is None else method(*facts))
+            except Exception as error:
+                self.observers = tuple(known for known in self.observers if known is not observer)
+                _logger.warning("an observer was dropped: %s raised %s", type(observer).__name__, class_name(error))
+        return said
 
     @classmethod
     def of(cls, trajectory: Trajectory | None, observers: Iterable[Observer] | None) -> Trajectory:
@@ -82,6 +154,19 @@ class Trajectory:
         if observers is not None:
             raise ValueError("give the observers to the Trajectory, which all its steps share, not to one pipeline")
         return trajectory
+
+    @classmethod
+    def of_loop(
+        cls, given: Trajectory | None, suspended: Suspended | None, name: str | None, conversation_id: str | None
+    ) -> Trajectory:
+        """Returns the run that was given, or a new one. `agent_loop` calls this."""
+        if given is None:
+            run = cls(name=name, conversation_id=conversation_id) if suspended is None else cls.resumed(suspended)
+            run.name, run.conversation_id = name, conversation_id
+            return run
+        if name is not None or conversation_id is not None:
+            raise TypeError("give name and conversation_id to the Trajectory, which has them")
+        return given
 
     @classmethod
     def resumed(cls, suspended: Suspended, *, observers: Iterable[Observer] | None = None) -> Trajectory:
@@ -102,6 +187,17 @@ class Trajectory:
         self.began_at = self.began_at or time.monotonic()
         self._latest = Causality(tuple(self._latest.observations))
         return step, self._latest
+
+
+def _checked(observers: Any) -> tuple[Observer, ...]:
+    if not isinstance(observers, Iterable):
+        raise TypeError(f"observers is a list of observers, not {type(observers).__name__}; write observers=[...]")
+    listed = tuple(observers)
+    for one in listed:
+        if isinstance(one, type) or not hasattr(one, "on_event"):
+            name = f"the class {one.__name__}" if isinstance(one, type) else type(one).__name__
+            raise TypeError(f"an observer has a method on_event(event), see streamtools.observers; this is {name}")
+    return listed
 
 
 @dataclass(slots=True, eq=False)

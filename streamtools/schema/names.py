@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ..text import PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH
+
 __all__ = ["PLAIN_NAMES", "TOOL_NAMES", "NameRule", "qualified"]
 
 _DIGITS = 6
@@ -71,7 +73,7 @@ class NameRule:
 # "The name of the function to be called. Must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum
 # length of 64." https://platform.openai.com/docs/api-reference/chat/create . Mistral and Cohere take the same, as does
 # Bedrock: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
-PLAIN_NAMES = NameRule("a-zA-Z0-9_-", "a-zA-Z0-9_-", 64)
+PLAIN_NAMES = NameRule(PLAIN_NAME_CHARACTERS, PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH)
 """The names of tools that most providers take."""
 
 TOOL_NAMES = NameRule("a-zA-Z_", "a-zA-Z0-9_.-", 64)

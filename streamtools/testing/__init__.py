@@ -5,7 +5,7 @@
     FakeTool(get_weather, results=["rain", TimeoutError()])  a tool's schema, results of yours; records its calls
     await check_executor(MyExecutor)                         an executor of yours keeps the promises of executors
 
-Nothing here is needed to use the library.
+All of it works under pytest-asyncio and under anyio's plugin. Nothing here is needed to use the library.
 """
 
 from __future__ import annotations

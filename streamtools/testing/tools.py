@@ -117,6 +117,8 @@ class ScriptedSource:
     """
 
     def __init__(self, script: Iterable[Step]) -> None:
+        if isinstance(script, (bytes, str, Mapping)):
+            raise TypeError("a script is a list of what to yield, not a single item; write ScriptedSource([...])")
         self.script = tuple(script)
         self.position = 0
         """Steps that are done: the reader's position, also after it closed the stream."""
@@ -211,7 +213,7 @@ def _stand_in(arguments: dict[str, Any]) -> None:
 class _ByName:
     """A tool's binder for a function that takes the values by name in one dict."""
 
-    injected = ()
+    injected: Mapping[str, Any] = {}
 
     def __init__(self, binder: Binder) -> None:
         self.schema = binder.schema

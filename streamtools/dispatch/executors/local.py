@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Self
 
 from anyio import CapacityLimiter
 
-from ...tools import AnyTool, Tool, Toolset
+from ...limits import checked_bound
+from ...tools import AnyTools, Tool, Toolset
 from ..executor import Emit, Invocation
 from ..here import run_here
-from ..store import checked_bound
 from .runs import BlockExecutor, WorkerRun, bind
 
 __all__ = ["LocalExecutor"]
@@ -33,7 +32,9 @@ class LocalExecutor(BlockExecutor):
         ToolDefinitionError: one of `tools` is no tool.
     """
 
-    def __init__(self, tools: Iterable[AnyTool], *, max_threads: int = 8, max_abandoned_threads: int = 8) -> None:
+    carries_context = True
+
+    def __init__(self, tools: AnyTools, *, max_threads: int = 8, max_abandoned_threads: int = 8) -> None:
         super().__init__()
         self._tools = Toolset(tools)
         self._max_threads = checked_bound("max_threads", max_threads)

@@ -17,7 +17,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, Self
@@ -29,13 +29,14 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from pydantic_core import from_json, to_json
 
 from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from ...tools import AnyTool, Tool
+from ...limits import checked_bound
+from ...tools import AnyTools, Tool
 from ..executor import Emit, Invocation
 from ..results import decode_error, decode_result
-from ..store import checked_bound
+from .family import kill_family, kill_late, new_mark
 from .runs import BlockExecutor, WorkerRun
 from .travel import encode_call, reference_of
-from .worker import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame, kill_family, new_mark
+from .worker import CALL, DROP, FAILED, GO, HEADER, READY, REFUSED, REPORT, RESULT, PipeFrame
 
 __all__ = ["ProcessExecutor"]
 
@@ -70,7 +71,7 @@ class ProcessExecutor(BlockExecutor):
 
     def __init__(
         self,
-        tools: Iterable[AnyTool | str],
+        tools: AnyTools,
         *,
         max_workers: int = 4,
         max_message_bytes: int = 8 << 20,
@@ -302,8 +303,10 @@ class _Worker:
         """Ends the process and all that it has started, whatever they do, and returns how it ended. `afterwards` is
         awaited before the worker's pipes are closed."""
         with CancelScope(shield=True):
-            kill_family(self._process, self._mark)
+            looks_again = kill_family(self._process, self._mark)
             code = await self._process.wait()
+            if looks_again:
+                await kill_late(self._mark)
             try:
                 if afterwards is not None:
                     await afterwards()

@@ -13,26 +13,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 from uuid import uuid4
 
 import anyio
-import ray
 from pydantic_core import from_json
-from ray.exceptions import RayError
 
 from ...errors import LocalProtocolError, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
-from ...tools import AnyTool, Tool
+from ...limits import checked_bound
+from ...tools import AnyTools, Tool
 from ..executor import Emit, Invocation
 from ..results import decode_error, decode_result
-from ..store import checked_bound
-from .ray_actor import FAILED, RESULT, RUNNING, TIMED_OUT, ToolActor
-from .ray_pool import Actor, ActorPool
 from .runs import BlockExecutor, WorkerRun
 from .travel import encode_call, reference_of
+
+try:
+    import ray
+    from ray.exceptions import RayError
+
+    from .ray_actor import FAILED, RESULT, RUNNING, TIMED_OUT, ToolActor
+    from .ray_pool import Actor, ActorPool
+except ImportError as error:  # pragma: no cover - it is installed where this is measured
+    raise ImportError('Ray is not installed: pip install "llm-streamtools[ray]"') from error
 
 __all__ = ["RayExecutor"]
 
@@ -71,7 +76,7 @@ class RayExecutor(BlockExecutor):
 
     def __init__(
         self,
-        tools: Iterable[AnyTool | str],
+        tools: AnyTools,
         *,
         actors: int = 2,
         max_concurrency: int = 16,

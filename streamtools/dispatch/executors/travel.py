@@ -28,7 +28,7 @@ from .runs import bind
 
 __all__ = ["encode_call", "encode_failure", "encode_report", "encode_value", "reference_of", "resolved"]
 
-FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step")
+FIELDS = ("tool", "arguments", "key", "effect", "attempt", "call_id", "run_id", "step", "has_context")
 """The fields of an `Invocation` that travel with the call. Its span follows, since there is none before it begins."""
 
 

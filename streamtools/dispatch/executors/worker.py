@@ -5,16 +5,6 @@ closes the pipe or is gone: at once if a tool runs then, together with the proce
 output goes to standard error; the pipes are out of the tool's reach, and a forked child that comes back through the
 tool ends.
 
-A worker is killed together with the processes that it has started:
-
-| | killed with the worker |
-|---|---|
-| Linux | its process group, and all that have its mark in their environment, in sessions of their own too |
-| macOS, other Unix | its process group |
-| Windows | nothing but the worker |
-
-Beyond reach is a process that has left the worker's group and, on Linux, has cleared its environment as well.
-
 A frame is its length (four bytes, big-endian), one byte for its kind, the call's number (eight bytes), the process that
 has written it (four bytes), and JSON. A frame of another call or another process (a forked child that came back through
 the tool) is not the worker's, and the worker is ended for it.
@@ -34,22 +24,17 @@ from __future__ import annotations
 import atexit
 import os
 import queue
-import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isasyncgen, isawaitable
-from itertools import islice
-from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
 
 import anyio
-from anyio.abc import Process
 from pydantic_core import from_json, to_json
 
 from ...errors import InvalidArguments, StreamToolsError
@@ -57,22 +42,17 @@ from ...telemetry.carrier import carried
 from ...tools import Bound, Tool, ToolContext
 from ..executor import Invocation, context_of
 from ..here import awaited
+from .family import kill_all_marked
 from .travel import encode_failure, encode_report, encode_value, resolved
 
 __all__ = [
     "CALL", "DROP", "FAILED", "GO", "HEADER", "READY", "REFUSED", "REPORT", "RESULT", "PipeFrame", "Server",
-    "kill_family", "main", "new_mark",
+    "main",
 ]  # fmt: skip
 
 HEADER = Struct(">IcQI")
 CALL, GO, DROP = b"C", b"G", b"D"
 READY, REFUSED, REPORT, RESULT, FAILED = b"Y", b"N", b"P", b"R", b"E"
-MARK = "STREAMTOOLS_WORKER_"
-"""The beginning of the environment variable that marks a worker's processes. Each worker has a variable of its own, so
-that a process that is started by a worker's worker carries the marks of both."""
-
-ROUNDS = 20  # a process may fork while the others are looked at
-
 LATE_S = 0.5  # the executor kills at the deadline; this is for an executor that cannot
 
 
@@ -116,7 +96,7 @@ def main(mark: str) -> None:  # pragma: no cover - in a worker
 def die(mark: str, worker: int) -> None:  # pragma: no cover - in a worker
     """Ends this process and, if it is the worker, those that it has started, now."""
     if os.getpid() == worker:
-        kill_marked(mark)
+        kill_all_marked(mark)
         sys.stdout.flush()
         sys.stderr.flush()
         if hasattr(os, "killpg") and os.getpgrp() == worker:
@@ -256,50 +236,3 @@ class _Running:
 
     def _report(self, value: Any) -> None:
         self.server.report(PipeFrame(REPORT, self.number, encode_report(value, self.limit)), self.over)
-
-
-# -- killing --
-
-
-def new_mark() -> str:
-    """Returns the name of an environment variable that no other worker has."""
-    return MARK + secrets.token_hex(8)
-
-
-def kill_family(worker: Process, mark: str) -> None:
-    """Kills a worker and what it has started. Takes a millisecond or two per hundred processes of the machine."""
-    if hasattr(os, "killpg"):
-        # not worker.kill(): that reaps, and asyncio then reports exit code 255
-        if worker.returncode is None or not _exists(worker.pid):  # ended and there: its number is another's by now
-            with suppress(ProcessLookupError, PermissionError):  # none left; macOS raises the second for zombies
-                os.killpg(worker.pid, signal.SIGKILL)
-    elif worker.returncode is None:  # pragma: no cover - Windows
-        worker.kill()
-    kill_marked(mark)
-
-
-def kill_marked(mark: str) -> None:
-    """Kills all other processes that have the mark, as far as the system shows their environment."""
-    for found in islice(iter(lambda: list(_marked(mark)), []), ROUNDS):
-        for pid in found:
-            with suppress(ProcessLookupError, PermissionError):  # it has just ended, or is another user's
-                os.kill(pid, signal.SIGKILL)
-
-
-def _marked(mark: str) -> Iterator[int]:
-    start = f"{mark}=".encode()
-    for path in Path("/proc").glob("[0-9]*/environ"):  # on Linux only
-        pid, environment = int(path.parent.name), b""
-        with suppress(OSError):  # it has just ended, or is another user's
-            environment = path.read_bytes()
-        if pid != os.getpid() and (environment.startswith(start) or b"\0" + start in environment):
-            yield pid
-
-
-def _exists(pid: int) -> bool:
-    try:
-        with suppress(PermissionError):  # another user's
-            os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -1,0 +1,218 @@
+"""Decodes calls that exist already as if a stream had brought them: through the same stages, to the same dispatcher.
+
+    (id, name, arguments), ToolCall, a provider's or framework's call  ──▶  GivenCall  ──▶  CallsDecoder  ──▶  events
+
+Suspended calls and those of `run_calls` come this way. Nothing of them is believed: each is announced, ended and
+validated again. A call that was cut, or was no call for us to run, ends as it did and is not run.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from ..errors import ExportError, InvalidArguments, StreamError
+from ..events import Event, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallStart, ToolCallValidated
+from ..interop import ToolInteropRegistry
+from ..limits import Limits
+from ..parts import CallKind, ToolCall
+from ..stages import Deferred, StageList
+from ..tools import Toolset
+from ..tools.problems import refusal
+from ..tools.typed import as_json
+from ..wires import Wire
+
+__all__ = ["AnyCall", "CallsDecoder", "GivenCall", "as_given", "one_item"]
+
+AnyCall: TypeAlias = tuple[str | None, str, Any] | ToolCall | Mapping[str, Any]
+"""A call to run: its id, its tool's name and its arguments (a JSON object, or the text of one); a `ToolCall`; or a call
+as a provider or a framework has it in a dict."""
+
+_ID_KEYS = ("call_id", "toolUseId", "id")
+_ARGUMENTS_KEYS = ("arguments", "args", "input")  # MCP and OpenAI; LangChain and Gemini; Anthropic and Bedrock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenCall:
+    """A call that came whole."""
+
+    call_id: str
+    name: str
+    text: str = field(default="", repr=False)
+    """The arguments as JSON, or the text of a ``custom`` call."""
+    index: int | None = None
+    """Its position in the turn that it came with; by default its place here."""
+    kind: CallKind = "function"
+    namespace: str | None = None
+    """The namespace that the call named; a part of `name`, too."""
+    awaits: str | None = None
+    """As `ToolCall.awaits`."""
+    ended: ToolCallEnd | None = None
+    """How it ended, if that keeps it from being read again."""
+
+
+def as_given(calls: Iterable[AnyCall]) -> list[GivenCall]:
+    """Reads the calls of `run_calls`.
+
+    Raises:
+        TypeError: something is no call; the message says where it stands, and what is one.
+        ValueError: two calls have one id, or the provider runs a call itself.
+    """
+    if isinstance(calls, (str, Mapping, ToolCall)) or not isinstance(calls, Iterable):
+        raise TypeError(f"calls is a list of calls, not {type(calls).__name__}; write [(id, name, arguments)]")
+    found = [_as_given(call, place) for place, call in enumerate(calls)]
+    seen: set[str] = set()
+    for place, call in enumerate(found):
+        if call.call_id in seen:
+            raise ValueError(f"calls[{place}]: another call has the id {call.call_id!r}; each needs its own")
+        seen.add(call.call_id)
+    return found
+
+
+def _as_given(call: object, place: int) -> GivenCall:
+    if isinstance(call, ToolCall):
+        return _of_ours(call, place)
+    if isinstance(call, Mapping):
+        return _of_mapping(call, place)
+    if isinstance(call, (tuple, list)) and len(call) == 3:
+        call_id, name, arguments = call
+        return _of_three(call_id, name, arguments, place)
+    raise TypeError(
+        f"calls[{place}] is a {type(call).__name__}; a call is (id, name, arguments), a ToolCall, or a provider's dict"
+    )
+
+
+def _of_ours(call: ToolCall, place: int) -> GivenCall:
+    if call.kind == "server":
+        raise ValueError(f"calls[{place}]: the provider runs {call.name} itself")
+    given = GivenCall(
+        call_id=call.call_id,
+        name=call.name,
+        text=call.arguments_text,
+        kind=call.kind,
+        namespace=call.namespace,
+        awaits=call.awaits,
+    )
+    return given if call.status == "ready" else replace(given, ended=ToolCallEnd(call))
+
+
+def _of_three(call_id: object, name: object, arguments: object, place: int) -> GivenCall:
+    if not isinstance(name, str):
+        raise TypeError(f"calls[{place}]: the tool's name is a text, not {type(name).__name__}")
+    if call_id is not None and not isinstance(call_id, str):
+        raise TypeError(f"calls[{place}]: the id is a text, or None to make one up, not {type(call_id).__name__}")
+    given = GivenCall(call_id=call_id or f"call_{uuid.uuid4().hex}", name=name)
+    try:
+        return replace(given, text=_text(name, arguments))
+    except InvalidArguments as error:
+        call = ToolCall(call_id=given.call_id, name=name, status="invalid", problem="malformed_json")
+        return replace(given, ended=ToolCallEnd(call, error))
+
+
+def _text(name: str, arguments: Any) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return (arguments if isinstance(arguments, bytes) else as_json(name, arguments or {})).decode()
+    except UnicodeDecodeError:  # the error's text quotes the input
+        raise refusal(name, ["the arguments: should be UTF-8"]) from None
+
+
+def _of_mapping(call: Mapping[str, Any], place: int) -> GivenCall:
+    """Reads a call of a provider or a framework; flat ones by their keys, others as `streamtools.interop` does."""
+    key = next((key for key in _ARGUMENTS_KEYS if key in call), None)
+    if key is not None and "name" in call and call.get("type") != "custom_tool_call":
+        return _of_three(next((call[key] for key in _ID_KEYS if call.get(key)), None), call["name"], call[key], place)
+    try:
+        read = ToolInteropRegistry.of().inspect_call(call)
+    except ExportError as error:
+        raise TypeError(f"calls[{place}]: {error}; or pass (id, name, arguments)") from None
+    said = read.payload_metadata.get("arguments_text", read.payload)
+    given = _of_three(read.call_id, read.tool_name, said, place)
+    kind: CallKind = "custom" if read.payload_kind == "raw" else "function"
+    return replace(given, kind=kind, namespace=read.namespace)
+
+
+async def one_item() -> AsyncIterator[Mapping[str, Any]]:
+    """Yields all calls as the one item of a source, so that a consumer who leaves has seen all of them, and their end,
+    or none; the decoder has them."""
+    yield {}
+
+
+class CallsDecoder:
+    """A decoder that makes the events of calls which came whole: announced, ended, validated.
+
+    Args:
+        calls: the calls.
+        tools: what may be called.
+        stages: the steps that the calls pass.
+        limits: bounds on their arguments, and on the work of judging them.
+        wire: the name of the wire over which they came once; None if nobody knows.
+    """
+
+    def __init__(
+        self, calls: Sequence[GivenCall], tools: Toolset, stages: StageList, limits: Limits, *, wire: str | None = None
+    ) -> None:
+        self.wire = wire
+        self.record: Wire | None = None
+        """None: only the name of a wire is kept with calls."""
+        self.received = sum(len(call.text) for call in calls)
+        self.said: list[Event] = []
+        self.done = False
+        self._calls = calls
+        self._indexes = {call.call_id: place if call.index is None else call.index for place, call in enumerate(calls)}
+        self._chain = stages.build(tools, limits, "", defer=True)
+
+    @property
+    def deferred(self) -> Deferred | None:
+        """Work for a large call that has to be done, and given to `resume`."""
+        return self._chain.deferred
+
+    def resume(self, made: Iterable[Event], /) -> list[Event]:
+        """Goes on with the events that `deferred` has made; returns events."""
+        return [self._placed(event) for event in self._chain.resume(made)]
+
+    def feed(self, _: bytes | Mapping[str, Any], /) -> list[Event]:
+        """Returns all events of the calls, and the end: the calls were complete, and so was their turn."""
+        self.done = True
+        events = [event for call in self._calls for event in self._events(call)]
+        events += self._chain.feed(StreamEnd(finish="tool_calls", complete=True))
+        events += self._chain.finish()
+        return [self._placed(event) for event in events]
+
+    def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
+        """Returns no more events, unless the calls never came."""
+        if self.done:
+            return []
+        self.done = True
+        return [*self._chain.feed(StreamEnd(error=error)), *self._chain.finish()]
+
+    def _events(self, call: GivenCall) -> list[Event]:
+        if call.ended is not None:
+            return [ToolCallStart(call.call_id, call.name, kind=call.kind), call.ended]
+        local = call.name if call.namespace is None else call.name.removeprefix(f"{call.namespace}.")
+        fragment = ToolCallFragment(
+            index=call.call_id,
+            id=call.call_id,
+            name=local,
+            namespace=call.namespace,
+            awaits=call.awaits,
+            arguments=call.text,
+            kind=call.kind,
+            start=True,
+            end=True,
+        )
+        return list(self._chain.feed(fragment))
+
+    def _placed(self, event: Event) -> Event:
+        """Returns a call's event with the index that the call has in its turn."""
+        if isinstance(event, ToolCallStart):
+            index = self._indexes.get(event.call_id, event.index)
+            return event if event.index == index else replace(event, index=index)
+        if isinstance(event, (ToolCallEnd, ToolCallValidated)):
+            call = event.call
+            index = self._indexes.get(call.call_id, call.index)
+            return event if call.index == index else replace(event, call=replace(call, index=index))
+        return event
