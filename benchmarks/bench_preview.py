@@ -1,4 +1,4 @@
-"""`PartialJSON` by itself: text of three shapes in deltas of five characters, fed and viewed at every delta.
+"""`Moments` by themselves: text of three shapes in deltas of five characters, fed and viewed at every delta.
 
 Shapes: ``blob`` is one long string with escapes and characters beyond ASCII, ``records`` a list of small objects, and
 ``mixed`` half of each, as `benchmarks.workloads.arguments` makes them. Bars: 1.5 µs per delta, all included, and time
@@ -17,7 +17,7 @@ from itertools import pairwise
 import orjson
 from pydantic_core import from_json
 
-from streamtools.stages.preview import PartialJSON
+from streamtools.stages.moments import Moments
 
 from .measure import Figure, best_of, show
 from .workloads import arguments, pieces
@@ -91,10 +91,10 @@ SHAPES: dict[str, Callable[[int], str]] = {"mixed": _mixed, "blob": _blob, "reco
 
 
 def _view_each(deltas: Sequence[str]) -> None:
-    growing = PartialJSON()
+    growing = Moments()
     for delta in deltas:
         growing.feed(delta)
-        growing.view(growing.length)
+        growing.at(growing.length)
     assert growing.state() == "complete"
 
 

@@ -2,7 +2,7 @@
 
 Bar: to validate the arguments of a tool with five parameters and call its function costs at most 2 µs more than the
 bare function, from the JSON text of the call (as in a stream) and from a dict. Stated beside it are arguments that have
-to be coerced, a foreign schema, and what a whole `run_tool` costs.
+to be coerced, a foreign schema, and what a whole `run_calls` costs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from streamtools import Tool, run_tool, tool
+from streamtools import Tool, run_calls, tool
 
 from .measure import Figure, best_of, show
 
@@ -102,11 +102,11 @@ def _alone() -> Figure:
 
     async def many() -> None:
         for _ in range(RUNS):
-            await run_tool(echo, '{"text": "x"}')
+            await run_calls([("call", "echo", '{"text": "x"}')], [echo])
 
     with asyncio.Runner() as runner:
         best = best_of({"alone": lambda: runner.run(many())}, repeats=5, clock=time.process_time)
-    return Figure(name="run_tool of an async tool", value=best["alone"] / RUNS * 1e6, unit="µs")
+    return Figure(name="run_calls of one async tool", value=best["alone"] / RUNS * 1e6, unit="µs")
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ class ModelServer:
         parameters.hostnames, parameters.port = [HOST], self.port
         parameters.n_ctx, parameters.n_parallel = CONTEXT_TOKENS, SLOTS
         parameters.cpuparams.n_threads, parameters.n_gpu_layers = 1, 0  # it is too small to share
+        parameters.sampling.temp = 0.0  # the same answer every time, where a request says nothing else
         parameters.use_jinja, parameters.warmup = True, False
         parameters.endpoint_slots = True
         parameters.verbosity = CHATTY if self.verbose else SILENT

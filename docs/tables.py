@@ -1,8 +1,9 @@
 """Writes the tables of the pages that are made of the code's own data: ``python docs/tables.py``.
 
 A table stands between its marker and ``<!-- end -->``. ``<!-- tolerances: NAME -->``, where NAME is a wire, ``bodies``
-or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: targets -->`` is `exports.table`
-and ``<!-- exports: keywords -->`` is `keyword_table`; ``<!-- dialects: all -->`` has the dialects of calls in text.
+or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: NAME -->`` is `exports.table`
+(``targets``), `keyword_table` (``keywords``) or `output_table` (``outputs``); ``<!-- dialects: all -->`` has the
+dialects of calls in text.
 So the pages cannot say anything else than the code.
 """
 
@@ -18,9 +19,9 @@ from streamtools.stages.text.models import FAMILIES
 from streamtools.wires import Tolerance, find
 from streamtools.wires.tolerances import BODIES, CALLS
 
-PAGES = [Path(__file__).parent / name for name in ("wires.md", "tools.md", "keywords.md", "text.md")]
+PAGES = [Path(__file__).parent / name for name in ("wires.md", "tools.md", "keywords.md", "text.md", "guide.md")]
 _TABLE = re.compile(r"(<!-- (tolerances|exports|dialects): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_EXPORTS = {"targets": exports.table, "keywords": exports.keyword_table}
+_EXPORTS = {"targets": exports.table, "keywords": exports.keyword_table, "outputs": exports.output_table}
 
 
 def with_tables(page: str) -> str:

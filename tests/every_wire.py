@@ -13,7 +13,7 @@ from typing import Any
 import bedrock_streams
 from sansio import encode
 from wire_cases import CASES, Payload, Response
-from wire_cases.names import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, RESPONSES
+from wire_cases.names import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, MISTRAL, OLLAMA, REALTIME, RESPONSES
 
 from streamtools import Turn
 from streamtools.errors import StreamError
@@ -22,7 +22,8 @@ from streamtools.wires import WIRES
 
 __all__ = [
     "ANTHROPIC", "BEDROCK", "CHAT", "COHERE", "FRAMES", "FRAMINGS", "GEMINI", "IN_DELTAS", "MISTRAL", "OLLAMA",
-    "REFUSES", "RESPONSES", "Call", "Payload", "check_sendable", "dumped", "events_of", "framed", "payloads_of", "said",
+    "REALTIME", "REFUSES", "RESPONSES", "Call", "Payload", "check_sendable", "dumped", "events_of", "framed",
+    "payloads_of", "said",
 ]  # fmt: skip
 
 Call = tuple[str, str, str]  # id, name, arguments as JSON text

@@ -8,6 +8,8 @@ from streamtools.exports import targets
 from streamtools.tools.formats import find
 
 EVERY = [*targets(), *(f"{target}.strict" for target in targets(strict=True))]
+IN_OPENAPI = ("gemini.parameters", "gemini.parameters.strict", "gemini.live")
+"""Where schemas are OpenAPI's, and a function without parameters has none."""
 NO_RECURSION = ("anthropic.messages.strict", "bedrock.converse_stream.strict")
 """Where no schema may contain itself."""
 

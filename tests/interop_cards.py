@@ -106,6 +106,10 @@ TOOLS = {name: _USUAL.get(name, _FORMATS[name]).name for name in FORMATS}
 """The format of the tools that are called in each format."""
 
 
+READ_AS = {name: _FORMATS[name].read_as or name for name in FORMATS}
+"""The format that each is read as: another, where what it writes looks the same."""
+
+
 def function_schema(
     format: str, parameters: dict[str, Any] = PARAMETERS, said: dict[str, Any] = _SAID
 ) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 from opentelemetry.sdk.trace import TracerProvider
+from pydantic import BaseModel
 
 from streamtools import ModelRetry, Tool, ToolContext, ToolError, tool
 from streamtools.content import Media, ToolResult
@@ -101,6 +102,38 @@ def stay_sync(path: str, ctx: ToolContext) -> None:
         pause.wait(0.01)
 
 
+def _weigh(how: str) -> Any:
+    given: dict[str, Any] = {
+        "well": Weight(kilos=2),
+        "wrong": Weight.model_construct(kilos=SECRET),
+        "blocks": ToolResult(blocks=["two kilos"], value={"kilos": 2}),
+        "wrong blocks": ToolResult(blocks=["two kilos"], value={"kilos": SECRET}),
+        "no value": ToolResult(blocks=["two kilos"]),
+        "error": ToolResult(blocks=["no scales"], is_error=True),
+    }
+    return given[how]
+
+
+class Weight(BaseModel):
+    """A weight."""
+
+    kilos: int
+
+
+@tool(name="weigh", output_schema=Weight, effect="idempotent", retries=2, retry_delay_s=0.001)
+async def weigh_async(how: str, path: str) -> Any:
+    """Have an effect, and return a weight or something else."""
+    mark(path)
+    return _weigh(how)
+
+
+@tool(name="weigh", output_schema=Weight, effect="idempotent", retries=2, retry_delay_s=0.001)
+def weigh_sync(how: str, path: str) -> Any:
+    """Have an effect, and return a weight or something else."""
+    mark(path)
+    return _weigh(how)
+
+
 def _second_time(ctx: ToolContext, how: str) -> dict[str, Any]:
     if ctx.attempt == 1 and how == "raise":
         raise ValueError(SECRET)
@@ -175,7 +208,15 @@ def place_order(path: str, ctx: ToolContext) -> str:
 
 
 FORMS: dict[str, dict[str, Tool[..., Any]]] = {
-    "async": {made.name: made for made in (tell_async, end_async, where_async, stay_async, second_time_async)},
-    "sync": {made.name: made for made in (tell_sync, end_sync, where_sync, stay_sync, second_time_sync)},
+    "async": {
+        made.name: made for made in (tell_async, end_async, where_async, stay_async, second_time_async, weigh_async)
+    },
+    "sync": {made.name: made for made in (tell_sync, end_sync, where_sync, stay_sync, second_time_sync, weigh_sync)},
 }
 """Each tool's two forms, by name."""
+
+
+@tool(effect="pure")
+def peek(ctx: ToolContext) -> str:
+    """Look at the context."""
+    return type(ctx.context).__name__

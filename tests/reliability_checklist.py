@@ -14,15 +14,15 @@ __all__ = ["NEEDS", "OTHERWISE", "PROMISES"]
 
 Tests: TypeAlias = tuple[str, ...]
 
-LAWS = "pipeline/test_async_laws.py::"
-LIFE = "pipeline/test_lifetimes.py::"
+LAWS = "pipelines/test_async_laws.py::"
+LIFE = "pipelines/test_lifetimes.py::"
 CALLS = "dispatch/test_promises.py::"
-EXITS = "pipeline/test_any_exit.py::"
-EVERYWHERE = "pipeline/test_cancel_everywhere.py::"
-FAULTS = "pipeline/test_async_faults.py::"
-BOUNDS = "pipeline/test_limits_through_the_pipeline.py::"
-SILENT = "pipeline/test_idle_timeout.py::"
-TRACES = "pipeline/test_traces.py::"
+EXITS = "pipelines/test_any_exit.py::"
+EVERYWHERE = "pipelines/test_cancel_everywhere.py::"
+FAULTS = "pipelines/test_async_faults.py::"
+BOUNDS = "pipelines/test_limits_through_the_pipeline.py::"
+SILENT = "pipelines/test_idle_timeout.py::"
+TRACES = "pipelines/test_traces.py::"
 DISPATCH = "dispatch/test_dispatch.py::"
 AGAIN = "dispatch/test_second_chances.py::"
 KEYS = "dispatch/test_conflicts.py::"
@@ -36,7 +36,7 @@ ASKED = "dispatch/test_approval.py::"
 LATER = "dispatch/test_suspended.py::"
 ONCE = "dispatch/test_calls_once.py::"
 REPORTS = "dispatch/test_progress.py::"
-BRANCHES = "pipeline/test_branches.py::"
+BRANCHES = "pipelines/test_branches.py::"
 SANSIO = "test_laws_sansio.py::"
 
 PROMISES: dict[str, tuple[str, Tests]] = {
@@ -90,7 +90,7 @@ PROMISES: dict[str, tuple[str, Tests]] = {
         "events do not pile up, however many there are; of a delta nothing stays but its text, in the turn",
         (
             LIFE + "test_a_hundred_thousand_deltas_leave_no_more_behind_than_twenty_thousand",
-            "pipeline/test_endless_streams_through_the_pipeline.py::"
+            "pipelines/test_endless_streams_through_the_pipeline.py::"
             "test_what_says_nothing_costs_no_memory_however_often_it_comes",
             "benchmarks/load.py",
         ),
@@ -303,7 +303,7 @@ NEEDS: dict[str, tuple[tuple[str, Tests], ...]] = {
             "arguments and policy are checked before",
             (
                 CALLS + "test_a_call_whose_arguments_do_not_fit_does_not_start_early_either",
-                "pipeline/test_policy.py::"
+                "pipelines/test_policy.py::"
                 "test_a_policy_stage_refuses_a_call_that_the_schema_allows_and_the_tool_knows_nothing_of_it",
                 ASKED + "test_a_call_is_validated_before_anybody_is_asked",
             ),
@@ -352,7 +352,7 @@ NEEDS: dict[str, tuple[tuple[str, Tests], ...]] = {
             (
                 EXITS + "test_after_any_exit_each_call_has_one_observation_and_every_provider_takes_the_history",
                 EVERYWHERE + "test_a_cancellation_at_any_checkpoint_leaves_nothing_behind",
-                "pipeline/test_trajectory_loop.py::test_a_cancellation_from_outside_leaves_a_history_that_can_be_sent",
+                "pipelines/test_trajectory_loop.py::test_a_cancellation_from_outside_leaves_a_history_that_can_be_sent",
                 SANSIO + "test_the_same_bytes_give_the_same_turn_in_every_process",
             ),
         ),

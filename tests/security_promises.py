@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 and T28 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T29 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -31,9 +31,9 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         "floods: calls, blocks, arguments, white space, keep-alives",
         (
             "tests/security/test_bounds.py::test_what_says_little_without_end_ends_at_a_limit_and_runs_nothing",
-            "tests/pipeline/test_limits_through_the_pipeline.py"
+            "tests/pipelines/test_limits_through_the_pipeline.py"
             "::test_a_stream_that_holds_more_raises_and_runs_nothing_that_was_held",
-            "tests/pipeline/test_limits_through_the_pipeline.py"
+            "tests/pipelines/test_limits_through_the_pipeline.py"
             "::test_a_call_that_holds_more_is_observed_as_invalid_and_does_not_run",
             "tests/test_endless_streams.py::test_what_repeats_without_end_does_not_grow_or_is_ended_by_a_limit",
         ),
@@ -88,7 +88,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "tests/test_laws_sansio.py::test_wherever_a_stream_of_any_wire_is_cut_nothing_of_it_runs",
             "tests/test_corpus.py::test_a_cut_recording_runs_only_what_had_ended",
-            "tests/pipeline/test_async_laws.py"
+            "tests/pipelines/test_async_laws.py"
             "::test_once_calls_of_a_turn_that_did_not_end_well_are_skipped_and_say_why",
         ),
     ),
@@ -123,7 +123,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "tests/security/test_injection.py::test_markup_of_a_call_in_text_or_reasoning_is_text",
             "tests/security/test_injection.py::test_what_a_tool_returns_stands_in_its_calls_result_and_nowhere_else",
-            "tests/pipeline/test_limits_through_the_pipeline.py::test_a_longer_result_is_cut_and_says_so",
+            "tests/pipelines/test_limits_through_the_pipeline.py::test_a_longer_result_is_cut_and_says_so",
             "tests/dispatch/test_approval.py::test_a_call_is_validated_before_anybody_is_asked",
         ),
     ),
@@ -142,6 +142,8 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/security/test_secrets.py::test_a_stream_that_breaks_in_a_call_tells_nothing_of_it",
             "tests/security/test_secrets.py::test_a_call_that_waits_for_an_approval_tells_nothing",
             "tests/security/test_secrets.py::test_what_a_provider_wants_back_is_in_no_repr",
+            "tests/security/test_secrets.py::test_of_a_response_a_turns_repr_shows_the_beginning_of_its_text_alone",
+            "tests/security/test_secrets.py::test_content_is_in_reprs_where_the_developers_variable_is_set_to_1_alone",
             "tests/telemetry/test_content.py::test_no_content_is_in_any_span_by_default",
             "tests/web/test_asgi_response.py::test_a_client_reads_text_calls_and_outcomes_and_nothing_private",
             "tests/mcp/test_mcp_cache.py::test_the_secret_is_nowhere_in_the_cache",
@@ -153,6 +155,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/security/test_wire_text.py"
             "::test_no_place_of_any_wire_brings_control_characters_into_a_message_or_a_repr",
             "tests/security/test_wire_text.py::test_no_place_of_any_wire_makes_a_message_long",
+            "tests/test_display.py::test_whatever_the_peer_wrote_is_shown_on_one_bounded_line",
             "tests/security/test_wire_text.py::test_a_providers_error_is_shown_escaped_and_cut",
             "tests/security/test_wire_text.py"
             "::test_the_record_of_a_call_has_the_lines_that_it_should_and_no_forged_ones",
@@ -221,6 +224,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/security/test_hostile_names.py::test_what_only_the_program_sets_cannot_be_set_by_a_model",
             "tests/tools/test_tool_definition.py::test_a_context_is_in_no_schema_and_cannot_be_sent",
             "tests/tools/test_foreign_schemas.py::test_an_open_schema_lets_nothing_set_what_is_injected_or_bound",
+            "tests/tools/test_injected_parameters.py::test_a_context_of_a_framework_is_filled_and_no_model_sees_or_sets_it",
         ),
     ),
     "T24": (
@@ -233,12 +237,12 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
     "T25": (
         "more concurrent work than the machine can bear",
         (
-            "tests/pipeline/test_limits_through_the_pipeline.py::test_no_more_tools_run_at_once",
-            "tests/pipeline/test_limits_through_the_pipeline.py::test_no_more_threads_run_sync_tools_at_once",
-            "tests/pipeline/test_limits_through_the_pipeline.py"
+            "tests/pipelines/test_limits_through_the_pipeline.py::test_no_more_tools_run_at_once",
+            "tests/pipelines/test_limits_through_the_pipeline.py::test_no_more_threads_run_sync_tools_at_once",
+            "tests/pipelines/test_limits_through_the_pipeline.py"
             "::test_past_so_many_threads_that_were_given_up_sync_tools_are_refused",
-            "tests/pipeline/test_limits_through_the_pipeline.py::test_a_tool_that_takes_longer_is_timed_out",
-            "tests/pipeline/test_limits_through_the_pipeline.py::test_the_source_is_no_further_ahead_of_the_consumer",
+            "tests/pipelines/test_limits_through_the_pipeline.py::test_a_tool_that_takes_longer_is_timed_out",
+            "tests/pipelines/test_limits_through_the_pipeline.py::test_the_source_is_no_further_ahead_of_the_consumer",
         ),
     ),
     "T26": (
@@ -266,12 +270,20 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/security/test_hostile_validation.py"
             "::test_a_call_that_would_cost_much_is_judged_or_refused_for_a_bounded_price",
             "tests/security/test_validation_fuzzed.py::test_any_schema_judges_any_arguments_within_bounds",
-            "tests/pipeline/test_large_calls.py::test_a_call_is_judged_outside_the_event_loop_if_that_takes_long",
-            "tests/pipeline/test_large_calls.py::test_judging_counts_for_the_calls_timeout",
+            "tests/pipelines/test_large_calls.py::test_a_call_is_judged_outside_the_event_loop_if_that_takes_long",
+            "tests/pipelines/test_large_calls.py::test_judging_counts_for_the_calls_timeout",
             "tests/tools/test_weighed_arguments.py::test_what_would_hold_up_everybody_is_refused_and_told_so",
-            "tests/mcp/test_mcp_results.py"
-            "::test_structured_content_that_is_much_work_by_its_schema_is_judged_outside_the_event_loop",
+            "tests/dispatch/test_declared_results.py"
+            "::test_a_result_that_is_much_work_by_its_schema_is_judged_outside_the_event_loop",
             "benchmarks/bench_hostile.py",
+        ),
+    ),
+    "T29": (
+        "markup and scripts in texts that a page shows",
+        (
+            "tests/view/test_run_page.py::test_nothing_that_a_model_or_tool_wrote_runs_or_loads",
+            "tests/view/test_run_page.py::test_the_policy_refuses_a_script_that_got_in_all_the_same",
+            "tests/view/test_run_page.py::test_no_text_can_end_the_element_that_holds_the_data",
         ),
     ),
 }
@@ -288,11 +300,11 @@ IN_SHORT: dict[str, tuple[str, ...]] = {
     ),
     "Nothing from the wire is logged raw.": (
         "tests/security/test_wire_text.py::test_a_log_record_is_one_printable_line_whatever_the_formatter_shows",
-        "tests/security/test_wire_text.py::test_without_a_logger_of_yours_nothing_is_logged_or_printed",
+        "tests/security/test_wire_text.py::test_without_a_logger_of_yours_only_a_tools_exception_is_logged_and_nothing_of_the_wire_raw",
     ),
     "Only registered tools run, and only with complete arguments that match their schema.": (
         "tests/security/test_hostile_names.py::test_a_name_that_is_not_a_registered_one_runs_nothing_and_is_answered",
-        "tests/pipeline/test_any_bytes_through_the_pipeline.py"
+        "tests/pipelines/test_any_bytes_through_the_pipeline.py"
         "::test_any_bytes_end_in_a_turn_or_a_typed_error_and_run_nothing_that_is_not_whole",
     ),
     "Every refusal is an event.": (

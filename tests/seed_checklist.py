@@ -36,7 +36,7 @@ CHECKLIST: dict[str, tuple[str, tuple[str, ...]]] = {
     "S5": (
         "a missing field is rejected before the function runs",
         (
-            "tools/test_running_a_tool_alone.py::test_the_record_is_that_of_the_pipeline",
+            "pipelines/test_run_calls.py::test_the_record_is_that_of_the_pipeline",
             "test_testing.py::test_a_call_that_is_refused_leaves_no_trace_on_a_fake_tool",
         ),
     ),
@@ -48,7 +48,7 @@ CHECKLIST: dict[str, tuple[str, tuple[str, ...]]] = {
         "a value of the wrong type is rejected, and the error names parameter and type",
         (
             "tools/test_foreign_schemas.py::test_the_arguments_are_enforced_before_the_function_runs",
-            "tools/test_running_a_tool_alone.py::test_run_raises_what_the_tool_raised_or_why_it_did_not_run",
+            "pipelines/test_run_calls.py::test_run_raises_what_the_tool_raised_or_why_it_did_not_run",
         ),
     ),
     "S8": (
@@ -72,8 +72,8 @@ CHECKLIST: dict[str, tuple[str, tuple[str, ...]]] = {
     "S11": (
         "a tool runs a call from its JSON, with the outcome that a pipeline would give",
         (
-            "tools/test_running_a_tool_alone.py::test_a_dict_runs_as_its_text_does",
-            "tools/test_running_a_tool_alone.py::test_the_record_is_that_of_the_pipeline",
+            "pipelines/test_run_calls.py::test_a_dict_runs_as_its_text_does",
+            "pipelines/test_run_calls.py::test_the_record_is_that_of_the_pipeline",
         ),
     ),
     "S12": (
@@ -131,18 +131,18 @@ CHECKLIST: dict[str, tuple[str, tuple[str, ...]]] = {
     "S21": (
         "policy is separate from the adapter",
         (
-            "pipeline/test_policy.py::test_a_policy_stage_refuses_a_call_that_the_schema_allows_and_the_tool_knows_nothing_of_it",
+            "pipelines/test_policy.py::test_a_policy_stage_refuses_a_call_that_the_schema_allows_and_the_tool_knows_nothing_of_it",
         ),
     ),
     "S22": (
         "a call carries the same ids in event, log record and span",
-        ("pipeline/test_cursor.py::test_a_call_has_the_same_ids_in_event_log_record_and_span",),
+        ("pipelines/test_cursor.py::test_a_call_has_the_same_ids_in_event_log_record_and_span",),
     ),
     "S23": (
         "tool boundaries are points of a cursor over the run",
         (
-            "pipeline/test_cursor.py::test_a_call_is_a_point_between_what_came_before_and_after_it",
-            "pipeline/test_cursor.py::test_reading_goes_on_from_any_place",
+            "pipelines/test_cursor.py::test_a_call_is_a_point_between_what_came_before_and_after_it",
+            "pipelines/test_cursor.py::test_reading_goes_on_from_any_place",
         ),
     ),
     "S24": (
@@ -171,12 +171,12 @@ CHECKLIST: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "S30": (
         "a tool is callable, and runs validated",
-        ("tools/test_running_a_tool_alone.py::test_run_gives_the_value_that_a_direct_call_gives",),
+        ("pipelines/test_run_calls.py::test_run_gives_the_value_that_a_direct_call_gives",),
     ),
     "S31": (
         "sync tools run in a thread, with the caller's context",
         (
-            "tools/test_running_a_tool_alone.py::test_a_sync_tool_runs_in_a_thread_with_the_callers_context_while_the_loop_goes_on",
+            "pipelines/test_run_calls.py::test_a_sync_tool_runs_in_a_thread_with_the_callers_context_while_the_loop_goes_on",
         ),
     ),
     "S32": (
@@ -244,7 +244,7 @@ CHECKLIST: dict[str, tuple[str, tuple[str, ...]]] = {
     "S43": (
         "simple, async, with context, multi-step tools",
         (
-            "tools/test_running_a_tool_alone.py::test_steps_of_one_tool_may_run_others",
+            "pipelines/test_run_calls.py::test_steps_of_one_tool_may_run_others",
             "tools/test_tool_definition.py::test_a_context_is_in_no_schema_and_cannot_be_sent",
         ),
     ),
@@ -257,7 +257,7 @@ CHECKLIST: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "S45": (
         "a call is judged without being run",
-        ("tools/test_running_a_tool_alone.py::test_a_call_is_valid_if_name_and_arguments_are_the_tools",),
+        ("pipelines/test_run_calls.py::test_a_call_is_valid_if_name_and_arguments_are_the_tools",),
     ),
     "S46": (
         "a schema is made once",
@@ -266,7 +266,7 @@ CHECKLIST: dict[str, tuple[str, tuple[str, ...]]] = {
     "S47": (
         "a batch of calls runs at once",
         (
-            "tools/test_running_a_tool_alone.py::test_calls_may_run_at_once",
+            "pipelines/test_run_calls.py::test_calls_may_run_at_once",
             "dispatch/test_dispatch.py::test_calls_run_at_the_same_time",
         ),
     ),

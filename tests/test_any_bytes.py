@@ -30,8 +30,9 @@ quickly = settings(
 )
 
 KINDS = {
-    "protocol_error", "malformed_chunk", "not_event_stream", "empty_stream", "unknown_wire", "stream_truncated",
-    "limit_exceeded", "provider_error", "malformed_function_call", "blocked",
+    "protocol_error", "malformed_chunk", "not_event_stream", "empty_stream", "unknown_wire", "wrong_wire",
+    "stream_truncated", "limit_exceeded", "provider_error", "malformed_function_call", "blocked", "legacy_schema",
+    "said_again",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "streamtools"
 
 LAYERS = (
-    ("_version", "limits", "text", "content", "parts", "errors", "events", "observers"),
+    ("_version", "text", "display", "limits", "content", "parts", "errors", "events", "observers"),
     ("framing", "schema"),
     ("wires",),
     ("tools",),
@@ -31,7 +31,7 @@ LAYERS = (
     ("event_loop", "telemetry", "sources"),
     ("dispatch", "mcp"),
     ("pipelines",),
-    ("integrations",),
+    ("integrations", "view"),
     (PACKAGE,),  # the root: the public names
     ("testing", "cli", "__main__"),
 )
@@ -44,7 +44,10 @@ FACTS_FOR_TOOLS = tuple(f"{PACKAGE}.wires.{name}" for name in ("Wire", "known", 
 """The exception: the tools ask the wires which there are, and how the requests of each tell tools."""
 
 SANS_IO = {room for layer in LAYERS[:7] for room in layer}
-ABOVE_THE_LINE = {"streamtools.tools.context": "a running tool's view of its pipeline"}
+ABOVE_THE_LINE = {
+    "streamtools.tools.context": "a running tool's view of its pipeline",
+    "streamtools.tools.frameworks": "functions that call the tools of other frameworks, run by the dispatcher",
+}
 """Modules of the sans-IO rooms that are handed to async code."""
 
 FORBIDDEN_BELOW = (
@@ -64,6 +67,8 @@ READS_THE_SDK = {"streamtools.telemetry.setup", "streamtools.telemetry.jaeger"} 
 MAX_LINES = 400
 LONG = {
     "streamtools.pipelines.block": "the consumer's handle and the block's tasks, which share all of their state",
+    "streamtools.wires.openai_responses.decoder": "the events of one response; its items, texts and calls stand apart",
+    "streamtools.decode.decoder": "one response from its first byte to its end; framing, wire and stages stand apart",
     "streamtools.events": "the catalogue of events, to be read in one go",
 }
 """Modules that may be longer, with the reason."""
@@ -189,6 +194,7 @@ OPENS_GROUPS = {
     "streamtools.pipelines.agent_loop": "the steps of a run, in its block; nothing yields inside",
     "streamtools.dispatch.executors.process": "a worker's end is awaited beside its pipe",
     "streamtools.testing.checks": "checks that run calls side by side",
+    "streamtools.view.live": "a response of its own, that ends when its reader goes",
     "streamtools.integrations.asgi": "stands where an application's own code would: inside a pipeline's block",
 }
 

@@ -10,7 +10,7 @@ from sansio import CHAT, byte_by_byte, snapshot
 from streams import chat, chat_chunk, sse
 
 from streamtools import Limits, parse
-from streamtools.errors import LimitExceeded, ProviderError
+from streamtools.errors import LimitExceeded, ProviderError, RemoteProtocolError, WrongWire
 from streamtools.framing import AWSEventStreamDecoder, JSONArrayDecoder, NDJSONDecoder, SSEDecoder, choose
 
 CHUNKS = [chat_chunk({"content": "Hel"}), chat_chunk({"content": "lo"}), chat_chunk({}, "stop")]
@@ -61,16 +61,22 @@ def test_payloads_may_come_as_lines_or_as_an_array(before: bytes, wire: str | No
     assert "json_array_stream" in {warning.code for warning in turn.warnings}
 
 
-@pytest.mark.parametrize("wire", [CHAT, None])
 @pytest.mark.parametrize(
     "whole",
     [
         {"object": "chat.completion", "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]},
-        {"type": "message", "content": [{"type": "text", "text": "Hi"}]},
-        {"object": "response", "output": []},
+        {"type": "message", "content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn"},
     ],
 )
-def test_a_whole_answer_is_no_stream_on_one_line_or_many(whole: dict[str, Any], wire: str | None) -> None:
+def test_a_whole_answer_is_read_on_one_line_or_many(whole: dict[str, Any]) -> None:
+    for body in (json.dumps(whole).encode(), json.dumps(whole, indent=2).encode() + b"\n"):
+        turn = every_way(body)
+        assert (turn.text, turn.complete, turn.error) == ("Hi", True, None)
+
+
+@pytest.mark.parametrize("wire", [CHAT, None])
+@pytest.mark.parametrize("whole", [{"object": "list", "data": []}, {"type": "text", "text": "Hi"}, {"output": []}])
+def test_an_object_that_is_no_answer_is_no_stream_on_one_line_or_many(whole: dict[str, Any], wire: str | None) -> None:
     for body in (json.dumps(whole).encode(), json.dumps(whole, indent=2).encode() + b"\n"):
         turn = every_way(body, wire=wire)
         assert turn.error.kind == "not_event_stream"
@@ -156,7 +162,10 @@ def test_lines_that_lost_their_ends_are_told_from_other_bodies(items: list[str],
 
 def test_a_stream_of_another_wire_than_the_given_one_is_told_for_what_it_looks_like() -> None:
     turn = every_way(b"".join(chat(["Hi"], finish="stop")), wire="anthropic.messages")
-    assert turn.error.kind == "unknown_wire"
+    assert isinstance(turn.error, WrongWire)
+    assert isinstance(turn.error, ValueError)
+    assert not isinstance(turn.error, RemoteProtocolError)
+    assert (turn.error.kind, turn.error.looks_like) == ("wrong_wire", "openai.chat_completions")
     assert str(turn.error) == (
         "the stream is no anthropic.messages, it looks like openai.chat_completions; leave out wire= to find it"
     )

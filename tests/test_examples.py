@@ -7,7 +7,8 @@ before its fence says otherwise:
     <!-- continues -->             as one program with the block before
     <!-- not run: <why> -->        not at all
 
-Examples always have the model server. Both run in an empty directory, so that what they write goes away.
+Examples have no key, and begin the model's server themselves. Both run in an empty directory, so that what they write
+goes away.
 """
 
 from __future__ import annotations
@@ -38,11 +39,25 @@ PAGES = [
             "once.md",
             "history.md",
             "modes.md",
+            "guide.md",
+            "frameworks.md",
+            "cluster.md",
+            "durable.md",
+            "own-wire.md",
+            "text.md",
+            "debugging.md",
+            "view.md",
         )
     ),
 ]
-WANTS = {"ray_executor.py": "ray", "dbos_durable.py": "dbos"}  # make test-ray and make test-dbos run these
-EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
+WANTS = {  # make test-ray, test-dbos and test-integrations run these
+    "ray_executor.py": "ray",
+    "dbos_durable.py": "dbos",
+    "langgraph_tool_node.py": "langgraph",
+    "pydantic_ai_toolset.py": "pydantic_ai",
+}
+LOCAL_MODEL = "local_model"  # the module beside the examples that finds them a model
+EXAMPLES = sorted(path for path in (REPOSITORY / "examples").glob("*.py") if path.stem != LOCAL_MODEL)
 SLOW = ("process_executor.py", "mcp_server.py", "anthropic_loop.py")  # some seconds each
 PATIENCE_S = 60  # a program takes a second or two; one that hangs must not take the whole run with it
 
@@ -97,19 +112,22 @@ def marker_before(page: str, position: int) -> str:
     return marker[1] if marker else ""
 
 
+def provider(url: str) -> dict[str, str]:
+    """The variables in which the SDKs look for a provider."""
+    return {
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_API_KEY": "unused",
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "unused",
+    }
+
+
 def run(*arguments: str, directory: Path, model_url: str | None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    if model_url:
-        environment |= {
-            "OPENAI_BASE_URL": f"{model_url}/v1",
-            "OPENAI_API_KEY": "unused",
-            "ANTHROPIC_BASE_URL": model_url,
-            "ANTHROPIC_API_KEY": "unused",
-        }
+    inherited = {name: value for name, value in os.environ.items() if name not in provider("")}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=directory,
-        env=environment,
+        env={**inherited, "PYTHONPATH": str(REPOSITORY), **(provider(model_url) if model_url else {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -147,7 +165,8 @@ PROGRAMS = [
 
 
 def test_each_page_shows_code() -> None:
-    assert all(programs(page.read_text(encoding="utf-8")) for page in PAGES)
+    """Pages about what is not installed here show it too; the example that they name runs where it is."""
+    assert all(BLOCK.search(page.read_text(encoding="utf-8")) for page in PAGES)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -216,12 +235,50 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize(
     "path", thorough_unless(lambda path: path.name not in SLOW, EXAMPLES), ids=lambda path: path.name
 )
-def test_an_example_runs_and_prints_something(path: Path, tmp_path: Path, model_url: str) -> None:
+def test_an_example_runs_without_a_key_and_prints_something(path: Path, tmp_path: Path) -> None:
     if path.name in WANTS:
         pytest.importorskip(WANTS[path.name], reason=f"{path.name} runs where {WANTS[path.name]} is installed")
-    done = run(str(path), directory=tmp_path, model_url=model_url)
+    if path in ASKING:
+        pytest.importorskip("xllamacpp", reason=NO_SERVER)
+    done = run(str(path), directory=tmp_path, model_url=None)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+    assert ("The tiny model on this machine answers." in done.stderr) is (path in ASKING)
+
+
+NO_SERVER = "THE MODEL SERVER IS NOT INSTALLED: no example asked a model"
+ASKING = [path for path in EXAMPLES if LOCAL_MODEL in path.read_text(encoding="utf-8")]
+"""The examples that ask a model."""
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize("path", ASKING[:1])
+def test_local_takes_the_tiny_model_though_there_is_a_key(path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp", reason=NO_SERVER)
+    done = run(str(path), "--local", directory=tmp_path, model_url=NOWHERE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_with_a_key_the_provider_is_asked(tmp_path: Path) -> None:
+    program = "import os, local_model as m; m.use_model('OPENAI_API_KEY'); print(os.environ['OPENAI_BASE_URL'])"
+    script = tmp_path / "script.py"
+    script.write_text(f"import sys; sys.path.append({str(REPOSITORY / 'examples')!r})\n{program}\n", encoding="utf-8")
+    assert run(str(script), directory=tmp_path, model_url=NOWHERE).stdout == f"{NOWHERE}/v1\n"
+
+
+@pytest.mark.parametrize("path", ASKING, ids=lambda path: path.name)
+def test_without_a_key_and_a_model_an_example_says_in_one_line_what_is_missing(path: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import runpy, sys\nsys.modules['xllamacpp'] = None\nsys.path.append(sys.argv[2])\n"
+        "runpy.run_path(sys.argv[1], run_name='__main__')\n",
+        encoding="utf-8",
+    )
+    done = run(str(script), str(path), str(path.parent), directory=tmp_path, model_url=None)
+    assert done.returncode == 1
+    assert done.stderr.startswith("There is no key, and the model for this machine is not installed; in the repository")
+    assert done.stderr.count("\n") == 1
 
 
 # -- doctests --------------------------------------------------------------------------------------------------

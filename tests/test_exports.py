@@ -16,9 +16,9 @@ import streamtools
 
 NAMES = """
     __version__
-    pipeline Pipeline resume Suspended agent_loop AgentLoop Trajectory Limits
+    pipeline Pipeline resume Suspended Deny agent_loop AgentLoop Trajectory Limits
     parse StreamDecoder
-    tool Tool ToolContext run_tool
+    tool Tool ToolContext run_calls
     Turn ToolCall Usage
     Event TextDelta ReasoningDelta ToolCallValidated ApprovalRequested Observation StreamEnd
     StreamToolsError StreamError ToolError ModelRetry

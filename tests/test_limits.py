@@ -239,7 +239,7 @@ SAID: dict[str, tuple[str, int, Callable[[int], dict[str, Any]]]] = {
 @pytest.mark.parametrize("name", SAID)
 def test_on_every_wire_a_response_may_say_as_much_as_the_limit_and_no_more(wire: str, name: str) -> None:
     setting, limit, make = SAID[name]
-    if name == "refusal" and wire not in REFUSES:
+    if (name == "refusal" and wire not in REFUSES) or (name.startswith("reasoning") and not CASES[wire].reasons):
         return
     beside = CASES[wire].signature_characters if name.startswith("reasoning") else 0
 
@@ -490,15 +490,15 @@ def test_warnings_do_not_pile_up() -> None:
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(Limits)])
-@pytest.mark.parametrize("value", [0, -1, "1", None, True, float("nan")])
-def test_a_limit_is_a_number_greater_than_zero(field: str, value: Any) -> None:
+def test_a_limit_is_a_number_greater_than_zero(field: str) -> None:
     optional = ("tool_timeout", "idle_timeout", "first_chunk_timeout", "step_timeout", "run_timeout")
-    if field in (*optional, "max_repeated_calls") and value is None:
-        nothing: Any = {field: None}
+    values: list[Any] = [0, -1, "1", None, True, float("nan")]
+    if field in (*optional, "max_repeated_calls"):
+        nothing: Any = {field: values.pop(3)}
         assert getattr(Limits(**nothing), field) is None
-        return
-    with pytest.raises(ValueError, match=field):
-        Limits(**{field: value})
+    for value in values:
+        with pytest.raises(ValueError, match=field):
+            Limits(**{field: value})
 
 
 def test_the_default_limits_take_what_providers_send() -> None:

@@ -187,6 +187,26 @@ def test_the_extras_that_the_makefile_installs_exist() -> None:
     assert {"demo", "dev"} <= set(PROJECT["project"]["optional-dependencies"])
 
 
+# -- the repository --------------------------------------------------------------------------------------------
+
+BINARY = {"demo/tools.gguf"}
+"""Files that are no text, each of which the project made itself."""
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+def test_the_repository_holds_no_binary_file_but_those_listed() -> None:
+    done = subprocess.run(
+        ["git", "ls-files", "-z", "--eol"], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=30
+    )
+    if done.returncode != 0:
+        pytest.skip("this is no checkout")
+    rows = [row.split("\t", 1) for row in done.stdout.split("\0") if row]
+    assert {name for kind, name in rows if kind.startswith("i/-text")} == BINARY
+
+
+# -- the wheel -------------------------------------------------------------------------------------------------
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     pytest.importorskip("hatchling", reason="the build backend is not installed: no wheel was built")

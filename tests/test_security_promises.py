@@ -28,7 +28,7 @@ def named_in(text: str) -> tuple[str, ...]:
 
 
 def test_every_threat_has_its_promise() -> None:
-    assert list(PROMISES) == [f"T{number}" for number in range(1, 29)]
+    assert list(PROMISES) == [f"T{number}" for number in range(1, 30)]
 
 
 @pytest.mark.parametrize("threat", PROMISES)
@@ -44,12 +44,12 @@ def test_a_promise_in_short_stands_on_the_page_with_the_tests_that_hold_it(promi
     assert named_in(rows()[promise]) == IN_SHORT[promise]
 
 
-@pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?:tests|benchmarks)/[^`]*)`", PAGE))))
-def test_every_test_that_the_page_names_exists(name: str) -> None:
-    if "::" in name or name.startswith("benchmarks/"):
-        assert missing([name]) == []
-    else:
-        assert (ROOT / name).exists()
+def test_every_test_that_the_page_names_exists() -> None:
+    names = set(re.findall(r"`((?:tests|benchmarks)/[^`]*)`", PAGE))
+    assert len(names) > 100
+    functions = {name for name in names if "::" in name or name.startswith("benchmarks/")}
+    assert missing(sorted(functions)) == []
+    assert [name for name in sorted(names - functions) if not (ROOT / name).exists()] == []
 
 
 def test_every_row_of_the_page_is_one_of_these() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
+from alone import run_alone
 from streams import chat
 
-from streamtools import Observation, StreamDecoder, StreamEnd, TextDelta, ToolContext, pipeline, run_tool, tool
+from streamtools import Observation, StreamDecoder, StreamEnd, TextDelta, ToolContext, pipeline, tool
 from streamtools.errors import RemoteProtocolError, TruncatedStream
 from streamtools.testing import FakeTool, ScriptedSource, feed_every_way
 
@@ -278,7 +279,7 @@ async def test_a_fake_tool_waits_at_its_gates() -> None:
             results: list[Any] = []
 
             async def call() -> None:
-                results.append((await run_tool(fake.tool, {"x": 1})).unwrap())
+                results.append((await run_alone(fake.tool, {"x": 1})).unwrap())
 
             group.start_soon(call)
             while not fake.calls:  # a tool tells nobody that it has begun

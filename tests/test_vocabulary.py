@@ -125,12 +125,13 @@ def test_a_turn_can_be_asked_for_before_its_stream_has_ended() -> None:
     assert [observation.outcome for observation in builder.build().observations] == ["cancelled"]
 
 
-def test_what_the_model_wrote_is_not_in_a_turns_repr() -> None:
+def test_the_arguments_that_the_model_wrote_are_not_in_a_turns_repr() -> None:
     for body in (
-        chat(["hunter2"], [("a", "f", '{"hunter2": 1}')]),
-        anthropic(["hunter2"], [("a", "f", '{"hunter2": 1}')]),
+        chat(["Paying."], [("a", "f", '{"hunter2": 1}')]),
+        anthropic(["Paying."], [("a", "f", '{"hunter2": 1}')]),
     ):
         assert "hunter2" not in repr(parse(body))
+        assert "text='Paying.'" in repr(parse(body))
 
 
 def test_a_turn_and_its_calls_cannot_be_changed() -> None:

@@ -10,6 +10,7 @@ from demo.screen import Screen
 from demo.terminal import Terminal
 from streamtools.events import (
     Event,
+    Moment,
     Observation,
     Preview,
     StepEnd,
@@ -34,11 +35,8 @@ class Seen(Preview):
     def __init__(self, value: Any) -> None:
         self._value = value
 
-    def view(self, end: int) -> Any:
-        return self._value
-
-    def tentative(self) -> None:
-        return None
+    def at(self, end: int) -> Moment:
+        return self._value, None
 
 
 def call(call_id: str, name: str, arguments: Mapping[str, Any], *, begun: float, whole: float) -> list[Event]:

@@ -101,7 +101,8 @@ def test_a_server_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) 
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
     fake = types.ModuleType("xllamacpp")
     fake.__spec__ = ModuleSpec("xllamacpp", None)
-    fake.CommonParams = lambda: types.SimpleNamespace(model=types.SimpleNamespace(), cpuparams=types.SimpleNamespace())
+    groups = ("model", "cpuparams", "sampling")
+    fake.CommonParams = lambda: types.SimpleNamespace(**{name: types.SimpleNamespace() for name in groups})
     fake.Server = lambda _: types.SimpleNamespace(listening_address=address)
     monkeypatch.setitem(sys.modules, "xllamacpp", fake)
     with pytest.raises(DemoError, match=r"^the model server did not answer within 10 s$"), ModelServer():

@@ -9,11 +9,13 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from alone import run_alone
 from payments import LOOK, PAY_A, PAY_B, block, look, outcomes, pay, ran
 from streams import anthropic, chat, hanging, stream
 
 from streamtools import (
     ApprovalRequested,
+    Deny,
     Event,
     Limits,
     Observation,
@@ -21,7 +23,6 @@ from streamtools import (
     StreamEnd,
     ToolCallValidated,
     pipeline,
-    run_tool,
     tool,
 )
 from streamtools.dispatch import CallPool
@@ -264,7 +265,7 @@ async def test_an_approver_is_asked_about_each_call_and_the_loop_waits_for_it() 
             await answer.wait()
             return True
         answer.set()  # the second is decided before the first
-        return "not this one"
+        return Deny("not this one")
 
     with anyio.fail_after(5):
         async with block([PAY_A, PAY_B], approve=approve) as events:
@@ -452,12 +453,12 @@ async def test_each_of_many_approved_calls_runs_exactly_once_in_whatever_order_t
 
 
 async def test_a_tool_by_itself_does_not_run_a_call_that_needs_an_approval_unless_it_has_it() -> None:
-    seen = await run_tool(pay, '{"to": "x"}')
+    seen = await run_alone(pay, '{"to": "x"}')
     assert (seen.outcome, ran) == ("skipped", [])
     assert isinstance(seen.error, ApprovalPending)
     with pytest.raises(ApprovalPending, match="waits for an approval"):
-        (await run_tool(pay, {"to": "x"})).unwrap()
-    assert (await run_tool(pay, {"to": "x"}, approved=True)).outcome == "ok"
+        (await run_alone(pay, {"to": "x"})).unwrap()
+    assert (await run_alone(pay, {"to": "x"}, approved=True)).outcome == "ok"
     assert ran == ["pay x 1"]
 
 
@@ -472,3 +473,15 @@ async def test_a_pipeline_that_is_opened_in_a_group_takes_approvals_as_well() ->
             _ = [event async for event in events]
             await events.aclose()
     assert [o.outcome for o in events.turn.observations] == ["ok", "denied"]
+
+
+@pytest.mark.parametrize("said", ["yes", "no", 1, ["no"]])
+async def test_a_verdict_that_is_none_denies_and_says_what_to_return(said: Any) -> None:
+    """People write ``approve=lambda request: input("ok? ")``."""
+    async with block([PAY_A], approve=lambda _: said) as events:
+        async for _ in events:
+            pass
+    (seen,) = events.turn.observations
+    assert (seen.outcome, seen.value) == ("denied", None)
+    assert seen.error is not None
+    assert str(seen.error.__cause__) == f'an approval is True, False, Deny("why") or None, not {type(said).__name__}'

@@ -17,6 +17,7 @@ from streams import anthropic, chat, stream
 
 from streamtools import (
     ApprovalRequested,
+    Deny,
     Event,
     Limits,
     Observation,
@@ -76,7 +77,7 @@ def calls_of(ids: str) -> list[tuple[str, str, str]]:
 
 
 def verdict(request: ApprovalRequested) -> bool | str:
-    return True if request.arguments["to"] != "y" else "too much"
+    return True if request.arguments["to"] != "y" else Deny("too much")
 
 
 # -- every wire --
@@ -110,7 +111,7 @@ async def test_a_turn_that_was_suspended_is_in_the_history_what_it_would_have_be
         assert lint(messages, target) == []
         first, *rest = Suspended.from_json(text, KEY).calls
         assert [first.index, *(call.index for call in rest)] == [0, 2, 3]
-        others = {call.call_id: call.arguments["to"] != "y" or "too much" for call in rest}
+        others = {call.call_id: call.arguments["to"] != "y" or Deny("too much") for call in rest}
         for decisions in ({first.call_id: True}, others):
             async with resume(
                 Suspended.from_json(text, KEY), tools=[pay, look], store=store, decisions=decisions
@@ -266,17 +267,17 @@ async def test_a_response_ends_when_only_approvals_are_left_and_says_whom_it_wai
     events = pipeline(stream(anthropic(["Hi"], [("a", "pay", '{"to": "secret"}')])), tools=[pay])
     client, kept = Client(), list[Suspended | None]()
 
-    async def after(turn: Any) -> None:
-        kept.append(events.suspended)
+    async def after(run: Any) -> None:
+        kept.append(run.suspended)
 
     with anyio.fail_after(5):
         await EventStreamResponse(events, after=after)({"type": "http"}, client.receive, client.send)
     assert client.sent[-1] == {"type": "http.response.body", "body": b"", "more_body": False}
     assert kept[0] is not None
     assert [call.call_id for call in kept[0].calls] == ["a"]
-    assert "event: approval_requested\n" in client.text
-    assert client.text.endswith('event: suspended\ndata: {"call_ids":["a"]}\n\n')
-    assert "secret" not in client.text
+    assert '"to":"secret"' in client.text  # somebody has to see what is approved
+    assert client.text.count("secret") == 1
+    assert client.text.endswith('event: run_end\ndata: {"outcome":"suspended","call_ids":["a"]}\n\n')
 
 
 async def test_a_branch_sees_what_is_asked_and_decided_and_ends_with_the_block() -> None:

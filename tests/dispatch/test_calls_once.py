@@ -22,6 +22,7 @@ from streams import anthropic, chat, hanging, key_of, stream
 
 from streamtools import (
     ApprovalRequested,
+    Deny,
     Event,
     Limits,
     ModelRetry,
@@ -254,7 +255,7 @@ async def test_a_call_that_was_approved_is_kept_whatever_its_effect(store: Idemp
 
 async def test_a_call_that_was_denied_or_waits_is_not_claimed(effects: Effects) -> None:
     store, pay = Told(), effects.tool(needs_approval=True)
-    seen = await run(said("pay"), pay, store, approve=lambda _: "no")
+    seen = await run(said("pay"), pay, store, approve=lambda _: Deny("no"))
     assert seen.only.outcome == "denied"
     with anyio.fail_after(WAIT_S):
         async with pipeline(stream(chat(calls=[said("pay")])), tools=[pay], store=store) as events:

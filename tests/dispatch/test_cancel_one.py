@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +40,7 @@ pytestmark = pytest.mark.anyio
 CUT_SHORT = "Error: the call was cancelled before it started: not needed"
 BEGUN = "Error: the call was cancelled; it may have had its effect, or part of it"
 MESSAGES = "anthropic.messages"
+PATIENCE_S = 10
 
 
 @tool(effect="pure")
@@ -341,6 +344,28 @@ async def test_another_thread_is_refused_and_told_how_to_cancel() -> None:
 
         await anyio.to_thread.run_sync(cancel)
     assert len(refused) == 1
+
+
+def test_a_callback_of_the_event_loop_may_cancel_though_it_is_no_task() -> None:
+    """anyio finds asyncio's loop by the task that runs, unless `anyio.run` has started the loop."""
+    started = asyncio.Event()
+
+    @tool(effect="pure")
+    async def wait() -> str:
+        """Waits."""
+        started.set()
+        await anyio.sleep_forever()
+        return ""
+
+    async def main() -> list[str]:
+        async with pipeline(stream(anthropic([], [("a", "wait", "{}")])), tools=[wait]) as events:
+            there = asyncio.create_task(events.finish())
+            await started.wait()
+            asyncio.get_running_loop().call_soon(events.cancel, "a", context=Context())
+            turn = await asyncio.wait_for(there, PATIENCE_S)
+            return [seen.outcome for seen in turn.observations]
+
+    assert asyncio.run(main()) == ["cancelled"]
 
 
 async def test_a_handle_whose_pipeline_has_not_begun_says_so() -> None:

@@ -295,7 +295,9 @@ async def test_a_value_that_no_json_can_carry_is_a_failure_that_names_its_type()
 
     turn = await turn_of([("a", "give", "{}")], [give])
     assert turn.observations[0].outcome == "failed"
-    assert turn.observations[0].model_content == "Error: the tool returned a object, which cannot be written as JSON"
+    assert turn.observations[0].model_content == (
+        "Error: the tool returned a value of type object, which cannot be written as JSON"
+    )
 
 
 @pytest.mark.parametrize(("size", "cut"), [(99, False), (100, False), (101, True)])

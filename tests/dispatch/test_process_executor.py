@@ -109,7 +109,7 @@ async def test_blocks_come_back_as_blocks() -> None:
 
 REFUSED_VALUES = [
     (call("large", size=5000), r"the tool large returned more than that \(max_message_bytes=2000\)"),
-    (call("opaque"), "the tool returned a lock, which cannot be written as JSON"),
+    (call("opaque"), "the tool returned a value of type lock, which cannot be written as JSON"),
     (call("report", what="lock"), "progress: a dict|progress: a lock"),
 ]
 

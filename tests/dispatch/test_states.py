@@ -11,6 +11,7 @@ from streamtools.dispatch.moves import _EFFECTS
 from streamtools.dispatch.states import OPEN, TRANSITIONS, Effect, Input, State, advance
 
 STATES, INPUTS, EFFECTS = get_args(State), get_args(Input), get_args(Effect)
+DISPATCHED = [state for state in STATES if state != "left_alone"]
 ENDS = {effect for effect in EFFECTS if effect.startswith("end_")}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals.md"
 
@@ -20,7 +21,7 @@ class Thing:
         self.state: State = state
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", DISPATCHED)
 def test_a_call_in_any_state_is_observed_when_all_is_settled(state: State) -> None:
     thing = Thing(state)
     advance(thing, "settled")
@@ -28,10 +29,11 @@ def test_a_call_in_any_state_is_observed_when_all_is_settled(state: State) -> No
 
 
 @pytest.mark.parametrize("happened", INPUTS)
-def test_nothing_moves_a_call_that_has_its_observation(happened: Input) -> None:
-    thing = Thing("observed")
-    assert advance(thing, happened) == ()
-    assert thing.state == "observed"
+def test_nothing_moves_a_call_that_has_its_observation_or_is_left_alone(happened: Input) -> None:
+    for last in ("observed", "left_alone"):
+        thing = Thing(last)
+        assert advance(thing, happened) == ()
+        assert thing.state == last
 
 
 def test_no_row_leads_out_of_the_declared_words_and_each_of_them_is_used() -> None:
@@ -64,7 +66,7 @@ def test_every_state_is_reached_from_the_first_and_code_runs_behind_a_begin_alon
 def test_what_may_not_start_any_more_cannot_begin() -> None:
     """After a bad end, a leave or a cancellation every way is an end, but for the code that runs already."""
     for happened in ("bad_end", "stopped", "cancelled", "settled"):
-        for state in STATES:
+        for state in DISPATCHED:
             thing = Thing(state)
             advance(thing, happened)
             assert thing.state in ("observed", "stopping", state)

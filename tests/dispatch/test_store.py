@@ -246,7 +246,7 @@ def test_a_result_comes_back_equal(value: Any) -> None:
 
 
 def test_a_value_without_json_is_the_tools_failure() -> None:
-    with pytest.raises(ToolFailed, match="a lock, which cannot"):
+    with pytest.raises(ToolFailed, match="a value of type lock, which cannot"):
         encode_result(threading.Lock())
 
 

@@ -12,6 +12,7 @@ from streams import anthropic, chat, key_of, stream
 
 from streamtools import (
     ApprovalRequested,
+    Deny,
     Observation,
     Pipeline,
     Suspended,
@@ -129,7 +130,7 @@ def _changed(path: list[Any], value: Any) -> Any:
         _changed(["calls", 0, "idempotency_key"], "another"),
         _changed(["run_id"], "another"),
         _changed(["issued_at"], 9_999_999_999),
-        _changed(["version"], 2),
+        _changed(["version"], 3),
         _changed(["extra"], 1),
         _changed(["signature"], "0" * 64),
         _changed(["signature"], None),
@@ -184,7 +185,7 @@ def test_a_state_that_is_too_large_is_not_even_read() -> None:
 
 async def test_decisions_are_taken_and_what_is_not_decided_stays_suspended() -> None:
     text = await suspended_text()
-    events = await resumed(text, decisions={"a": True, "b": "too much"})
+    events = await resumed(text, decisions={"a": True, "b": Deny("too much")})
     assert (ran, outcomes(events)) == (["x 5"], {"b": "denied", "a": "ok", "c": "skipped"})
     rest = events.suspended
     assert rest is not None
@@ -226,7 +227,7 @@ async def test_the_run_goes_on_with_its_id_its_step_its_numbers_and_the_calls_ke
         async with resume(suspended, tools=TOOLS, store=MemoryStore(), decisions={"a": True}) as events:
             seen = [event async for event in events]
     assert isinstance(seen[0], StepStart)
-    assert (seen[0].run_id, seen[0].resumed, seen[0].step) == ("run", True, 0)
+    assert (seen[0].run_id, seen[0].asks_model, seen[0].step) == ("run", False, 0)
     assert [event.seq for event in seen] == list(range(suspended.seq, suspended.seq + len(seen)))
     assert keys == [key_of("a", run="run", response="msg_1")]
 
@@ -315,7 +316,7 @@ async def test_the_history_gets_the_results_where_the_calls_are() -> None:
     assert lint(messages, "anthropic.messages") == []
     assert json.dumps(messages).count("waits for an approval") == 3
     assert events.suspended is not None
-    later = await resumed(events.suspended.to_json(KEY), decisions={"a": True, "b": "no", "c": True})
+    later = await resumed(events.suspended.to_json(KEY), decisions={"a": True, "b": Deny("no"), "c": True})
     after = with_results(messages, later.turn.observations, "anthropic.messages")
     assert lint(after, "anthropic.messages") == []
     assert "waits for an approval" not in json.dumps(after)
@@ -327,7 +328,7 @@ async def test_the_history_gets_the_results_where_the_calls_are() -> None:
     ("options", "error", "told"),
     [
         ({"decisions": {"q": True}}, ValueError, "decisions: no call 'q' is suspended; there are a, b, c"),
-        ({"decisions": {"a": 1}}, TypeError, "an approval is True, False, a text"),
+        ({"decisions": {"a": 1}}, TypeError, "an approval is True, False, Deny"),
         ({"store": None}, TypeError, "resume needs a store, say SqliteStore"),
     ],
 )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import jsonschema_rs
 import pytest
 from pydantic import BaseModel, Field
 
-from streamtools.exports import export, keyword_table, schema, table, targets
+from streamtools.errors import ToolDefinitionError
+from streamtools.exports import export, export_output, keyword_table, schema, table, targets
 from streamtools.schema.dialects import KEYWORDS
-from streamtools.tools import tool
+from streamtools.tools import Tool, tool
 
 
 class Inner(BaseModel):
@@ -66,6 +67,30 @@ def test_the_methods_give_what_export_gives() -> None:
     gemini = made.to("gemini.parameters")["parameters"]
     assert gemini["type"] == "OBJECT"
     assert gemini["properties"]["a"]["type"] == "INTEGER"
+
+
+@dataclass
+class Undescribed:
+    x: int
+
+
+@pytest.mark.parametrize("model", [Inner, Undescribed])
+def test_the_docstring_of_a_models_base_is_nothing_that_a_model_reads(model: type) -> None:
+    with pytest.raises(ToolDefinitionError, match="has no docstring; write one"):
+        schema(model)
+
+    def take(value: Any) -> Any:
+        """Take it."""
+        return value
+
+    take.__annotations__ = {"value": model, "return": model}
+    made = Tool.from_model(model, take)
+    said = [tool(take).schema, tool(take).output_schema, made.schema, made.description]
+    said += [take_.to(wire) for take_ in (made, tool(take)) for wire in targets()]
+    said += [export_output(model, wire).request for wire in ("openai.responses", "anthropic.messages", "ollama.chat")]
+    for text in map(str, said):
+        assert "base class" not in text
+        assert "Undescribed(x" not in text
 
 
 def test_a_definition_without_a_result_says_none() -> None:

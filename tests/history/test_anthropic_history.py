@@ -165,6 +165,38 @@ def test_odd_messages_are_mended_or_dropped_and_never_raise(odd: Any) -> None:
     WIRE.read([odd])
 
 
+# -- what the provider's own code waits for ----------------------------------------------------------------------------
+
+CODE = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "code_execution", "input": {"code": "f()"}}
+CALLED = {"type": "code_execution_20260521", "tool_id": "srvtoolu_1"}
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [said(CODE, use(caller=CALLED)), said(use(caller=CALLED))],
+    ids=["code that calls", "a call of code before"],
+)
+def test_while_the_providers_code_waits_results_stand_alone(answered: dict[str, Any]) -> None:
+    assert history.lint([ASK, answered, told(answer())], ANTHROPIC, last=True) == []
+    (found,) = history.lint([ASK, answered, told(answer(), text("And hurry"))], ANTHROPIC, last=True)
+    assert (found.code, found.path) == ("mixed_results", "messages[2]")
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [said(SEARCH, FOUND, use()), said(use(caller={"type": "direct"})), said(text("so"), use())],
+    ids=["a search with its result", "a direct call", "a call"],
+)
+def test_where_nothing_of_the_providers_waits_text_may_follow_the_results(answered: dict[str, Any]) -> None:
+    assert history.lint([ASK, answered, told(answer(), text("And hurry"))], ANTHROPIC, last=True) == []
+
+
+def test_ids_and_types_that_are_no_texts_are_read_while_the_providers_code_waits() -> None:
+    odd = said(CODE, {"type": ["x"], "tool_use_id": [], "id": {}})
+    (found,) = history.lint([ASK, odd, told({"type": []}, answer())], ANTHROPIC, last=True)[-1:]
+    assert found.path.startswith("messages[2]")
+
+
 # -- what the API refuses ----------------------------------------------------------------------------------------------
 
 UNANSWERED = "`tool_use` ids were found without `tool_result` blocks immediately after"

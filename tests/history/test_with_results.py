@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, get_args
 
 import pytest
@@ -20,6 +21,7 @@ from sdk_types import check_types
 from spoken_histories import NATIVE, Call, refusals
 from streams import chat
 from test_repair_laws import histories
+from wire_cases import CASES
 
 from streamtools import Observation, ToolCall, Turn, parse
 from streamtools.content import Media, Text, ToolResult
@@ -253,7 +255,7 @@ def test_the_results_of_an_answer_that_has_none_are_those_of_the_turn(wire: str)
     turn = turn_of(wire, "aaaaaaaaa", "bbbbbbbbb")
     late = {call.call_id: observation(call, result=ToolResult(blocks=("a map", IMAGE))) for call in turn.calls}
     whole = observed(turn, late).messages()
-    answer = whole[: 2 if wire == RESPONSES else 1]
+    answer = list(takewhile(lambda message: next(iter(CASES[wire].flow(message)))[0] == "model", whole))
     assert with_results(answer, late.values(), wire) == whole
 
 

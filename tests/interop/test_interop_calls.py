@@ -23,6 +23,7 @@ from interop_cards import (
     FUNCTIONS,
     GEMINI,
     MCP,
+    READ_AS,
     RESPONSES_CALL,
     RESPONSES_CUSTOM,
     RESPONSES_FUNCTION,
@@ -111,7 +112,7 @@ def test_a_call_of_a_function_says_the_same_in_every_format(source: str, target:
         assert registry().convert_tool_calls([converted], target="mcp") == [native]
     else:
         assert converted == function_call(target)
-        assert (converted is native) is (source == target)
+        assert (converted is native) is (READ_AS[source] == target)
 
 
 @pytest.mark.parametrize("source", CUSTOM)

@@ -91,7 +91,7 @@ def test_whatever_a_list_holds_each_entry_is_taken_or_refused(pages: list[Any]) 
 @BOUNDED
 def test_whatever_a_call_is_answered_it_is_a_result_or_an_error_of_the_tool(answer: Any) -> None:
     with suppress(ToolError):
-        result = tool_result(answer, check=None, limits=Limits())
+        result = tool_result(answer, limits=Limits())
         assert isinstance(result, ToolResult)
         assert all(isinstance(block, Text | Media) for block in result.blocks)
 
@@ -99,7 +99,7 @@ def test_whatever_a_call_is_answered_it_is_a_result_or_an_error_of_the_tool(answ
 @pytest.mark.parametrize("answer", [7, None, {}, [], {"content": None}, {"isError": False, "_meta": {}}])
 def test_an_answer_without_any_content_is_no_success(answer: Any) -> None:
     with pytest.raises(ToolError, match="no tool result: it has no content"):
-        tool_result(answer, check=None, limits=Limits())
+        tool_result(answer, limits=Limits())
 
 
 # -- as much as they like ------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ async def test_an_observation_is_an_answer(kind: str, content: Any, structured: 
 async def test_the_sdk_takes_the_answer_and_we_read_it_back(kind: Any) -> None:
     observation = await observed([give], "give", f'{{"kind": "{kind}"}}' if kind != 7 else '{"kind": 7}')
     answer = result_for_mcp(observation, protocol_version="2025-11-25")
-    read = tool_result(CallToolResult.model_validate(answer), check=None, limits=Limits())
+    read = tool_result(CallToolResult.model_validate(answer), limits=Limits())
     assert read.is_error is (observation.outcome != "ok")
     if not read.is_error and isinstance(observation.value, dict):
         assert read.value == answer["structuredContent"]

@@ -10,9 +10,10 @@ from typing import Any
 
 import anyio
 import pytest
+from alone import run_alone
 from streams import anthropic, chat
 
-from streamtools import Event, Observation, StreamEnd, ToolContext, pipeline, run_tool, tool
+from streamtools import Event, Observation, StreamEnd, ToolContext, pipeline, tool
 from streamtools.events import ToolCallStart
 from streamtools.exports import export
 from streamtools.modes import (
@@ -353,7 +354,7 @@ async def test_a_loop_over_whole_responses_runs_tools_and_survives_their_failure
         found = adapter.extract_tool_call(response)
         if found is None or "tool" not in found:
             break
-        records.append(await run_tool(tools[found["tool"]], found["arguments"], call_id=f"c{len(records) + 1}"))
+        records.append(await run_alone(tools[found["tool"]], found["arguments"], call_id=f"c{len(records) + 1}"))
         messages += [adapter.format_assistant_message(response), adapter.format_tool_result(records[-1])]
     assert found == {"answer": "Sunny."}
     assert [record.outcome for record in records] == ["invalid", "failed", "ok"]

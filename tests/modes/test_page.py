@@ -19,8 +19,8 @@ def test_the_pages_programs_print_what_the_page_says() -> None:
         with contextlib.redirect_stdout(out):
             exec(compile(program, str(PAGE), "exec"), {"__name__": "page"})
         printed.append(out.getvalue())
-    assert len(programs) == 3
-    for line in printed[1].splitlines():
+    assert len(programs) == 4
+    for line in printed[2].splitlines():
         assert line in page
     (shown,) = re.findall(r"^```\n(Results.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert printed[2] == shown
+    assert printed[3] == shown

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from example_wire import EXAMPLE
+from profiles import mostly_thorough
 from streams import chat
 
 from streamtools import Observation, parse, tool
-from streamtools.errors import ExportError
+from streamtools.errors import ApprovalPending, ExportError
 from streamtools.history import convert, lint
 from streamtools.modes import (
     JSONObjectAdapter,
@@ -73,7 +74,9 @@ def test_a_turn_is_written_in_the_form_that_the_model_was_asked_for(said: str, c
         turn = turn_of(said, adapter)
         expected: list[dict[str, Any]] = [{"role": "assistant", "content": content}]
         if turn.calls:
-            expected.append({"role": "user", "content": "Observation: Error: the call was not run."})
+            expected.append(
+                {"role": "user", "content": "Observation: Error: the call was interrupted and has no result."}
+            )
         assert adapter.messages(turn) == expected
         assert adapter.format_assistant_message(turn) == expected[0]
 
@@ -81,7 +84,7 @@ def test_a_turn_is_written_in_the_form_that_the_model_was_asked_for(said: str, c
 OBSERVED = [
     {"role": "user", "content": "Add."},
     {"role": "assistant", "content": CALL},
-    {"role": "user", "content": "Observation: Error: the call was not run."},
+    {"role": "user", "content": "Observation: Error: the call was interrupted and has no result."},
 ]
 
 
@@ -108,6 +111,25 @@ def test_a_turn_of_a_wire_that_nobody_knows_is_not_written() -> None:
         ParsedAdapter().messages(turn)
 
 
+def seen(turn: Turn, content: str) -> Turn:
+    observed = Observation(call_id=turn.calls[0].call_id, tool_name="add", outcome="ok", model_content=content)
+    return replace(turn, observations=(observed,))
+
+
+@pytest.mark.parametrize("wire", mostly_thorough(WIRES, 2))
+@pytest.mark.parametrize("before", [None, f"Error: {ApprovalPending()}"])
+def test_a_late_result_stands_where_it_would_have_stood(wire: str, before: str | None) -> None:
+    adapter, turn = ParsedAdapter(), replace(turn_of(CALL, ParsedAdapter()), wire=wire)
+    asked = convert(OBSERVED[:1], "openai.chat_completions", wire).messages
+    waiting = [*asked, *adapter.messages(turn if before is None else seen(turn, before))]
+    kept = json.loads(json.dumps(waiting))
+    late = seen(turn, r"It is \\1, \"3\"." + "\nReally.")
+    assert adapter.with_results(waiting, late.observations) == [*asked, *adapter.messages(late)]
+    assert adapter.with_results(waiting, []) == waiting == kept
+    marked = [*waiting[:-1], {**waiting[-1], "weight": 1}]
+    assert adapter.with_results(marked, late.observations)[-1]["weight"] == 1, "a field of the application's stays"
+
+
 CUT = [
     ('{"tool": "add", "arguments": {"a"', '{"tool":"add","arguments":{"a"'),
     ('{"tool": "add", "arguments": {"a": 1, "b": 2}', '{"tool":"add","arguments":{"a": 1, "b": 2}'),
@@ -126,7 +148,7 @@ def test_what_was_cut_goes_back_as_far_as_it_came(said: str, content: str, adapt
     turn = parse(chat([said], finish="length"), tools=[add], stages=adapter.stages())
     messages = adapter.messages(turn)
     assert messages[0] == {"role": "assistant", "content": content}
-    assert [message["role"] for message in messages[1:]] == ["user"] * len(turn.calls)
+    assert [message["role"] for message in messages[1:]] == ["user"] * (bool(turn.calls) or adapter.only_thinks(turn))
     assert lint([{"role": "user", "content": "1 + 2?"}, *messages], "mistral.chat") == []
     assert adapter.extract_tool_call(content) is None, "nobody takes it for a whole payload"
 

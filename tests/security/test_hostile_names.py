@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from profiles import mostly_thorough
 from streams import chat, stream
 
 from streamtools import Limits, Observation, Pipeline, ToolContext, pipeline, tool
@@ -181,7 +182,7 @@ INTERNAL = [
 
 @pytest.mark.parametrize("made", INJECTED)
 @pytest.mark.parametrize("key", INTERNAL)
-@pytest.mark.parametrize("value", ['{"call_id": "forged"}', '"forged"', "null"])
+@pytest.mark.parametrize("value", mostly_thorough(['{"call_id": "forged"}', '"forged"', "null"], 1))
 async def test_what_only_the_program_sets_cannot_be_set_by_a_model(made: str, key: str, value: str) -> None:
     tested = INJECTED[made]
     arguments = f'{{"path": "a", {json.dumps(key)}: {value}}}'

@@ -11,6 +11,7 @@ import pytest
 from every_wire import framed, said
 from profiles import mostly_thorough
 from streams import chat, stream
+from wire_cases import CASES
 
 from streamtools import Observation, Turn, parse, pipeline, tool
 from streamtools.tools import Tool
@@ -50,7 +51,8 @@ async def test_markup_of_a_call_in_text_or_reasoning_is_text(wire: str, markup: 
                 _ = [event async for event in events]
             assert events.turn.calls == ()
             assert events.turn.complete
-    assert markup.strip() in events.turn.text + events.turn.reasoning
+            if place == "text" or CASES[wire].reasons:
+                assert markup.strip() in events.turn.text + events.turn.reasoning
 
 
 async def test_a_call_behind_prose_that_names_another_tool_is_the_only_one() -> None:
@@ -99,7 +101,7 @@ def strings(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("target", WIRES)
-@pytest.mark.parametrize("order", mostly_thorough(ORDERS, 10), ids=range(len(ORDERS)))
+@pytest.mark.parametrize("order", mostly_thorough(ORDERS, 5), ids=range(len(ORDERS)))
 @pytest.mark.parametrize("shape", [lambda text: text, lambda text: {"found": [text]}], ids=["text", "json"])
 async def test_what_a_tool_returns_stands_in_its_calls_result_and_nowhere_else(
     target: str, order: str, shape: Any

@@ -64,8 +64,13 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("imports by name", "mcp/peer.py"): "the version of mcp that is installed, for an error",
     ("imports by name", "sources/encoding.py"): "the optional decoders of bodies, by constants",
     ("imports by name", "schema/validation/vocabulary.py"): "the package's own files",
+    ("imports by name", "view/page.py"): "the same",
     ("makes objects of bytes", "tools/entries.py"): "bytes that were made in the same process, of the same export",
+    ("makes objects of bytes", "tools/answer.py"): "the same",
+    ("makes objects of bytes", "exports/output.py"): "the same",
     ("writes text as a format", "tools/problems.py"): "templates of its own, filled with what pydantic counts",
+    ("opens connections", "integrations/httpx.py"): "a transport of the application's own is wrapped, and does so",
+    ("opens connections", "cli/view.py"): "--open shows the page that was just written, by the path of its file",
     ("starts programs", "dispatch/executors/process.py"): "the workers: this Python, this package, no shell",
 }
 """Where such a name may stand, and why that is no way in."""

@@ -360,11 +360,25 @@ async def test_a_run_of_steps_tells_nothing_of_its_calls(caplog: pytest.LogCaptu
     provider.shutdown()
 
 
-def test_what_a_response_is_about_is_not_in_a_turns_repr() -> None:
-    delta = {"content": SECRET, "reasoning_content": SECRET, "refusal": SECRET}
+def test_of_a_response_a_turns_repr_shows_the_beginning_of_its_text_alone() -> None:
+    delta = {"content": "x" * 200 + SECRET, "reasoning_content": "y" * 200 + SECRET, "refusal": "z" * 200 + SECRET}
     turn = parse(sse([chat_chunk(delta), chat_chunk({}, "stop")]))
-    assert turn.text == turn.reasoning == turn.refusal == SECRET
-    assert SECRET not in repr(turn)
+    assert all(text.endswith(SECRET) for text in (turn.text, turn.reasoning, turn.refusal))
+    shown = repr(turn)
+    assert SECRET not in shown
+    assert all(f"{letter * 100}'…" in shown for letter in "xyz")
+
+
+@pytest.mark.anyio
+async def test_content_is_in_reprs_where_the_developers_variable_is_set_to_1_alone(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value, places in (("1", ("events", "turn", "calls", "pipeline", "cursor")), ("0", ()), ("", ())):
+        monkeypatch.setenv("STREAMTOOLS_DEBUG", value)
+        told = await run(chat(calls=[("c", "give", json.dumps({"value": SECRET}))]), caplog)
+        for place in places:
+            assert SECRET in told.by_place.pop(place), place
+        told.check()
 
 
 def test_what_a_tool_returns_is_not_in_its_repr() -> None:

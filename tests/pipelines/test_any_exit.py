@@ -181,7 +181,10 @@ async def test_after_any_exit_each_call_has_one_observation_and_every_provider_t
             error.add_note(f"{wire}, number {number}: {scenario.exit_} at {scenario.at}, {scenario.calls}")
             raise
         outcomes |= {observation.outcome for observation in turn.observations}
-    assert outcomes >= {"ok", "failed", "invalid", "unknown_tool", "cancelled", "skipped"}, "all of it was drawn"
+    drawn_of = {"ok", "failed", "invalid", "unknown_tool", "cancelled", "skipped"}
+    if wire == "openai.realtime":  # its calls end with a good end, after which nothing is held back
+        drawn_of.discard("skipped")
+    assert outcomes >= drawn_of, "all of it was drawn"
 
 
 async def test_what_a_history_says_of_a_call_without_a_result_blames_nobody() -> None:

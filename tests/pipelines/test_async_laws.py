@@ -171,6 +171,21 @@ async def test_at_4_an_outer_timeout_leaves_the_scopes_intact() -> None:
     await anyio.lowlevel.checkpoint()  # nothing of the first block cancels what comes later
 
 
+async def test_a_consumer_whose_scope_is_cancelled_does_not_take_that_for_the_end_of_the_stream() -> None:
+    """The reading task is told of it before the consumer, which is busy."""
+    running, ends = Running(), []
+    with anyio.CancelScope() as scope:
+        body = hanging(anthropic(["Hi"], calls=[("a", "sleep", "{}")], stop=None))
+        async with pipeline(body, tools=[sleeper(running)]) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    scope.cancel()
+            ends.append("the loop has ended")
+    assert ends == []
+    assert scope.cancelled_caught
+    assert running.now == 0
+
+
 async def test_at_5_the_sources_finally_runs_in_the_task_that_iterates_and_may_await() -> None:
     tasks: dict[str, int] = {}
 

@@ -110,7 +110,9 @@ async def test_an_error_of_the_request_comes_out_as_it_is() -> None:
     with pytest.raises(OSError, match="no route"):
         async with run:
             await run.finish()
-    assert (run.outcome, run.messages, run.turn) == ("error", ASKED, None)
+    assert (run.outcome, run.messages, run.turns) == ("error", ASKED, ())
+    with pytest.raises(LocalProtocolError, match="its first request failed"):
+        _ = run.turn
 
 
 @pytest.mark.parametrize("at", range(12))

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 from streams import anthropic, chat, stream
 
-from streamtools import ApprovalRequested, Event, Observation, Suspended, ToolCallValidated, Trajectory, tool
+from streamtools import ApprovalRequested, Deny, Event, Observation, Suspended, ToolCallValidated, Trajectory, tool
 from streamtools.dispatch import MemoryStore
 from streamtools.events import StepStart
 from streamtools.history import lint
@@ -117,12 +117,12 @@ async def test_left_while_calls_wait_it_is_gone_on_with_in_another_process(targe
         assert lint(saved["messages"], target) == []
         suspended = Suspended.from_json(saved["suspended"], KEY)
         async with run_of(
-            model, saved["messages"], target, suspended=suspended, decisions={"a": True, "b": "no"}, store=store
+            model, saved["messages"], target, suspended=suspended, decisions={"a": True, "b": Deny("no")}, store=store
         ) as later:
             seen = [event async for event in later]
     assert (later.outcome, ran) == ("answered", ["z", "x"])
     steps = [event for event in seen if isinstance(event, StepStart)]
-    assert [(step.run_id, step.step, step.resumed) for step in steps] == [("r", 0, True), ("r", 1, False)]
+    assert [(step.run_id, step.step, step.asks_model) for step in steps] == [("r", 0, False), ("r", 1, True)]
     assert lint(later.messages, target) == []
     assert len(later.messages) == len(saved["messages"]) + 1
     told = json.dumps(model.asked[0])

@@ -400,7 +400,7 @@ async def test_a_run_whose_first_request_has_failed_says_so_when_it_is_to_be_fin
             await run.finish()
         with pytest.raises(LocalProtocolError, match="first request failed"):
             await run.finish()
-    assert (run.outcome, run.turn) == ("error", None)
+    assert (run.outcome, run.turns) == ("error", ())
 
 
 @pytest.mark.parametrize(

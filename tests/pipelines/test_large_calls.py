@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from alone import run_alone
 from streams import anthropic, chat, stream
 
 from streamtools import (
@@ -23,7 +24,6 @@ from streamtools import (
     Tool,
     pipeline,
     resume,
-    run_tool,
     tool,
 )
 from streamtools.dispatch import MemoryStore
@@ -102,7 +102,7 @@ async def test_a_typed_call_is_judged_outside_the_event_loop_if_it_is_large() ->
 
 async def test_a_tool_that_runs_alone_is_judged_outside_the_event_loop_if_its_call_is_large() -> None:
     take, threads = threads_of()
-    seen = await run_tool(take, LARGE)
+    seen = await run_alone(take, LARGE)
     assert seen.outcome == "ok"
     assert threads[0] != threading.get_ident()
 

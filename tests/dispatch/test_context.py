@@ -1,0 +1,173 @@
+"""A context of the caller's, for its tools, its middleware and nobody else."""
+
+from __future__ import annotations
+
+import contextvars
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import placed_tools
+import pytest
+from alone import run_alone
+from streams import chat, stream
+
+from streamtools import ToolContext, ToolError, agent_loop, pipeline, resume, run_calls, tool
+from streamtools.dispatch import MemoryStore
+from streamtools.dispatch.executors import LocalExecutor, ProcessExecutor
+from streamtools.tools import RunCall, ToolCallRequest
+from streamtools.tools.context import ELSEWHERE
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Deps:
+    user: str
+
+
+class HasUser(Protocol):
+    user: str
+
+
+@tool(effect="pure")
+async def whose(ctx: ToolContext[Deps]) -> str:
+    """Say whose it is."""
+    return ctx.context.user
+
+
+@tool(effect="pure")
+def whose_in_thread(ctx: ToolContext[HasUser]) -> str:
+    """Say whose it is."""
+    return ctx.context.user
+
+
+@tool(effect="pure")
+async def maybe(ctx: ToolContext[Deps | None]) -> str:
+    """Say whose it is, if anybody's."""
+    return ctx.context.user if ctx.context else "nobody's"
+
+
+@tool(effect="pure")
+async def anything(ctx: ToolContext) -> str:
+    """Say what it is."""
+    return type(ctx.context).__name__
+
+
+TOOLS = [whose, whose_in_thread, maybe, anything]
+CALLS = [(made.name, made.name, "{}") for made in TOOLS]
+
+
+async def test_a_pipelines_context_reaches_its_tools_and_no_schema() -> None:
+    async with pipeline(stream(chat(calls=CALLS)), tools=TOOLS, context=Deps("Ada")) as events:
+        await events.finish()
+    assert [seen.value for seen in events.turn.observations] == ["Ada", "Ada", "Ada", "Deps"]
+    assert all(made.schema["properties"] == {} for made in TOOLS)
+
+
+async def test_run_calls_and_a_loop_have_it_too() -> None:
+    seen = (await run_calls([("a", "whose", {})], [whose], context=Deps("Bo"))).observations
+    assert [one.value for one in seen] == ["Bo"]
+    steps = [chat(calls=[("a", "whose", "{}")]), chat(["done"], finish="stop")]
+
+    async def ask(messages: Any, tools: Any) -> Any:
+        return stream(steps.pop(0))
+
+    run = agent_loop(ask, [{"role": "user", "content": "?"}], tools=[whose], wire="openai.chat_completions",
+                     context=Deps("Cy"))  # fmt: skip
+    await run
+    assert run.turns[0].observations[0].value == "Cy"
+
+
+async def test_resumed_calls_are_given_the_context_of_the_new_run() -> None:
+    @tool(needs_approval=True)
+    async def pay(ctx: ToolContext[Deps]) -> str:
+        """Pay."""
+        return f"paid by {ctx.context.user}"
+
+    store = MemoryStore()
+    first = run_calls([("a", "pay", {})], [pay], store=store, context=Deps("Ada"))
+    await first
+    assert first.suspended is not None
+    assert "Ada" not in first.suspended.to_json(b"a secret of enough bytes")
+    turn = await resume(first.suspended, tools=[pay], store=store, decisions={"a": True}, context=Deps("Bo"))
+    assert turn.observations[0].value == "paid by Bo"
+
+
+async def test_middleware_sees_the_context() -> None:
+    async def around(call: ToolCallRequest, run: RunCall) -> Any:
+        return f"{call.context.user}: {await run()}"
+
+    seen = (await run_calls([("a", "whose", {})], [whose], context=Deps("Di"), around=around)).observations
+    assert seen[0].value == "Di: Di"
+
+
+async def test_a_tool_that_wants_a_context_is_not_left_without_one() -> None:
+    with pytest.raises(TypeError, match=r"context: tool 'whose', parameter 'ctx': wants ToolContext\[Deps\]; pass its"):
+        run_calls([("a", "whose", {})], [whose])
+    with pytest.raises(TypeError, match=r"wants ToolContext\[Deps\], and context is a str"):
+        pipeline(stream([]), tools=[whose], context="Ada")
+    with pytest.raises(TypeError, match="pass its context with context="):
+        agent_loop(lambda messages, tools: None, [], tools=[whose], wire="openai.chat_completions")  # type: ignore[arg-type,return-value]
+    pipeline(stream([]), tools=[whose], start="off")  # nothing runs
+    assert (await run_alone(maybe, {})).value == "nobody's"
+    assert (await run_alone(anything, {})).value == "NoneType"
+
+
+async def test_an_executor_in_this_process_carries_it() -> None:
+    async with LocalExecutor(TOOLS) as executor:
+        calls = [("a", "whose", {}), ("b", "whose_in_thread", {})]
+        seen = (await run_calls(calls, TOOLS, context=Deps("Ed"), executor=executor)).observations
+    assert [one.value for one in seen] == ["Ed", "Ed"]
+
+
+async def test_an_executor_that_cannot_carry_it_is_named_before_anything_runs() -> None:
+    class Elsewhere:
+        async def run(self, call: Any, begin: Any, emit: Any, /) -> Any:
+            await begin()
+            return call.has_context
+
+    with pytest.raises(ValueError, match="context: the Elsewhere cannot carry it to the tool 'whose'; let that tool"):
+        run_calls([("a", "whose", {})], [whose], context=Deps("Flo"), executor=Elsewhere())
+    seen = (
+        await run_calls([("a", "anything", {})], [anything], context=Deps("Flo"), executor=Elsewhere())
+    ).observations
+    assert seen[0].value is True
+
+
+@pytest.mark.costly
+async def test_a_tool_in_a_worker_is_told_that_the_context_did_not_come_along() -> None:
+    calls = [("a", "peek", {})]
+    async with ProcessExecutor([placed_tools.peek]) as executor:
+        (seen,) = (await run_calls(calls, [placed_tools.peek], context=Deps("Gus"), executor=executor)).observations
+        (without,) = (await run_calls(calls, [placed_tools.peek], executor=executor)).observations
+    assert (seen.outcome, "does not come along to another process" in seen.model_content) == ("failed", True)
+    assert without.value == "NoneType"
+
+
+def test_a_context_that_stayed_in_another_process_says_so() -> None:
+    with pytest.raises(ToolError, match="does not come along to another process"):
+        ToolContext(context=ELSEWHERE).context
+    assert ToolContext(context=3).context == 3
+    assert "Ada" not in repr(ToolContext(context=Deps("Ada")))
+
+
+variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+
+
+async def test_context_variables_are_those_of_the_block() -> None:
+    @tool(effect="pure")
+    async def one() -> str:
+        """Look."""
+        return variable.get()
+
+    @tool(effect="pure")
+    def two() -> str:
+        """Look in a thread."""
+        return variable.get()
+
+    token = variable.set("callers")
+    try:
+        seen = (await run_calls([("a", "one", {}), ("b", "two", {})], [one, two])).observations
+    finally:
+        variable.reset(token)
+    assert [each.value for each in seen] == ["callers", "callers"]

@@ -1,0 +1,98 @@
+"""The first hour: an extra that is not installed, a key that is not set, the other event loop, another thread."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio.to_thread
+import pytest
+from streams import chat
+from test_examples import README, programs
+
+from streamtools import pipeline, tool
+from streamtools.errors import LocalProtocolError
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+PATIENCE_S = 60
+
+WITHOUT = """
+import sys
+for name in ("redis", "ray", "opentelemetry.exporter.otlp.proto.http.trace_exporter"):
+    sys.modules[name] = None  # as if it were not installed
+
+def redis():
+    from streamtools.dispatch import RedisStore
+
+def ray():
+    from streamtools.dispatch.executors import RayExecutor
+
+def otlp():
+    from streamtools.telemetry import configure
+    configure("otlp")
+
+for use in (redis, ray, otlp):
+    try:
+        use()
+    except ImportError as error:
+        print(error)
+"""
+
+
+@tool(needs_approval=True)
+async def pay(to: str) -> str:
+    """Pay somebody."""
+    return "paid"
+
+
+PAYING = chat([], [("c1", "pay", '{"to": "Ada"}')])
+
+
+def run(program: str, directory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "ANTHROPIC_"))}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=directory,
+        env={**kept, "PYTHONPATH": str(REPOSITORY), **environment},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_an_extra_that_is_missing_is_named_with_its_installation(tmp_path: Path) -> None:
+    done = run(WITHOUT, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        'the client of Redis is not installed: pip install "llm-streamtools[redis]"',
+        'Ray is not installed: pip install "llm-streamtools[ray]"',
+        'the OTLP exporter is not installed: pip install "llm-streamtools[otlp]"',
+    ]
+
+
+@pytest.mark.thorough
+def test_a_key_that_is_not_set_is_the_sdks_to_ask_for(tmp_path: Path) -> None:
+    done = run(programs(README.read_text(encoding="utf-8"))[0].source, tmp_path)
+    assert done.returncode == 1
+    assert "OPENAI_API_KEY" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_a_pipeline_without_a_block_wants_a_nursery_on_trio() -> None:
+    with pytest.raises(TypeError, match="nursery"):
+        pipeline(PAYING, tools=[pay]).open()
+
+
+@pytest.mark.anyio
+async def test_a_button_in_another_thread_is_told_the_way_into_the_loop() -> None:
+    async with pipeline(PAYING, tools=[pay]) as events:
+        await events.finish()
+        with pytest.raises(LocalProtocolError, match=r"anyio\.from_thread\.run_sync\(events\.approve"):
+            await anyio.to_thread.run_sync(events.approve, "c1")
+        assert events.approve("c1")
+        turn = await events.finish()
+    assert turn.observations[0].outcome == "ok"

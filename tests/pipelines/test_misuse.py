@@ -1,0 +1,189 @@
+"""What a user may well get wrong is refused where it is written, by an error that says what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from streams import chat, stream
+
+from streamtools import Trajectory, parse, pipeline, tool
+from streamtools.history import convert
+from streamtools.stages import DEFAULT, StageList, text_calls
+
+
+@tool
+async def f() -> str:
+    """Do it."""
+    return "done"
+
+
+async def pass_on(events: Any) -> Any:
+    async for event in events:
+        yield event
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"tools": {"f": f}}, "pass its values"),
+        ({"tools": ["f"]}, r"a bare name \('f'\)"),
+        ({"tools": f}, r"tools=\[...\]"),
+        ({"stages": [f]}, r"write stages=DEFAULT\.insert_before"),
+        ({"transforms": pass_on}, r"transforms=\[...\]"),
+        ({"limits": {"max_tool_calls": 1}}, r"streamtools.Limits\(...\)"),
+        ({"trajectory": "run"}, r"streamtools.Trajectory\(\)"),
+    ],
+    ids=["mapping", "names", "one tool", "stages", "one transform", "limits", "trajectory"],
+)
+def test_an_option_of_the_wrong_kind_is_refused_with_what_to_pass(options: dict[str, Any], hint: str) -> None:
+    with pytest.raises(TypeError, match=hint):
+        pipeline(chat(["Hi"]), **options)
+
+
+def test_a_stage_that_makes_calls_cannot_stand_behind_the_one_that_joins_them() -> None:
+    for make in (
+        lambda: DEFAULT.append(text_calls("hermes")),
+        lambda: DEFAULT.insert_after("finalize", text_calls("hermes")),
+        lambda: DEFAULT.insert_before("accumulate", text_calls("hermes")).append(text_calls("json")),
+        lambda: DEFAULT.append(StageList([]).append(text_calls("hermes"))),
+    ):
+        with pytest.raises(ValueError, match='insert_before\\("accumulate"'):
+            make()
+    both = DEFAULT.insert_before("accumulate", text_calls("hermes")).insert_before("accumulate", text_calls("json"))
+    assert list(both)[:3] == ["text_calls", "text_calls", "accumulate"]
+
+
+def test_the_name_of_a_users_own_stage_says_nothing_about_its_place() -> None:
+    class text_calls:
+        def feed(self, event: Any) -> Any:
+            return [event]
+
+        def finish(self) -> Any:
+            return []
+
+    assert list(DEFAULT.append(text_calls))[-1] == "text_calls"
+
+
+def test_a_run_is_named_by_a_text() -> None:
+    with pytest.raises(TypeError, match="run_id is a text, not int"):
+        Trajectory(run_id=7)  # type: ignore[arg-type]
+
+
+# -- stages and transforms that give back something else ------------------------------------------------------------
+
+
+class Feeds:
+    """A stage that returns one value for every event."""
+
+    def __init__(self, value: Any, last: Any = ()) -> None:
+        self.value, self.last = value, last
+
+    def feed(self, event: Any) -> Any:
+        return [event] if self.value is ... else self.value
+
+    def finish(self) -> Any:
+        return self.last
+
+
+async def _awaitable() -> None:
+    raise AssertionError("nobody awaits it")
+
+
+@pytest.mark.parametrize(
+    ("value", "last", "said"),
+    [
+        (None, (), r"Feeds\.feed\(\) returned NoneType; .* returns a list of events"),
+        (3, (), r"Feeds\.feed\(\) returned int"),
+        (..., None, r"Feeds\.finish\(\) returned NoneType"),
+        ([None], (), "a stage returned NoneType among its events"),
+        (..., ["x"], "a stage returned str among its events"),
+    ],
+)
+def test_a_stage_that_returns_no_events_is_named_with_what_it_must_return(value: Any, last: Any, said: str) -> None:
+    for place in ("accumulate", "validate"):
+        with pytest.raises(TypeError, match=said):
+            parse(chat(["Hi"]), stages=DEFAULT.insert_after(place, Feeds(value, last)))
+
+
+def test_an_async_stage_is_told_that_stages_are_not() -> None:
+    pending = _awaitable()
+    with pytest.raises(TypeError, match=r"Feeds\.feed\(\) returned coroutine; .* is not async"):
+        parse(chat(["Hi"]), stages=DEFAULT.append(Feeds(pending)))
+    pending.close()
+
+
+def test_a_type_error_inside_a_stage_stays_its_own() -> None:
+    def fails() -> Iterator[Any]:
+        yield len(3)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match="has no len"):
+        parse(chat(["Hi"]), stages=DEFAULT.append(Feeds(fails())))
+    with pytest.raises(TypeError, match="has no len"):
+        parse(chat(["Hi"]), stages=DEFAULT.append(Feeds(..., fails())))
+
+
+def test_a_factory_that_makes_no_stage_is_named() -> None:
+    with pytest.raises(TypeError, match=r"'object' was made as object, which has no feed\(\) and no finish\(\)"):
+        parse(chat(["Hi"]), stages=DEFAULT.append(object))
+
+
+async def _transforms_nothing(events: Any) -> Any:
+    return None
+
+
+def _returns_a_list(events: Any) -> Any:
+    return [1]
+
+
+async def _yields_none(events: Any) -> Any:
+    async for _ in events:
+        yield None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        (_transforms_nothing, "_transforms_nothing returned coroutine; a transform is an async generator function"),
+        (_returns_a_list, "_returns_a_list returned list"),
+        (_yields_none, "yields events, not NoneType; _yields_none did so"),
+    ],
+)
+async def test_a_transform_that_gives_no_events_is_named_with_what_it_must_give(transform: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        await pipeline(stream(chat(["Hi"])), transforms=[transform])
+
+
+# -- wires ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wire", "said"),
+    [
+        ("anthropic", "write 'anthropic.messages'; known: "),
+        ("openai", "write 'openai.chat_completions'"),
+        ("openai.chat_completion", "write 'openai.chat_completions'; known: "),
+        ("morse", "'morse'.* known: openai.chat_completions, "),
+    ],
+)
+def test_an_unknown_wire_is_refused_everywhere_as_a_value_with_the_names_that_may_be_meant(
+    wire: str, said: str
+) -> None:
+    history = [{"role": "user", "content": "Hi"}]
+    for call in (
+        lambda: parse(chat(["Hi"]), wire=wire),
+        lambda: pipeline(chat(["Hi"]), wire=wire),
+        lambda: parse(chat(["Hi"])).messages(wire),
+        lambda: convert(history, wire, "anthropic.messages"),
+        lambda: convert(history, "anthropic.messages", wire),
+        lambda: f.to(wire),
+    ):
+        with pytest.raises(ValueError, match=said):
+            call()
+
+
+def test_a_wire_is_no_list_of_wires() -> None:
+    with pytest.raises(TypeError, match=r"a wire is a streamtools\.wires\.Wire or the name of one, not list"):
+        parse(chat(["Hi"]), wire=["anthropic.messages"])  # type: ignore[arg-type]
