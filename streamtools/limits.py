@@ -124,6 +124,8 @@ class Limits:
     idle_timeout: float | None = 120.0
     """Seconds that the source may be silent; then it is a `TruncatedStream`. Anything that comes counts, keep-alives
     too; while the consumer is behind nothing is expected. None: no limit."""
+    max_recording_bytes: int = 256 << 20
+    """One file of `streamtools.record.record`. A recording ends where it is full, and says so; the run goes on."""
     event_buffer: int = 256
     """Events that wait for the consumer before the source is made to wait. Each change between the two costs some
     20 µs, which 256 events share; a source on a network hardly ever gets that far ahead."""

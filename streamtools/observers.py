@@ -12,11 +12,12 @@ The boundaries that a cursor keeps are the events that are no deltas. Their `cau
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from .errors import StreamError
 from .events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -36,7 +37,7 @@ from .events import (
 from .limits import checked_bound
 from .parts import Outcome
 
-__all__ = ["Cursor", "CursorPoint", "Observer", "RunFacts", "RunObserver"]
+__all__ = ["Cursor", "CursorPoint", "Observer", "RunFacts", "RunObserver", "StreamFacts", "StreamObserver"]
 
 
 class Observer(Protocol):
@@ -84,6 +85,37 @@ class RunFacts(Protocol):
     run_id: str
     name: str | None
     conversation_id: str | None
+
+
+class StreamObserver(Observer, Protocol):
+    """An observer that also sees a response as it is read, before it is decoded. All three methods are optional, and
+    bound by the rules of `on_event`: be quick, and do not block; one that raises drops the observer for the step."""
+
+    def begin_stream(self, stream: StreamFacts, /) -> None:
+        """Learns that a response is read now, after its `StepStart`."""
+        ...
+
+    def on_item(self, item: bytes | str | Mapping[str, Any], /) -> None:
+        """Takes a piece of the body as it was read, its encoding undone; or a payload, where an SDK has parsed it."""
+        ...
+
+    def end_stream(self, error: StreamError | None, /) -> None:
+        """Learns that the body is over, and the error that ended it, if it did not end by itself. Not called if the
+        step is left before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamFacts:
+    """The facts about a response that a decoder needs beside its body."""
+
+    wire: str | None
+    """The name of the wire, if it was given."""
+    id_salt: str
+    """Makes ids of calls that have none differ from other responses'."""
+    is_plain: bool
+    """True if the default stages alone stand between the wire and the events: then its body decodes to the same events
+    again. False with stages or transforms of the caller's, and where a cut turn is continued."""
 
 
 BOUNDARIES: frozenset[type[Event]] = frozenset(

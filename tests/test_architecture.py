@@ -31,6 +31,7 @@ LAYERS = (
     ("event_loop", "telemetry", "sources"),
     ("dispatch", "mcp"),
     ("pipelines",),
+    ("record",),
     ("integrations", "view"),
     (PACKAGE,),  # the root: the public names
     ("testing", "cli", "__main__"),

@@ -35,6 +35,7 @@ from ..errors import LocalProtocolError
 from ..event_loop import is_cancellation, is_cancelled, is_in_generator, is_running, is_told, ring, settle_at_exit
 from ..events import ApprovalRequested, Event, Observation, StreamEnd, StreamWarning, ToolCallValidated
 from ..limits import Limits
+from ..observers import StreamFacts
 from ..parts import ToolCall
 from ..sources import Source
 from ..tools import Toolset
@@ -75,12 +76,13 @@ class Pipeline:
         requested_at: float | None = None,
         settled: Mapping[str, Observation] | None = None,
         asks_model: bool = True,
+        facts: StreamFacts | None = None,
     ) -> None:
         self._decoder = decoder
         self._outbox = Outbox(limits.event_buffer)
         self._step = Step(trajectory, self._outbox)
         self._trajectory = trajectory
-        self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits, settled or {})
+        self._pump = Pump(source, decoder, self._step, self._outbox, transforms, limits, settled or {}, facts)
         moves = Moves(pool, tools, limits, options, self._step, self._start_call, self._at)
         self._calls = Calls(moves, tools)
         self._resumed = suspended

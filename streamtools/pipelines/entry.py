@@ -17,7 +17,7 @@ from ..dispatch.store import IdempotencyStore
 from ..dispatch.suspended import Suspended
 from ..events import ApprovalRequested
 from ..limits import Limits
-from ..observers import Observer
+from ..observers import Observer, StreamFacts
 from ..sources import answer_of, open_source
 from ..stages import DEFAULT, OutputType, StageList
 from ..tools import AnyTools, Around, Toolset
@@ -153,6 +153,7 @@ def pipeline(
     if options.policy != "off":
         check_context(context, toolset, options.executors)
     run = Trajectory.of(trajectory, observers)
+    salt = run.new_salt()
     return Pipeline(
         open_source(as_items(answer_of(stream), wire), limits),
         StreamDecoder(
@@ -161,7 +162,7 @@ def pipeline(
             stages=stages,
             output=output,
             limits=limits,
-            id_salt=run.new_salt(),
+            id_salt=salt,
             defer=True,
             continues=continues,
         ),
@@ -174,6 +175,11 @@ def pipeline(
         drain=on_source_error == "drain",
         requested_at=requested_at,
         settled=None if continues is None else settled(continues),
+        facts=StreamFacts(
+            wire=wire.name if isinstance(wire, Wire) else wire,
+            id_salt=salt,
+            is_plain=stages is DEFAULT and not transforms and continues is None,
+        ),
     )
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
@@ -18,6 +19,7 @@ from ..errors import StreamError, TruncatedStream
 from ..event_loop import is_cancelled, refuse_deferred, settle_next
 from ..events import Event, Observation, StreamEnd, StreamWarning, UnknownPayload
 from ..limits import Limits
+from ..observers import StreamFacts
 from ..sources import Source
 from .given_calls import CallsDecoder
 from .queues import Outbox
@@ -47,6 +49,8 @@ class Pump:
     _limits: Limits
     settled: Mapping[str, Observation]
     """The ends of calls in the turn that is continued, by their ids."""
+    _facts: StreamFacts | None
+    """For observers that see the body itself; None if no model is asked."""
     raised: Exception | None = None
     """The error that the source, a transform or a stage raised."""
     must_pause: bool = False
@@ -182,7 +186,7 @@ class Pump:
         if said := list(self._unsettled(decoder.said)):
             yield said
         try:
-            async for item in await self._source.items():
+            async for item in self._seen(await self._source.items()):
                 if direct and type(item) is bytes and len(item) <= SLICE_BYTES:  # nearly always: saves 0.1 µs an event
                     step.emit_all(decoder.feed(item))
                     while decoder.deferred is not None:
@@ -225,8 +229,17 @@ class Pump:
             else:
                 yield event
 
+    def _seen(self, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Returns the items, which observers of the body see first, if there are any."""
+        if self._facts is None or not self._step.has_listeners("on_item"):
+            return items
+        self._step.tell("begin_stream", self._facts)
+        return _Seen(items, self._source.as_item, partial(self._step.tell, "on_item"))
+
     def _last_events(self) -> list[Event]:
         """Returns the decoder's last events, when nothing more comes."""
+        if self._facts is not None:
+            self._step.tell("end_stream", self.stream_error())
         return self._noted(self._decoder.finish(self.stream_error()))
 
     def _noted(self, last: list[Event]) -> list[Event]:
@@ -274,6 +287,30 @@ class Pump:
                 )
             stray(raised)
             self._step.emit(StreamWarning("source_close_failed", type(raised).__name__))
+
+
+class _Seen:
+    """Items that somebody else sees before they are decoded, as bytes, text or payloads."""
+
+    def __init__(
+        self,
+        items: AsyncIterator[Any],
+        as_item: Callable[[Any], Any],
+        see: Callable[[bytes | str | Mapping[str, Any]], None],
+    ) -> None:
+        self._items = items
+        self._as_item = as_item
+        self._see = see
+
+    def __aiter__(self) -> _Seen:
+        return self
+
+    async def __anext__(self) -> Any:
+        while True:
+            item = self._as_item(await anext(self._items))
+            if item is not None:
+                self._see(item)
+                return item
 
 
 def stray(error: BaseException) -> TruncatedStream:

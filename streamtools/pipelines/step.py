@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 from ..events import (
     CausedEvent,
@@ -173,6 +173,22 @@ class Step:
             for callback in route[route.index(reached) if reached in route else 0 :]:
                 callback(event)
             self._cut.pop(0)
+
+    def has_listeners(self, method: str) -> bool:
+        """Returns whether an observer has this optional method."""
+        return any(hasattr(observer, method) for observer in self._observers)
+
+    def tell(self, method: str, *facts: Any) -> None:
+        """Calls an optional method of the observers that have it; one that raises is dropped."""
+        for observer in tuple(self._observers):
+            call = getattr(observer, method, None)
+            if call is not None:
+                try:
+                    call(*facts)
+                except Exception as error:
+                    self._failures.append((observer, error))
+        if self._failures:
+            self._drop_failed()
 
     def around_tool(self, call_id: str) -> list[AbstractContextManager[object]]:
         """Returns the context managers that the observers want held while a tool's body runs."""

@@ -1,0 +1,22 @@
+"""Records runs into files, and replays them: for a bug report, a test, a demonstration, a look at what happened.
+
+async with pipeline(stream, tools=[get_weather], observers=[record("run.jsonl")]) as events: ...
+
+async with replay("run.jsonl") as run:            the same events, with the results that were recorded
+    async for event in run: ...
+
+Recording.read("run.jsonl").turns                 without an event loop
+"""
+
+from __future__ import annotations
+
+from .codec import RecordedError, RecordedObject
+from .recorder import Recorder, record
+from .recording import Chunk, Recording, RecordingError, SourceEnd
+from .redecoding import Difference
+from .replaying import Replay, replay
+
+__all__ = [
+    "Chunk", "Difference", "RecordedError", "RecordedObject", "Recorder", "Recording", "RecordingError", "Replay",
+    "SourceEnd", "record", "replay",
+]  # fmt: skip

@@ -1,0 +1,384 @@
+"""Writes events as plain JSON, and reads them back as equal ones.
+
+    TextDelta("Hello", seq=4, step=0)  ⇄  {"event": "TextDelta", "seq": 4, "text": "Hello"}
+
+In: an event, with whatever Python values a tool took and returned. Out: dicts, lists and scalars. Fields that have
+their default are left out. A value that JSON does not have is an object with a ``$``, which names its kind: a tuple,
+bytes, one of our own classes, an error. An object of a class that is not ours is written as the JSON that the model
+reads, and comes back as that. Reading makes objects of the classes in the tables below and of no others, calls none of
+their code, and refuses a field of a wrong type by its name.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache
+from typing import Any, NamedTuple
+
+from .. import content, errors, events, parts
+from ..display import class_name
+from ..errors import StreamToolsError
+from ..events import Event
+
+__all__ = ["RecordedError", "RecordedObject", "read_event", "read_value", "written_event", "written_value"]
+
+MARK = "$"
+MOST_LEVELS = 200  # of nesting, in a value; as Python's own recursion allows several times over
+MAX_TEXT = 100_000  # characters of an object's own text, or of an error's
+
+_UNWRITTEN = frozenset({"invocation", "_source", "_end"})  # made again by decoding, and of no use without it
+
+
+class RecordedError(Exception):
+    """Stands for an exception of the program's own in a recording: its class is known by name alone."""
+
+    def __init__(self, type: str, message: str) -> None:
+        super().__init__(message)
+        self.type = type
+        """The class of the exception, with its module unless that is ``builtins``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedObject:
+    """Stands for a value in a recording that could not be written as JSON."""
+
+    type: str
+    """The class of the value, with its module unless that is ``builtins``."""
+
+
+def _of(module: Any, base: type) -> dict[str, type]:
+    named = {name: getattr(module, name) for name in module.__all__}
+    return {name: found for name, found in named.items() if isinstance(found, type) and issubclass(found, base)}
+
+
+EVENTS: Mapping[str, type[Event]] = {
+    name: kind for name, kind in _of(events, Event).items() if kind not in (Event, events.CausedEvent)
+}
+"""Every event, by name."""
+ERRORS: Mapping[str, type[StreamToolsError]] = _of(errors, StreamToolsError)
+"""Every error of the library's, by name."""
+VALUES: Mapping[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        parts.ToolCall, parts.Usage, parts.Wait, parts.FailedAttempt, parts.ResumePoint,
+        content.ToolResult, content.Text, content.Media, content.Opaque,
+    )
+}  # fmt: skip
+"""The classes of values in events, by name."""
+
+
+# -- writing -----------------------------------------------------------------------------------------------------
+
+
+def written_event(event: Event) -> dict[str, Any]:
+    """Returns an event as plain JSON."""
+    return {"event": type(event).__name__, **_written_fields(event)}
+
+
+def _written_fields(value: Any, depth: int = 0) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    kind: Any = type(value)
+    for name, default, is_tuple in _plans(kind):
+        found = getattr(value, name)
+        if found is default or (type(found) is type(default) and type(found) in _COMPARED and found == default):
+            continue
+        told[name] = _written(list(found) if is_tuple else found, depth)
+    return told
+
+
+def written_value(value: Any) -> Any:
+    """Returns any value as plain JSON."""
+    return _written(value, 0)
+
+
+_COMPARED = (str, int, float, bool, tuple)
+
+
+@cache
+def _plans(kind: type) -> tuple[tuple[str, Any, bool], ...]:
+    """Returns the fields of a class that are written: name, default (MISSING for none), and whether it is a tuple."""
+    return tuple((one.name, _default(one), _is_tuple(one)) for one in fields(kind) if one.name not in _UNWRITTEN)
+
+
+def _is_tuple(one: Field[Any]) -> bool:
+    return str(one.type).startswith("tuple[")
+
+
+def _default(one: Field[Any]) -> Any:
+    if one.default is not MISSING:
+        return one.default
+    return MISSING if one.default_factory is MISSING else one.default_factory()
+
+
+def _written(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if value is None or kind in (str, int, bool):
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {MARK: "float", "is": repr(value)}
+    if depth >= MOST_LEVELS:
+        return {MARK: "object", "type": class_name(value)}
+    write = _WRITES.get(kind)
+    if write is not None:
+        return write(value, depth + 1)
+    if isinstance(value, Mapping):
+        return _written_mapping(value, depth + 1)
+    if kind.__name__ in VALUES and VALUES[kind.__name__] is kind:
+        return {MARK: kind.__name__, **_written_fields(value, depth + 1)}
+    if isinstance(value, BaseException):
+        return _written_error(value, depth + 1)
+    return _written_object(value)
+
+
+def _written_list(value: list[Any], depth: int) -> list[Any]:
+    return [_written(one, depth) for one in value]
+
+
+def _written_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    if all(type(key) is str for key in value) and MARK not in value:
+        return {key: _written(one, depth) for key, one in value.items()}
+    return {MARK: "dict", "is": [[_written(key, depth), _written(one, depth)] for key, one in value.items()]}
+
+
+def _written_group(name: str) -> Callable[[Any, int], dict[str, Any]]:
+    def write(value: Any, depth: int) -> dict[str, Any]:
+        return {MARK: name, "is": [_written(one, depth) for one in value]}
+
+    return write
+
+
+def _written_bytes(value: bytes, depth: int) -> dict[str, Any]:
+    return {MARK: "bytes", "is": base64.b64encode(value).decode()}
+
+
+def _written_error(error: BaseException, depth: int) -> dict[str, Any]:
+    name = next((kind.__name__ for kind in type(error).__mro__ if ERRORS.get(kind.__name__) is kind), None)
+    if name is None:
+        return {MARK: "error", "type": class_name(error), "message": _text_of(error)}
+    told: dict[str, Any] = {MARK: "error", "is": name, "args": _written(list(error.args), depth)}
+    own = {key: value for key, value in vars(error).items() if not key.startswith("_")}
+    if own:
+        told["has"] = _written(own, depth)
+    if error.__cause__ is not None:
+        told["cause"] = _written_error(error.__cause__, depth) if depth < MOST_LEVELS else None
+    return told
+
+
+def _written_object(value: Any) -> Any:
+    """Returns the JSON that a model would read of an object, under its class's name."""
+    from pydantic_core import to_jsonable_python
+
+    told: dict[str, Any] = {MARK: "object", "type": class_name(value)}
+    try:
+        told["is"] = _written(to_jsonable_python(value), 1)
+    except Exception:  # a user's class may raise anything, and a value may contain itself
+        told.pop("is", None)
+    return told
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)[:MAX_TEXT]
+    except Exception:  # a user's exception may fail to show itself
+        return ""
+
+
+_WRITES: Mapping[type, Callable[[Any, int], Any]] = {
+    dict: _written_mapping,
+    list: _written_list,
+    tuple: _written_group("tuple"),
+    set: _written_group("set"),
+    frozenset: _written_group("frozenset"),
+    bytes: _written_bytes,
+}
+
+
+# -- reading -----------------------------------------------------------------------------------------------------
+
+
+def read_event(told: Mapping[str, Any]) -> Event:
+    """Returns the event that was written.
+
+    Raises:
+        ValueError: this is no event, or a field has no such type; the message says which.
+    """
+    name = told.get("event")
+    kind = EVENTS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ValueError("an event of an unknown kind")
+    read: Event = _read_fields(kind, {name: one for name, one in told.items() if name != "event"}, 0)
+    return read
+
+
+def read_value(told: Any) -> Any:
+    """Returns the value that was written.
+
+    Raises:
+        ValueError: it was not written by `written_value`.
+    """
+    return _read(told, 0)
+
+
+class _Fact(NamedTuple):
+    """A field that may be read."""
+
+    name: str
+    default: Any
+    is_valid: Callable[[Any], bool]
+    kind: str
+
+
+def _read_fields(kind: type, told: Mapping[str, Any], depth: int) -> Any:
+    """Makes an object without calling its class, whose `__init__` may do anything with the fields."""
+    made: Any = object.__new__(kind)
+    left = set(told)
+    for fact in _facts(kind):
+        if fact.name in told:
+            left.discard(fact.name)
+            value = _read(told[fact.name], depth + 1)
+            if fact.kind.startswith("tuple[") and type(value) is list:
+                value = tuple(value)
+            if not fact.is_valid(value):
+                raise ValueError(f"{kind.__name__}.{fact.name} is {type(value).__name__}, not {fact.kind}")
+        elif fact.default is MISSING:
+            raise ValueError(f"{kind.__name__}.{fact.name} is missing")
+        else:
+            value = fact.default
+        object.__setattr__(made, fact.name, value)
+    if left:
+        raise ValueError(f"{kind.__name__} has no such field as {sorted(left)[0][:50]!r}")
+    return made
+
+
+@cache
+def _facts(kind: type) -> tuple[_Fact, ...]:
+    # What is not written is None, or 0, when it is read.
+    unwritten = {one.name for one in fields(kind)} & _UNWRITTEN
+    facts = [
+        _Fact(one.name, _default(one), _CHECKS[str(one.type)], str(one.type))
+        for one in fields(kind)
+        if one.name not in _UNWRITTEN
+    ]
+    return (*facts, *(_Fact(one, 0 if one == "_end" else None, _is_nothing, "nothing") for one in sorted(unwritten)))
+
+
+def _read(told: Any, depth: int) -> Any:
+    if depth > MOST_LEVELS * 3:
+        raise ValueError("a value is nested too deeply")
+    if type(told) is list:
+        return [_read(one, depth + 1) for one in told]
+    if type(told) is not dict:
+        return told
+    if MARK not in told:
+        return {key: _read(one, depth + 1) for key, one in told.items()}
+    name = told[MARK]
+    inner = told.get("is")
+    if not isinstance(name, str):
+        raise ValueError("a value of an unknown kind")
+    if name in VALUES:
+        return _read_fields(VALUES[name], {key: one for key, one in told.items() if key != MARK}, depth)
+    if name == "error":
+        return _read_error(told, depth)
+    if name == "object":
+        return _read(inner, depth + 1) if "is" in told else RecordedObject(str(told.get("type")))
+    read = _READS.get(name)
+    if read is None or inner is None:
+        raise ValueError("a value of an unknown kind")
+    try:
+        return read(_read(inner, depth + 1))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a {name} that is none") from error
+
+
+def _read_error(told: Mapping[str, Any], depth: int) -> BaseException:
+    if "is" not in told:
+        return RecordedError(str(told.get("type")), str(told.get("message", "")))
+    kind = ERRORS.get(told["is"]) if isinstance(told["is"], str) else None
+    own, args = _read(told.get("has", {}), depth + 1), _read(told.get("args", []), depth + 1)
+    if kind is None or not isinstance(own, dict) or not isinstance(args, list):
+        raise ValueError("an error of an unknown kind")
+    error = kind.__new__(kind)
+    error.args = tuple(args)
+    for name, value in own.items():
+        if not isinstance(name, str) or name.startswith("_"):
+            raise ValueError("an error has a field that no error has")
+        error.__dict__[name] = value
+    if told.get("cause") is not None:
+        cause = _read(told["cause"], depth + 1)
+        if not isinstance(cause, BaseException):
+            raise ValueError("an error's cause is no error")
+        error.__cause__ = cause
+    return error
+
+
+_READS: Mapping[str, Callable[[Any], Any]] = {
+    "float": float,
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+    "bytes": lambda text: base64.b64decode(text, validate=True),
+    "dict": dict,
+}
+
+
+def _is_nothing(value: Any) -> bool:
+    return False
+
+
+def _is(*kinds: type) -> Callable[[Any], bool]:
+    """Returns a check of a value's type, for which a truth value is no number."""
+    allowed = frozenset(kinds)
+    return lambda value: type(value) in allowed
+
+
+def _is_a(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+def _is_group(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: type(value) is tuple and all(map(check, value))
+
+
+_NONE = type(None)
+_is_text = _is(str)
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "Any": lambda value: True,
+    "str": _is_text,
+    "str | None": _is(str, _NONE),
+    "int": _is(int),
+    "int | str | None": _is(int, str, _NONE),
+    "str | int | None": _is(int, str, _NONE),
+    "int | None": _is(int, _NONE),
+    "bool": _is(bool),
+    "float": _is(float, int),
+    "float | None": _is(float, int, _NONE),
+    "tuple[int, ...]": _is_group(_is(int)),
+    "tuple[str, ...]": _is_group(_is_text),
+    "tuple[Wait, ...]": _is_group(_is(parts.Wait)),
+    "tuple[FailedAttempt, ...]": _is_group(_is(parts.FailedAttempt)),
+    "tuple[Block, ...]": _is_group(_is(content.Text, content.Media, content.Opaque)),
+    "tuple[tuple[Mapping[str, Any], int | None], ...]": _is_group(
+        lambda pair: type(pair) is tuple and len(pair) == 2 and type(pair[0]) is dict
+    ),
+    "Mapping[str, Any]": _is(dict),
+    "Mapping[str, Any] | None": _is(dict, _NONE),
+    "dict[str, Any] | None": _is(dict, _NONE),
+    "ToolCall": _is(parts.ToolCall),
+    "ToolResult | None": _is(content.ToolResult, _NONE),
+    "ToolError | None": _is_a(errors.ToolError, _NONE),
+    "StreamError | None": _is_a(errors.StreamError, _NONE),
+    "Usage | None": _is(parts.Usage, _NONE),
+    "ResumePoint | None": _is(parts.ResumePoint, _NONE),
+    "_Kind": _is_text,
+    "CallKind": _is_text,
+    "Outcome": _is_text,
+    "StepOutcome": _is_text,
+    "WaitReason": _is_text,
+    "Finish | None": _is(str, _NONE),
+    "Literal['validated', 'advisory']": _is_text,
+    "Literal['ready', 'truncated', 'invalid']": _is_text,
+}
+"""The check of each field, by its annotation."""

@@ -1,0 +1,244 @@
+"""Records a run into a file as it happens: the bytes as they were read, and every event.
+
+In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recording` reads.
+
+    {"recording": 1, "run_id": ..., "began": ..., ...}   a run begins, or goes on in another process
+    {"stream": {...}}                                    a response begins: how it is decoded
+    {"chunk": "data: ...", "at": 12.3}                   a piece of its body, as it was read
+    {"event": "TextDelta", "seq": 4, ...}                an event
+    {"source_end": null, "at": 12.9}                     the body is over; or the error that ended it
+    {"run_end": "answered"}                              the run is over
+    {"cut": "max_recording_bytes"}                       the recording is full, and the run goes on
+
+Guarantees: nothing is written before it is redacted. A line is written whole or not at all, unless the disk is full.
+The file is open while a step goes on, and no longer. A failure drops the recorder, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any, BinaryIO, Concatenate, ParamSpec
+
+import orjson
+
+from .._version import __version__
+from ..errors import StreamError
+from ..events import ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd, ToolStarted
+from ..limits import Limits
+from ..observers import RunFacts, StreamFacts
+from .codec import written_event, written_value
+from .redaction import Redact, Redaction
+
+__all__ = ["VERSION", "Recorder", "record"]
+
+P = ParamSpec("P")
+
+VERSION = 1
+_MODE = 0o600  # a recording has all that the model and the tools said
+_NAMED = re.compile(r"[^A-Za-z0-9_-]")
+_FLUSHED = frozenset({StepStart, ToolStarted, ApprovalRequested, Observation, StreamEnd, StepEnd})
+"""Events after which the file has all that came so far, whatever happens to the program."""
+_BUFFER = 64 << 10
+
+_logger = logging.getLogger("streamtools")
+
+
+def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits: Limits = Limits()) -> Recorder:
+    """Returns an observer that records a run into a file, so that it can be replayed, viewed and tested.
+
+        async with agent_loop(ask, messages, tools=tools, wire=wire, trajectory=Trajectory(observers=[record("runs")])):
+            ...
+
+    Give each run a recorder of its own, through `Trajectory` or `pipeline`. A run that goes on with `resume`, in this
+    process or another, is recorded into the same file if that has the same path. Beside a recorder no spans are drawn
+    unless their observer is given, too: ``observers=[record(path), *default_observers()]`` (`streamtools.telemetry`).
+
+    Args:
+        path: the file, which is made for its owner alone, or added to; or a directory, which gets a file for each run,
+            ``<run_id>.jsonl``.
+        redact: sees each whole text before it is written (texts and keys in arguments, results and payloads, reasoning,
+            messages of errors), and returns it as it may be kept. Then deltas are masked, and the body is recorded by
+            its sizes and times alone. Ids, names of tools and models, and counts are kept.
+        limits: at most ``max_recording_bytes`` are written.
+
+    Raises:
+        TypeError: `redact` is no function.
+    """
+    if redact is not None and not callable(redact):
+        raise TypeError(f"redact is a function from text to text, not {type(redact).__name__}")
+    return Recorder(Path(path), redact, limits)
+
+
+def _ends(method: Callable[Concatenate[Recorder, P], None]) -> Callable[Concatenate[Recorder, P], None]:
+    """Closes the file when the method fails: a recorder that has failed is dropped, and not called again."""
+
+    @wraps(method)
+    def guarded(recorder: Recorder, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            method(recorder, *args, **kwargs)
+        except BaseException:
+            recorder.close()
+            raise
+
+    return guarded
+
+
+class Recorder:
+    """Records one run; made by `record`."""
+
+    def __init__(self, path: Path, redact: Redact | None, limits: Limits) -> None:
+        self.path = path
+        """The file; once the run has begun, also where a directory was given."""
+        self.cut = False
+        """True once ``Limits(max_recording_bytes=...)`` was reached: the recording ends there."""
+        self._is_redacted = redact is not None
+        self._redaction = None if redact is None else Redaction(redact)
+        self._most = limits.max_recording_bytes
+        self._run_id: str | None = None
+        self._file: BinaryIO | None = None
+        self._size = 0
+
+    # -- as an observer --
+
+    @property
+    def event_types(self) -> Collection[type[Event]] | None:
+        """All events."""
+        return None
+
+    @_ends
+    def on_event(self, event: Event) -> None:
+        """Records an event."""
+        kind = type(event)
+        if kind is StepStart:
+            self._begin_step(event)  # type: ignore[arg-type]  # it is one
+        told = written_event(event)
+        self._write(told if self._redaction is None else self._redaction.event(told))
+        if kind in _FLUSHED and self._file is not None:
+            self._file.flush()
+        if kind is StepEnd:
+            self.close()
+
+    def around_tool(self, call_id: str) -> AbstractContextManager[object] | None:
+        """Returns None: nothing is to be held."""
+        return None
+
+    @_ends
+    def begin_run(self, run: RunFacts, /) -> None:
+        """Records the facts about the run."""
+        self._begin(run.run_id, name=run.name, conversation_id=run.conversation_id)
+        self.close()
+
+    @_ends
+    def end_run(self, outcome: str | None, error: BaseException | None, /) -> None:
+        """Records the end of the run."""
+        if self._run_id is None:
+            return
+        self._open()
+        self._write({"run_end": outcome, "error": None if error is None else type(error).__name__, "at": _now()})
+        self.close()
+
+    @_ends
+    def begin_stream(self, stream: StreamFacts, /) -> None:
+        """Records the way in which a response is decoded."""
+        self._write({"stream": {"wire": stream.wire, "id_salt": stream.id_salt, "is_plain": stream.is_plain}})
+
+    @_ends
+    def on_item(self, item: bytes | str | Mapping[str, Any], /) -> None:
+        """Records a piece of a response, as it was read."""
+        self._write({**self._chunk(item), "at": _now()})
+
+    @_ends
+    def end_stream(self, error: StreamError | None, /) -> None:
+        """Records the end of a response's body."""
+        told = {"source_end": None if error is None else written_value(error), "at": _now()}
+        if self._redaction is not None and error is not None:
+            told["source_end"] = self._redaction.event({"event": "StreamEnd", "error": told["source_end"]})["error"]
+        self._write(told)
+
+    # -- lines --
+
+    def _chunk(self, item: bytes | str | Mapping[str, Any]) -> dict[str, Any]:
+        if self._redaction is not None:
+            size = len(item) if isinstance(item, (bytes, str)) else len(_line(written_value(item)))
+            return {"chunk": None, "size": size}
+        if isinstance(item, Mapping):
+            return {"payload": written_value(item)}
+        if isinstance(item, str):
+            return {"chunk": item}
+        try:
+            return {"chunk": item.decode()}
+        except UnicodeDecodeError:  # cut inside a character, or no text at all
+            return {"bytes": base64.b64encode(item).decode()}
+
+    def _begin_step(self, event: StepStart) -> None:
+        if self._run_id is None:
+            self._begin(event.run_id)
+        elif event.run_id != self._run_id:
+            raise ValueError("a recorder records one run; give each run its own")
+        else:
+            self._open()
+
+    def _begin(self, run_id: str, **facts: str | None) -> None:
+        if self._run_id not in (None, run_id):
+            raise ValueError("a recorder records one run; give each run its own")
+        self._run_id = run_id
+        if self.path.is_dir():
+            self.path = self.path / f"{_NAMED.sub('_', run_id)}.jsonl"
+        self._open()
+        self._write(
+            {
+                "recording": VERSION,
+                "run_id": run_id,
+                **facts,
+                "began": datetime.now(UTC).isoformat(),
+                "at": _now(),
+                "redacted": self._is_redacted,
+                "by": f"streamtools {__version__}",
+            }
+        )
+
+    def _open(self) -> None:
+        if self._file is None and not self.cut:
+            number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), _MODE)
+            self._file = os.fdopen(number, "ab", buffering=_BUFFER)
+            self._size = self._file.tell()
+
+    def close(self) -> None:
+        """Closes the file, as the end of each step does. The next step opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _write(self, told: Mapping[str, Any]) -> None:
+        if self._file is None:
+            return
+        line = _line(told)
+        if self._size + len(line) > self._most:
+            self.cut = True
+            self._file.write(_line({"cut": "max_recording_bytes"}))
+            self.close()
+            _logger.warning("a recording is full, and ends here: Limits(max_recording_bytes=%d)", self._most)
+            return
+        self._size += len(line)
+        self._file.write(line)
+
+
+def _line(told: Any) -> bytes:
+    try:
+        return orjson.dumps(told, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # an integer of more than 64 bits, or half a surrogate pair
+        return json.dumps(told).encode() + b"\n"
+
+
+def _now() -> float:
+    return time.monotonic()

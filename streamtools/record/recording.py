@@ -1,0 +1,320 @@
+"""Reads a recording: its events, its turns, and the bodies of its responses.
+
+In: a file of `streamtools.record.record`, which is not trusted. Out: a `Recording`. A last line that was cut, as by the
+end of the program, is left out; any other line that makes no sense is a `RecordingError` with its number.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ..display import shown_by
+from ..errors import StreamError, StreamToolsError
+from ..events import CausedEvent, Event, StepEnd, StepStart
+from ..limits import Limits
+from ..observers import StreamFacts
+from ..text import one_line
+from ..turn import Turn, TurnBuilder
+from .codec import read_event, read_value
+from .recorder import VERSION
+
+__all__ = ["Chunk", "Entry", "Recording", "RecordingError", "SourceEnd"]
+
+
+class RecordingError(StreamToolsError, ValueError):
+    """A file is no recording, or one that cannot be read; the message names the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a response's body, as it was read."""
+
+    at: float
+    """When it came, on the recording's clock, in seconds."""
+    item: bytes | str | Mapping[str, Any] | None = field(repr=False)
+    """The piece; None if the recording is redacted."""
+    size: int
+    """Its size in bytes; of text and payloads, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEnd:
+    """The end of a response's body."""
+
+    error: StreamError | None
+    """The error that ended it, if it did not end by itself."""
+
+
+Entry: TypeAlias = Event | Chunk | StreamFacts | SourceEnd
+"""An entry of a recording. `StreamFacts` stands where a response begins."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """A run while it is read."""
+
+    run_id: str
+    name: str | None
+    conversation_id: str | None
+    began: datetime
+    began_at: float
+    redacted: bool
+    entries: list[Entry] = field(default_factory=list)
+    outcome: str | None = None
+    cut: bool = False
+
+
+class Recording:
+    """One run, as it was recorded. Made by `read`."""
+
+    def __init__(self, run: _Run) -> None:
+        self.run_id = run.run_id
+        """The run's id."""
+        self.name = run.name
+        """The agent's name, if it had one."""
+        self.conversation_id = run.conversation_id
+        """The conversation that the run belongs to, if that is known."""
+        self.began = run.began
+        """When the recording began, by the calendar."""
+        self.began_at = run.began_at
+        """The same moment on the recording's clock, in seconds: that of events' `time`."""
+        self.redacted = run.redacted
+        """True if the recording has no bodies, and its texts were redacted."""
+        self.outcome = run.outcome
+        """The run's outcome (`RunOutcome`); None if it has none, or had not ended."""
+        self.cut = run.cut
+        """True if the recording was full before the run had ended."""
+        self.entries = tuple(run.entries)
+        """Everything, in the order in which it happened."""
+
+    __repr__ = shown_by("run_id", "name", "began", "redacted", "outcome", "cut")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], *, run_id: str | None = None, limits: Limits = Limits()) -> Recording:
+        """Reads a file.
+
+        Args:
+            path: the file.
+            run_id: the run, if the file has several.
+            limits: a file larger than ``max_recording_bytes`` is refused.
+
+        Raises:
+            RecordingError: the file is no recording, has several runs, or not this one; or one line is too much.
+            OSError: the file cannot be read.
+        """
+        runs = _read(Path(path), limits)
+        if run_id is None and len(runs) > 1:
+            raise RecordingError(f"{path} has {len(runs)} runs; say which: run_id={next(iter(runs))!r}, ...")
+        found = next(iter(runs.values())) if run_id is None else runs.get(run_id)
+        if found is None:
+            raise RecordingError(f"{path} has no run {run_id!r}; it has {', '.join(map(repr, runs))}")
+        return cls(found)
+
+    @classmethod
+    def read_all(cls, path: str | os.PathLike[str], *, limits: Limits = Limits()) -> tuple[Recording, ...]:
+        """Reads every run of a file, in the order in which they began; see `read`."""
+        return tuple(map(cls, _read(Path(path), limits).values()))
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The events."""
+        return tuple(entry for entry in self.entries if isinstance(entry, Event))
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turn of each step, in order: a step that was resumed has one more."""
+        return tuple(turns_of(self.events))
+
+    @property
+    def bodies(self) -> tuple[tuple[Chunk, ...], ...]:
+        """The body of each response, in pieces as it was read; without their bytes if the recording is redacted."""
+        bodies: list[list[Chunk]] = []
+        for entry in self.entries:
+            if isinstance(entry, StreamFacts):
+                bodies.append([])
+            elif isinstance(entry, Chunk) and bodies:
+                bodies[-1].append(entry)
+        return tuple(map(tuple, bodies))
+
+    def timed(self) -> Iterator[tuple[float, Entry]]:
+        """Yields each entry with the moment at which it happened, on the recording's clock. Deltas have that of the
+        chunk that they came in."""
+        at = self.began_at
+        for entry in self.entries:
+            if isinstance(entry, Chunk):
+                at = max(at, entry.at)
+            elif isinstance(entry, CausedEvent) and entry.time:
+                at = max(at, entry.time)
+            yield at, entry
+
+
+def turns_of(events: tuple[Event, ...]) -> Iterator[Turn]:
+    """Yields the turn of each step."""
+    builder: TurnBuilder | None = None
+    for event in events:
+        if isinstance(event, StepStart):
+            if builder is not None:  # the program ended in the middle of a step
+                yield builder.build()
+            builder = TurnBuilder()
+        if builder is not None:
+            builder.add(event)
+            if isinstance(event, StepEnd):
+                yield builder.build()
+                builder = None
+    if builder is not None:
+        yield builder.build()
+
+
+# -- lines -------------------------------------------------------------------------------------------------------
+
+
+def _read(path: Path, limits: Limits) -> dict[str, _Run]:
+    if path.stat().st_size > limits.max_recording_bytes:
+        raise RecordingError(
+            f"{path} exceeds max_recording_bytes={limits.max_recording_bytes}; raise "
+            "Limits(max_recording_bytes=...) if this is wanted"
+        )
+    runs: dict[str, _Run] = {}
+    current: _Run | None = None
+    lines = path.read_bytes().split(b"\n")
+    whole = len(lines) - 1  # what follows the last line end was cut, or is nothing
+    for number, line in enumerate(lines[:whole], start=1):
+        try:
+            told = json.loads(line)
+            if not isinstance(told, dict):
+                raise ValueError("no object")
+            if "recording" in told:
+                current = _begun(told, runs)
+            elif current is None:
+                raise ValueError("no recording begins before it")
+            else:
+                _take(current, told)
+        except (ValueError, RecursionError) as error:
+            raise RecordingError(f"{path}, line {number}: {_problem(error)}") from None
+    if not runs:
+        raise RecordingError(f"{path} is no recording: it has no whole line")
+    return runs
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "a value is nested too deeply"
+    if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)):
+        return "this is no JSON, so the file is no recording"
+    return one_line(str(error), 300)
+
+
+def _begun(told: Mapping[str, Any], runs: dict[str, _Run]) -> _Run:
+    if told["recording"] != VERSION:
+        raise ValueError(f"a recording of version {str(told['recording'])[:20]}; this reads version {VERSION}")
+    run_id = _text(told, "run_id")
+    made = _Run(
+        run_id=run_id,
+        name=_text_or_none(told, "name"),
+        conversation_id=_text_or_none(told, "conversation_id"),
+        began=datetime.fromisoformat(_text(told, "began")),
+        began_at=_number(told, "at"),
+        redacted=told.get("redacted") is True,
+    )
+    known = runs.setdefault(run_id, made)
+    known.redacted |= made.redacted
+    known.name, known.conversation_id = known.name or made.name, known.conversation_id or made.conversation_id
+    return known
+
+
+def _take(run: _Run, told: Mapping[str, Any]) -> None:
+    for key, read in _LINES.items():
+        if key in told:
+            read(run, told)
+            return
+    raise ValueError("a line of an unknown kind")
+
+
+def _event(run: _Run, told: Mapping[str, Any]) -> None:
+    run.entries.append(read_event(told))
+
+
+def _chunk(run: _Run, told: Mapping[str, Any]) -> None:
+    text = told["chunk"]
+    if text is None:
+        run.entries.append(Chunk(_number(told, "at"), None, int(_number(told, "size"))))
+    else:
+        run.entries.append(Chunk(_number(told, "at"), _text(told, "chunk"), len(text)))
+
+
+def _bytes(run: _Run, told: Mapping[str, Any]) -> None:
+    try:
+        data = base64.b64decode(_text(told, "bytes"), validate=True)
+    except binascii.Error:
+        raise ValueError("bytes are no base64") from None
+    run.entries.append(Chunk(_number(told, "at"), data, len(data)))
+
+
+def _payload(run: _Run, told: Mapping[str, Any]) -> None:
+    payload = read_value(told["payload"])
+    if not isinstance(payload, dict):
+        raise ValueError("payload is no object")
+    run.entries.append(Chunk(_number(told, "at"), payload, len(json.dumps(told["payload"]))))
+
+
+def _stream(run: _Run, told: Mapping[str, Any]) -> None:
+    facts = told["stream"]
+    if not isinstance(facts, dict):
+        raise ValueError("stream is no object")
+    wire, salt = _text_or_none(facts, "wire"), _text(facts, "id_salt")
+    run.entries.append(StreamFacts(wire=wire, id_salt=salt, is_plain=facts.get("is_plain") is True))
+
+
+def _source_end(run: _Run, told: Mapping[str, Any]) -> None:
+    error = read_value(told["source_end"])
+    if error is not None and not isinstance(error, StreamError):
+        raise ValueError("source_end is no error of a stream")
+    run.entries.append(SourceEnd(error))
+
+
+def _run_end(run: _Run, told: Mapping[str, Any]) -> None:
+    run.outcome = _text_or_none(told, "run_end")
+
+
+def _cut(run: _Run, told: Mapping[str, Any]) -> None:
+    run.cut = True
+
+
+_LINES: Mapping[str, Callable[[_Run, Mapping[str, Any]], None]] = {
+    "event": _event,
+    "chunk": _chunk,
+    "bytes": _bytes,
+    "payload": _payload,
+    "stream": _stream,
+    "source_end": _source_end,
+    "run_end": _run_end,
+    "cut": _cut,
+}
+"""How each kind of line is read, by the key that shows it."""
+
+
+def _text(told: Mapping[str, Any], key: str) -> str:
+    value = told.get(key)
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is {type(value).__name__}, not text")
+    return value
+
+
+def _text_or_none(told: Mapping[str, Any], key: str) -> str | None:
+    return None if told.get(key) is None else _text(told, key)
+
+
+def _number(told: Mapping[str, Any], key: str) -> float:
+    value = told.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{key} is {type(value).__name__}, not a number")
+    return value

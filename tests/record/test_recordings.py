@@ -1,0 +1,332 @@
+"""`record` writes a run as it happens, and `Recording.read` has it again: events, turns, bodies, times."""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+import sys
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from record.recorded import answers, files, lines, run_loop, same, sent
+from streams import anthropic, chat
+from wire_cases.names import ANTHROPIC, CHAT
+
+from streamtools import Limits, Observation, Suspended, Trajectory, agent_loop, pipeline, resume, run_calls, tool
+from streamtools.content import Media, ToolResult
+from streamtools.dispatch import MemoryStore
+from streamtools.errors import ToolFailed
+from streamtools.events import StreamWarning
+from streamtools.record import Chunk, RecordedError, RecordedObject, Recording, RecordingError, record
+
+pytestmark = pytest.mark.anyio
+
+ASKS = anthropic(
+    ["Loo", "king. "], [("c1", "get_weather", '{"city": "Oslo"}'), ("c2", "fail", "{}"), ("c3", "gone", "{}")]
+)
+ENDS = anthropic(["Rain", "."], stop="end_turn")
+
+
+@tool(effect="pure")
+async def get_weather(city: str) -> dict[str, Any]:
+    """Get the weather."""
+    return {"city": city, "sky": ("rain", 1)}
+
+
+@tool(effect="idempotent", retries=1, retry_delay_s=0.001)
+async def fail() -> str:
+    """Fail."""
+    raise ConnectionError("the bank does not answer")
+
+
+@tool(needs_approval=True)
+async def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+async def test_a_recording_has_the_events_of_its_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    events = await run_loop(ASKS, ENDS, tools=[get_weather, fail], observers=[record(path)], wire=ANTHROPIC)
+    found = Recording.read(path)
+    same(found.events, events)
+    assert (found.name, found.conversation_id, found.outcome) == ("guide", "talk", "answered")
+    assert [turn.text for turn in found.turns] == ["Looking. ", "Rain."]
+    assert [len(turn.observations) for turn in found.turns] == [3, 0]
+    assert (found.redacted, found.cut) == (False, False)
+
+
+async def test_a_recording_has_the_bodies_as_they_were_read(tmp_path: Path) -> None:
+    body = "data: é€\n\n".encode()
+    cut = [body[:7], body[7:9], body[9:]]
+    path = tmp_path / "run.jsonl"
+    await run_loop([*ASKS, *cut], ENDS, tools=[get_weather, fail], observers=[record(path)], wire=ANTHROPIC)
+    first, second = Recording.read(path).bodies
+    assert [_bytes(chunk) for chunk in second] == ENDS
+    assert [_bytes(chunk) for chunk in first] == ASKS  # what follows the end is not read
+    times = [chunk.at for chunk in (*first, *second)]
+    assert times == sorted(times)
+
+
+async def test_bytes_that_are_no_text_and_payloads_are_kept(tmp_path: Path) -> None:
+    path, euro = tmp_path / "run.jsonl", b"\n\n" + ": €\n\n".encode()
+    payload = json.loads(chat(["Hi"], finish="stop")[1][6:])
+    payload["choices"][0]["finish_reason"] = "stop"
+    for number, body in enumerate(([euro[:5], euro[5:], *chat(finish="stop")], [payload])):
+        run = Trajectory(run_id=f"run{number}", observers=[record(path)])
+        await run_pipeline(pipeline(_each(body), wire=CHAT, trajectory=run))
+    first, second = Recording.read_all(path)
+    assert [chunk.item for chunk in first.bodies[0]][:2] == [euro[:5], euro[5:]]
+    assert [chunk.item for chunk in second.bodies[0]] == [payload]
+
+
+async def test_it_is_its_owners_alone_and_closed_between_steps(tmp_path: Path) -> None:
+    recorder = record(tmp_path / "run.jsonl")
+    run = Trajectory(observers=[recorder])
+    await run_pipeline(pipeline(sent(chat(["Hi"], finish="stop")), trajectory=run))
+    if sys.platform != "win32":
+        assert stat.S_IMODE(recorder.path.stat().st_mode) == 0o600
+    recorder.path.rename(tmp_path / "moved.jsonl")
+    await run_pipeline(pipeline(sent(chat(["Ho"], finish="stop")), trajectory=run))
+    assert [event.step for event in Recording.read(tmp_path / "moved.jsonl").events][-1] == 0
+    assert b'"step":1' in recorder.path.read_bytes()
+
+
+async def test_a_directory_gets_a_file_for_each_run(tmp_path: Path) -> None:
+    for name in ("one", "../../two"):
+        run = Trajectory(run_id=name, observers=[record(tmp_path)])
+        await run_pipeline(pipeline(sent(chat(["Hi"], finish="stop")), trajectory=run))
+    assert [path.name for path in files(tmp_path)] == ["______two.jsonl", "one.jsonl"]
+    assert Recording.read(tmp_path / "______two.jsonl").run_id == "../../two"
+
+
+async def test_a_run_goes_on_in_its_file_after_an_approval(tmp_path: Path) -> None:
+    path, store = tmp_path / "run.jsonl", MemoryStore()
+    asks = anthropic(["Paying."], [("c1", "pay", '{"amount": 5}')])
+    async with agent_loop(
+        answers(asks), [], tools=[pay], wire=ANTHROPIC, store=store, trajectory=Trajectory(observers=[record(path)])
+    ) as loop:
+        before = [event async for event in loop]
+    assert loop.suspended is not None
+    kept = Suspended.from_json(loop.suspended.to_json(key="k" * 32), key="k" * 32)
+    async with resume(kept, tools=[pay], store=store, decisions={"c1": True}, observers=[record(path)]) as events:
+        after = [event async for event in events]
+    found = Recording.read(path)
+    same([event for event in found.events if event.seq >= after[0].seq], after)
+    assert [type(event).__name__ for event in found.events][: len(before)] == [type(e).__name__ for e in before]
+    assert [turn.observations[0].outcome for turn in found.turns] == ["skipped", "ok"]
+    assert [event.seq for event in found.events] == sorted(event.seq for event in found.events)
+
+
+async def test_calls_that_were_given_are_recorded_without_a_body(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    turn = await run_calls([("c1", "get_weather", {"city": "Oslo"})], [get_weather], observers=[record(path)])
+    found = Recording.read(path)
+    assert found.bodies == ()
+    assert found.turns[0].observations[0].value == turn.observations[0].value
+
+
+class Sky(BaseModel):
+    """A sky."""
+
+    colour: str
+
+
+@dataclass
+class Opaque:
+    """What no JSON has."""
+
+    lock: object
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ({"a": (1, [2.5, None, True])}, {"a": (1, [2.5, None, True])}),
+        ({1: "a", "$": 2}, {1: "a", "$": 2}),
+        (b"\x00\xff", b"\x00\xff"),
+        ({"inf": float("inf")}, {"inf": float("inf")}),
+        (2**70, 2**70),
+        ("half \ud800", "half \ud800"),
+        (frozenset({1}), frozenset({1})),
+        (Sky(colour="grey"), {"colour": "grey"}),
+        (Decimal("1.50"), "1.50"),
+        (Opaque(object()), RecordedObject("test_recordings.Opaque")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_a_value_comes_back_as_it_was_or_as_the_model_reads_it(value: Any, read: Any, tmp_path: Path) -> None:
+    @tool(effect="pure")
+    async def get() -> Any:
+        """Get it."""
+        return value
+
+    path = tmp_path / "run.jsonl"
+    await run_calls([("c1", "get", {})], [get], observers=[record(path)])
+    found = Recording.read(path).turns[0].observations[0]
+    assert (type(found.value), found.value) == (type(read), read)
+
+
+async def test_a_value_that_contains_itself_is_named(tmp_path: Path) -> None:
+    @tool(effect="pure")
+    async def get() -> Any:
+        """Get it."""
+        return LOOP
+
+    path = tmp_path / "run.jsonl"
+    await run_calls([("c1", "get", {})], [get], observers=[record(path)])
+    found = Recording.read(path).turns[0].observations[0].value
+    while isinstance(found, list):
+        (found,) = found
+    assert found == RecordedObject("list")
+
+
+async def test_blocks_and_errors_come_back(tmp_path: Path) -> None:
+    @tool(effect="pure")
+    async def draw() -> ToolResult:
+        """Draw."""
+        return ToolResult(blocks=("a plan", Media(kind="image", mime_type="image/png", data="iVBORw0KGgo=")), value=1)
+
+    path = tmp_path / "run.jsonl"
+    turn = await run_calls([("c1", "draw", {}), ("c2", "fail", {})], [draw, fail], observers=[record(path)])
+    drawn, failed = Recording.read(path).turns[0].observations
+    assert drawn.result == turn.observations[0].result
+    assert isinstance(failed.error, ToolFailed)
+    with pytest.raises(RecordedError, match="the bank does not answer") as raised:
+        failed.unwrap()
+    assert raised.value.type == "ConnectionError"
+
+
+async def test_a_full_recording_ends_and_the_run_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recorder = record(tmp_path / "run.jsonl", limits=Limits(max_recording_bytes=4000))
+    with caplog.at_level(logging.WARNING, "streamtools"):
+        events = await run_loop(ASKS, ENDS, tools=[get_weather, fail], observers=[recorder], wire=ANTHROPIC)
+    assert recorder.cut
+    assert [event.code for event in events if isinstance(event, StreamWarning)] == []
+    assert "max_recording_bytes" in caplog.text
+    found = Recording.read(recorder.path)
+    assert found.cut
+    same(found.events, events[: len(found.events)])
+    assert recorder.path.stat().st_size < 4000 + 50
+
+
+async def test_a_recorder_that_cannot_write_is_dropped_with_a_warning(tmp_path: Path) -> None:
+    recorder = record(tmp_path / "missing" / "run.jsonl")
+    turn = await pipeline(sent(chat(["Hi"], finish="stop")), observers=[recorder])
+    assert turn.text == "Hi"
+    assert [(one.code, one.detail) for one in turn.warnings] == [
+        ("observer_failed", "Recorder raised FileNotFoundError")
+    ]
+
+
+async def test_a_recorder_records_one_run_alone(tmp_path: Path) -> None:
+    recorder = record(tmp_path / "run.jsonl")
+    await pipeline(sent(chat(["Hi"], finish="stop")), observers=[recorder])
+    turn = await pipeline(sent(chat(["Ho"], finish="stop")), observers=[recorder])
+    assert [one.code for one in turn.warnings] == ["observer_failed"]
+    assert [turn.text for turn in Recording.read(recorder.path).turns] == ["Hi"]
+
+
+async def test_a_run_is_chosen_in_a_file_of_several(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    for name in ("one", "two"):
+        run = Trajectory(run_id=name, observers=[record(path)])
+        await run_pipeline(pipeline(sent(chat([name], finish="stop")), trajectory=run))
+    assert Recording.read(path, run_id="two").turns[0].text == "two"
+    with pytest.raises(RecordingError, match="has 2 runs; say which: run_id='one'"):
+        Recording.read(path)
+    with pytest.raises(RecordingError, match="has no run 'three'; it has 'one', 'two'"):
+        Recording.read(path, run_id="three")
+
+
+async def test_of_a_run_that_died_all_whole_lines_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    events = await run_loop(ASKS, ENDS, tools=[get_weather, fail], observers=[record(path)], wire=ANTHROPIC)
+    whole = lines(path)
+    for kept in range(1, len(whole)):
+        path.write_bytes(b"".join(whole[:kept]) + whole[kept][: len(whole[kept]) // 2])
+        found = Recording.read(path)
+        same(found.events, events[: len(found.events)])
+        assert len(found.turns) <= 2
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"data: {}", "line 2: this is no JSON, so the file is no recording"),
+        (b"\xff", "line 2: this is no JSON"),
+        (b"[]", "line 2: no object"),
+        (b"{}", "line 2: a line of an unknown kind"),
+        (b"[" * 10_000, "line 2: a value is nested too deeply"),
+        (b'{"event": "Event"}', "line 2: an event of an unknown kind"),
+        (b'{"event": ["x"]}', "line 2: an event of an unknown kind"),
+        (b'{"event": "TextDelta", "seq": 1}', "line 2: TextDelta.text is missing"),
+        (b'{"event": "TextDelta", "seq": 1, "text": 5}', "line 2: TextDelta.text is int, not str"),
+        (b'{"event": "TextDelta", "seq": true, "text": "a"}', "line 2: TextDelta.seq is bool, not int"),
+        (b'{"event": "TextDelta", "text": "a", "__class__": 1}', "line 2: TextDelta has no such field as '__class__'"),
+        (b'{"event": "TextStart", "causes": ["a"]}', "line 2: TextStart.causes is tuple, not tuple\\[int"),
+        (b'{"event": "ToolCallEnd", "call": {"call_id": "a"}}', "line 2: ToolCallEnd.call is dict, not ToolCall"),
+        (b'{"event": "UnknownPayload", "raw": {"$": "Path", "is": "/"}}', "line 2: a value of an unknown kind"),
+        (b'{"event": "UnknownPayload", "raw": {"$": "bytes", "is": "%"}}', "line 2: a bytes that is none"),
+        (b'{"event": "UnknownPayload", "raw": {"$": "set", "is": [[1]]}}', "line 2: a set that is none"),
+        (b'{"event": "StreamEnd", "error": {"$": "error", "is": "OSError"}}', "line 2: an error of an unknown kind"),
+        (b'{"event": "StreamEnd", "error": {"$": "error", "is": "ToolError"}}', "line 2: StreamEnd.error is ToolError"),
+        (b'{"chunk": 5, "at": 1}', "line 2: chunk is int, not text"),
+        (b'{"chunk": "a"}', "line 2: at is NoneType, not a number"),
+        (b'{"bytes": "%", "at": 1}', "line 2: bytes are no base64"),
+        (b'{"payload": [], "at": 1}', "line 2: payload is no object"),
+        (b'{"stream": 1}', "line 2: stream is no object"),
+        (b'{"source_end": 1}', "line 2: source_end is no error of a stream"),
+        (b'{"recording": 2}', "line 2: a recording of version 2; this reads version 1"),
+    ],
+    ids=lambda one: one.decode("latin-1")[:40] if isinstance(one, bytes) else "",
+)
+def test_a_line_that_makes_no_sense_is_named(line: bytes, problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(HEAD + line + b"\n")
+    with pytest.raises(RecordingError, match=problem):
+        Recording.read(path)
+
+
+HEAD = b'{"recording": 1, "run_id": "r", "began": "2026-01-01T00:00:00+00:00", "at": 0.5}\n'
+
+
+def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    for content, problem in (
+        (b"", "it has no whole line"),
+        (HEAD[:-1], "it has no whole line"),
+        (b'{"event": "TextStart"}\n', "line 1: no recording begins before it"),
+        (b"data: [DONE]\n", "line 1: this is no JSON"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(RecordingError, match=problem):
+            Recording.read(path)
+    path.write_bytes(HEAD)
+    assert Recording.read(path).turns == ()
+    with pytest.raises(RecordingError, match="exceeds max_recording_bytes=10"):
+        Recording.read(path, limits=Limits(max_recording_bytes=10))
+
+
+def _bytes(chunk: Chunk) -> bytes:
+    assert not isinstance(chunk.item, dict)
+    return chunk.item.encode() if isinstance(chunk.item, str) else chunk.item  # type: ignore[return-value,union-attr]
+
+
+async def _each(items: list[Any]) -> Any:
+    for item in items:
+        yield item
+
+
+async def run_pipeline(events: Any) -> list[Observation]:
+    turn = await events
+    return list(turn.observations)
