@@ -21,9 +21,9 @@ TESTED_ELSEWHERE := 'anyio[trio]' 'pytest>=8.3' 'pytest-asyncio>=1.0'
 # dependency, without the wires, framings and stages, and the slowest of what is our own: 9,500 tests, which take nine
 # minutes of a processor's time, so about half of that on two idle cores.
 OLDEST := .venv-oldest
-OLDEST_HAS := matrix,mcp,redis,fast,compression,otlp,dbos
+OLDEST_HAS := matrix,mcp,redis,fast,compression,otlp,terminal,dbos
 BY_OLDEST := tests/test_oldest.py tests/tools tests/exports tests/interop tests/modes tests/history tests/mcp \
-  tests/telemetry tests/dispatch tests/pipelines tests/sources tests/web tests/durable tests/demo tests/test_cli.py \
+  tests/telemetry tests/record tests/view tests/dispatch tests/pipelines tests/sources tests/web tests/durable tests/demo tests/test_cli.py \
   $(addprefix --ignore=tests/dispatch/test_,calls_once_after_kills.py executors_in_a_pipeline.py) \
   $(addprefix --ignore=tests/pipelines/test_,branches.py endless_streams_through_the_pipeline.py) \
   --ignore=tests/sources/test_sockets.py

@@ -51,7 +51,6 @@ WRONG = [
     (["decode", "x", "--wire", "morse"], 2, "unknown wire 'morse'; known: openai.chat_completions, openai.responses"),
     (["decode"], 2, "the following arguments are required: FILE"),
     (["decode", "missing.sse"], 1, "cannot read missing.sse: No such file or directory"),
-    (["decode", "."], 1, "cannot read .: "),
     (["decode", "page.html"], 1, "the body is an HTML page: <html>"),
     (["decode", "empty"], 1, "the body holds no event"),
 ]
@@ -77,7 +76,7 @@ def test_a_mistake_is_one_line_and_a_status(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--help"], "tell what a captured response amounts to"),
+        (["--help"], "tell what captured responses amount to"),
         (["decode", "--help"], "\n  streamtools decode capture.sse --json"),
     ],
 )
@@ -92,7 +91,7 @@ def test_help_fits_a_page_and_shows_how(arguments: list[str], says: str, capsys:
 def test_help_lists_the_commands_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     listed = capsys.readouterr().out.partition("  COMMAND\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == ["decode", "schema", "store", "view"]
+    assert [line.split()[0] for line in listed] == ["decode", "replay", "schema", "store", "view"]
 
 
 def test_it_may_be_called_with_any_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +181,47 @@ def test_decode_tells_of_a_response_that_broke_off(tmp_path: Path, capsys: pytes
     turn = json.loads(capsys.readouterr().out)
     assert turn["error"]["kind"] == "stream_truncated"
     assert turn["calls"][0]["arguments"] is None
+
+
+def test_decode_tells_many_files_in_a_line_each_and_goes_on_after_a_bad_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    whole = capture(MESSAGES, 1).read_bytes()
+    (folder / "a.sse").write_bytes(whole)
+    (folder / "b.sse").write_bytes(whole[:-200])
+    (folder / "c.html").write_bytes(b"<html>" + b"x" * 1000)
+    (folder / "d\x1b[2J.sse").write_bytes(whole)
+    assert main(["decode", "captures", "missing.sse"]) == 1
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines] == ["ok", "cut", "error", "ok", "error"]
+    assert lines[0].split()[1:3] == [MESSAGES, "tool_calls"]
+    assert "get_weather x3" in lines[0]
+    assert lines[1].endswith("stream ended before its terminal marker")
+    assert "the body is an HTML page" in lines[2]
+    assert len(lines[2]) < 320
+    assert "\x1b" not in out
+    assert lines[4].endswith("cannot read missing.sse: No such file or directory")
+    assert err == "5 files: 2 ok, 1 cut, 2 error\n"
+    assert main(["decode", str(folder / "a.sse"), str(folder / "d\x1b[2J.sse")]) == 0
+
+
+def test_decode_gives_programs_a_line_of_json_for_each_of_many(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decode", str(capture(MESSAGES, 1)), str(capture(CHAT, 1)), "missing.sse", "--json"]) == 1
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row.get("wire") for row in rows] == [MESSAGES, CHAT, None]
+    assert [Path(row["file"]).name for row in rows] == [f"{MESSAGES}.1.sse", f"{CHAT}.1.sse", "missing.sse"]
+    assert rows[2]["error"]["message"] == "cannot read missing.sse: No such file or directory"
+
+
+def test_decode_shows_on_a_terminal_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["decode", *[str(capture(CHAT, 1))] * 25]) == 0
+    assert capsys.readouterr().err == ("\r\x1b[K0 of 25 files\r\x1b[K20 of 25 files\r\x1b[K25 files: 25 ok\n")
 
 
 def test_decode_keeps_the_lines_of_a_text_and_shows_those_of_arguments_as_escapes(

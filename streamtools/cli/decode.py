@@ -1,42 +1,54 @@
-"""``streamtools decode``: tells the contents of a captured response."""
+"""``streamtools decode``: tells the contents of captured responses, one in full, or many in a line each."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 from .. import parse
-from ..errors import StreamToolsError
+from ..errors import StreamToolsError, TruncatedStream
 from ..parts import ToolCall, Usage
-from ..stages import AUTO, DEFAULT, DIALECTS, text_calls
-from ..text import printable
+from ..record import Recording
+from ..record.recording import is_recording
+from ..stages import AUTO, DEFAULT, DIALECTS, StageList, text_calls
+from ..text import cut, printable
 from ..turn import Turn
 from ..wires import names
-from .common import FAILED, add_command, listed, one_of
+from .common import FAILED, add_command, listed, one_of, pad
 
 __all__ = ["add"]
 
 LABEL = 11  # cells before the text
 CALL = ("call_id", "name", "kind", "status", "problem", "arguments", "arguments_text", "normalizations", "dispatchable")
+ERROR_CHARS = 160  # of an error that shares its line
 CHUNK_BYTES = 64 << 10  # a body is read in pieces of this size, so that only the turn is held whole
 
 DESCRIPTION = """\
-Reads a captured response body, as curl -N prints it, and tells its contents:
-text, calls and whether they are whole, how the turn ended, usage, and each
-deviation that was tolerated. Nothing is run. The exit status is 1 if the
-response was cut, or is an error."""
+Reads captured response bodies, as curl -N prints them, and tells their
+contents. Of one file: text, calls and whether they are whole, how the turn
+ended, usage, and each deviation that was tolerated. Of several, or of a
+directory: a line each. A recording is read, too, each of its steps as one
+response. Nothing is run. The exit status is 1 if a response was cut, or is an
+error, or a file cannot be read."""
 
 EXAMPLES = """\
 examples:
   streamtools decode capture.sse
   streamtools decode capture.sse --json | jq .calls
   streamtools decode capture.sse --calls-in-text hermes
+  streamtools decode captures/ | grep -v ^ok
+  streamtools decode captures/*.sse --json | jq -c '[.file, .finish]'
   curl -N ... | streamtools decode -
 """
+
+State: TypeAlias = Literal["ok", "cut", "error"]
+"""How a response ended: by itself, before its end, or with an error."""
 
 
 def add(commands: Any) -> None:
@@ -45,37 +57,71 @@ def add(commands: Any) -> None:
         commands,
         "decode",
         _decode,
-        help="tell what a captured response amounts to",
+        help="tell what captured responses amount to",
         description=DESCRIPTION,
         epilog=listed("wires", names()) + listed("dialects of calls in text", DIALECTS) + EXAMPLES,
     )
     add = parser.add_argument
-    add("file", metavar="FILE", help="the captured body; - for standard input")
-    add("--wire", type=one_of("wire", names()), metavar="WIRE", help="what the body speaks (default: found from it)")
+    add(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="a captured body, a recording, or a directory of them; - for standard input",
+    )
+    add("--wire", type=one_of("wire", names()), metavar="WIRE", help="what the bodies speak (default: found from them)")
     add(
         "--calls-in-text",
         choices=[AUTO, *DIALECTS],
         metavar="DIALECT",
         help="read calls that stand in the text: hermes, ...; auto",
     )
-    add("--json", action="store_true", help="print JSON, for programs")
+    add("--json", action="store_true", help="print JSON, for programs: an object, or for several files one a line")
 
 
 def _decode(options: argparse.Namespace) -> int:
     dialect = options.calls_in_text
-    stages = DEFAULT if dialect is None else DEFAULT.insert_before("accumulate", text_calls(dialect))
-    if options.file == "-":
-        turn = parse(_chunks(sys.stdin.buffer), wire=options.wire, stages=stages)
-    else:
-        with _opened(options.file) as file:
-            turn = parse(_chunks(file), wire=options.wire, stages=stages)
-    if turn.wire is None:
-        turn.raise_for_error()
-    if options.json:
-        print(json.dumps(_as_json(turn), indent=2))
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in _as_text(turn))
-    return 0 if turn.error is None else FAILED
+    reader = _Reader(
+        options.wire, DEFAULT if dialect is None else DEFAULT.insert_before("accumulate", text_calls(dialect))
+    )
+    if len(options.files) > 1 or (options.files[0] != "-" and Path(options.files[0]).is_dir()):
+        return _decode_many(options.files, reader, as_json=options.json)
+    states: set[State] = set()
+    for number, turn in enumerate(reader.turns(options.files[0])):
+        if turn.wire is None:
+            turn.raise_for_error()
+        if options.json:
+            print(json.dumps(_as_json(turn), indent=2))
+        else:
+            sys.stdout.writelines([*["\n"][:number], *(f"{line}\n" for line in _as_text(turn))])
+        states.add(_state(turn))
+    return 0 if states == {"ok"} else FAILED
+
+
+class _Reader:
+    """Reads the turns of files."""
+
+    def __init__(self, wire: str | None, stages: StageList) -> None:
+        self._wire = wire
+        self._stages = stages
+
+    def turns(self, path: str) -> Iterator[Turn]:
+        """Yields the turn of a body, or each one of a recording.
+
+        Raises:
+            StreamToolsError: the file cannot be read.
+        """
+        if path == "-":
+            yield self._parsed(_chunks(sys.stdin.buffer))
+            return
+        with _opened(path) as file:
+            if not is_recording(file):
+                yield self._parsed(_chunks(file))
+                return
+        for recording in Recording.read_all(path):
+            yield from recording.turns
+
+    def _parsed(self, chunks: Iterator[bytes]) -> Turn:
+        return parse(chunks, wire=self._wire, stages=self._stages)
 
 
 def _opened(path: str) -> BinaryIO:
@@ -88,6 +134,68 @@ def _opened(path: str) -> BinaryIO:
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
     while chunk := file.read(CHUNK_BYTES):
         yield chunk
+
+
+def _state(turn: Turn) -> State:
+    if turn.error is None:
+        return "ok"
+    return "cut" if isinstance(turn.error, TruncatedStream) else "error"
+
+
+# -- many files ----------------------------------------------------------------------------------------------------
+
+
+def _decode_many(given: Sequence[str], reader: _Reader, *, as_json: bool) -> int:
+    """Tells each response in a line. A file that cannot be read is told in its own, and the others go on."""
+    files = list(_files(given))
+    counts: Counter[State] = Counter()
+    for number, path in enumerate(files):
+        _progress(number, len(files))
+        try:
+            for turn in reader.turns(path):
+                counts[_state(turn)] += 1
+                print(json.dumps({"file": path, **_as_json(turn)}) if as_json else _as_line(path, turn))
+        except StreamToolsError as error:
+            counts["error"] += 1
+            told = {"file": path, "error": {"kind": type(error).__name__, "message": str(error)}}
+            print(json.dumps(told) if as_json else _line("error", "", "", "", str(error)))
+    _progress(len(files), len(files))
+    sums = ", ".join(f"{counts[state]} {state}" for state in ("ok", "cut", "error") if counts[state])
+    print(f"{len(files)} files: {sums or 'nothing in them'}", file=sys.stderr)
+    return 0 if set(counts) == {"ok"} else FAILED
+
+
+def _files(given: Iterable[str]) -> Iterator[str]:
+    """Yields the files that were named, and those in directories, in order."""
+    for name in given:
+        path = Path(name)
+        if name != "-" and path.is_dir():
+            yield from (str(one) for one in sorted(path.rglob("*")) if one.is_file())
+        else:
+            yield name
+
+
+def _progress(done: int, files: int) -> None:
+    """Shows on a terminal how many files are done; wipes it at the end."""
+    if sys.stderr.isatty() and (done % 20 == 0 or done == files):
+        shown = "" if done == files else f"{done} of {files} files"
+        print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)
+
+
+def _as_line(path: str, turn: Turn) -> str:
+    counts = Counter(call.name or "(no name)" for call in turn.calls)
+    calls = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counts.items())
+    told = path if turn.error is None else f"{path}: {cut(str(turn.error), ERROR_CHARS)}"
+    return _line(_state(turn), turn.wire or "", turn.finish or "", calls, told)
+
+
+def _line(state: State, wire: str, finish: str, calls: str, told: str) -> str:
+    columns = ((state, 5), (wire or "-", 25), (finish or "-", 14), (cut(calls, 40) or "-", 24))
+    line = "  ".join([*(pad(text, width) for text, width in columns), told])
+    return printable(line).replace("\n", "\\n")
+
+
+# -- one response ----------------------------------------------------------------------------------------------------
 
 
 def _as_text(turn: Turn) -> Iterator[str]:

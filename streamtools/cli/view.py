@@ -1,4 +1,4 @@
-"""``streamtools view``: writes a run as one HTML page, or as a Chrome trace."""
+"""``streamtools view``: shows a run as one HTML page, in the terminal, or as a Chrome trace."""
 
 from __future__ import annotations
 
@@ -8,28 +8,33 @@ import os
 import tempfile
 import webbrowser
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import orjson
 
 from ..errors import StreamToolsError
-from ..view import Picture, chrome_trace, draw_jaeger, is_jaeger, page
+from ..limits import Limits
+from ..record import Recording
+from ..record.recording import is_recording
+from ..view import Picture, chrome_trace, draw_jaeger, draw_recordings, is_jaeger, page
 from .common import add_command
 
-__all__ = ["add"]
+__all__ = ["add", "terminal"]
 
 MOST_BYTES = 1 << 30  # of a file that is read whole: what fits into memory some times over
 
 DESCRIPTION = """\
-Writes a run as one HTML page that needs nothing else, and prints its path. The
-page holds what the file holds: texts, arguments and results, if they were
-captured."""
+Writes a run as one HTML page that needs nothing else, and prints its path; or
+prints the run itself. Shown is what the file holds: texts, arguments and
+results, if they were captured."""
 
 EXAMPLES = """\
-RUN is a file of configure("jaeger-file").
+RUN is a recording of streamtools.record, or a file of configure("jaeger-file").
 
 examples:
-  streamtools view trace.json --open
+  streamtools view run.jsonl --open
+  streamtools view run.jsonl --terminal
   streamtools view trace.json -o run.html
   streamtools view trace.json --chrome-trace run.perfetto.json
 """
@@ -50,11 +55,15 @@ def add(commands: Any) -> None:
     add("-o", "--output", metavar="FILE", help="the page to write (default: RUN with .html, else a temporary file)")
     add("--title", default="", metavar="TEXT", help="the headline (default: the run's id)")
     add("--open", action="store_true", help="open the page in a browser")
+    add("--terminal", action="store_true", help="print the run, in place of the page")
     add("--chrome-trace", metavar="FILE", help="write trace events for Perfetto, in place of the page")
 
 
 def _view(options: argparse.Namespace) -> int:
     picture = _read(Path(options.run), options.title)
+    if options.terminal:
+        terminal().show(picture)
+        return 0
     if options.chrome_trace is not None:
         _write(Path(options.chrome_trace), orjson.dumps(chrome_trace(picture)))
         print(options.chrome_trace)
@@ -67,6 +76,19 @@ def _view(options: argparse.Namespace) -> int:
     return 0
 
 
+def terminal() -> ModuleType:
+    """Returns the terminal view, which is imported where it is used.
+
+    Raises:
+        StreamToolsError: its extra is not installed.
+    """
+    try:
+        from ..view import terminal as found
+    except ImportError as error:
+        raise StreamToolsError("this needs rich: pip install 'llm-streamtools[terminal]'") from error
+    return found
+
+
 def _read(path: Path, title: str) -> Picture:
     """Returns the picture of the run in a file.
 
@@ -76,13 +98,16 @@ def _read(path: Path, title: str) -> Picture:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise StreamToolsError(f"cannot read {path}: it has more than {MOST_BYTES >> 20} MiB")
+        with path.open("rb") as file:
+            if is_recording(file):
+                return draw_recordings(Recording.read_all(path, limits=Limits(max_recording_bytes=MOST_BYTES)), title)
         document = json.loads(path.read_bytes())
     except OSError as error:
         raise StreamToolsError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise StreamToolsError(f"cannot read {path}: it is no JSON") from error
+        raise StreamToolsError(f"cannot read {path}: it is no recording, and no JSON") from error
     if not is_jaeger(document):
-        raise StreamToolsError(f'cannot read {path}: it is no file of configure("jaeger-file")')
+        raise StreamToolsError(f'cannot read {path}: it is no recording, and no file of configure("jaeger-file")')
     try:
         return draw_jaeger(document, title=title)
     except ValueError as error:

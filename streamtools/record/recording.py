@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 from ..display import shown_by
 from ..errors import StreamError, StreamToolsError
@@ -27,7 +27,9 @@ from ..turn import Turn, TurnBuilder
 from .codec import read_event, read_value
 from .recorder import VERSION
 
-__all__ = ["Chunk", "Entry", "Recording", "RecordingError", "SourceEnd"]
+__all__ = ["Chunk", "Entry", "Recording", "RecordingError", "SourceEnd", "is_recording", "turns_of"]
+
+_HEAD = b'{"recording":'
 
 
 class RecordingError(StreamToolsError, ValueError):
@@ -155,6 +157,13 @@ class Recording:
             elif isinstance(entry, CausedEvent) and entry.time:
                 at = max(at, entry.time)
             yield at, entry
+
+
+def is_recording(file: BinaryIO) -> bool:
+    """Returns whether a file, opened at its start and left there, begins as a recording does."""
+    head = file.read(len(_HEAD))
+    file.seek(0)
+    return head == _HEAD
 
 
 def turns_of(events: tuple[Event, ...]) -> Iterator[Turn]:

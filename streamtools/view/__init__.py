@@ -16,6 +16,17 @@ from .jaeger_file import draw_jaeger, is_jaeger
 from .live import LiveView
 from .page import page
 from .picture import Picture
+from .recordings import draw_recordings
 from .watch import Watch
 
-__all__ = ["LiveView", "Picture", "Watch", "chrome_trace", "draw", "draw_jaeger", "is_jaeger", "page"]
+__all__ = [
+    "LiveView",
+    "Picture",
+    "Watch",
+    "chrome_trace",
+    "draw",
+    "draw_jaeger",
+    "draw_recordings",
+    "is_jaeger",
+    "page",
+]

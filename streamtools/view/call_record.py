@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..errors import ToolFailed
 from ..events import Observation
+from ..record import RecordedError
 
 __all__ = ["facts_of", "words_of"]
 
@@ -32,7 +33,7 @@ def words_of(error: BaseException, *, text: bool = True) -> str:
 
 
 def _words_of(error: BaseException, text: bool) -> str:
-    kind = type(error).__name__
+    kind = error.type.rpartition(".")[2] if isinstance(error, RecordedError) else type(error).__name__
     if not text:
         return kind
     try:

@@ -1,0 +1,115 @@
+"""``streamtools replay``: shows a recording as it happened, or checks that it still decodes to the same events."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from typing import Any
+
+import anyio
+
+from ..errors import StreamToolsError
+from ..events import Event
+from ..record import Recording, Replay, replay
+from ..record.codec import written_event
+from .common import FAILED, add_command
+from .view import terminal
+
+__all__ = ["add"]
+
+DESCRIPTION = """\
+Shows a recording of streamtools.record in the terminal: the steps, their text,
+each call with its arguments, its waits, its attempts and its result. Nothing
+is run. The bodies are decoded again, and the exit status is 1 if something
+else comes out than was recorded."""
+
+EXAMPLES = """\
+examples:
+  streamtools replay run.jsonl
+  streamtools replay run.jsonl --speed 10
+  streamtools replay runs.jsonl --run 7c0f5e --fast
+  streamtools replay run.jsonl --check
+  streamtools replay run.jsonl --json | jq 'select(.event == "Observation")'
+"""
+
+
+def add(commands: Any) -> None:
+    """Adds the command."""
+    parser = add_command(
+        commands,
+        "replay",
+        _replay,
+        help="show a recorded run as it happened, or check it",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+    )
+    add = parser.add_argument
+    add("recording", metavar="RECORDING", help="the file")
+    add("--run", metavar="ID", help="the run, if the file has several: its id, or the beginning of it")
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument("--speed", type=_speed, default=1.0, metavar="N", help="how many times faster (default: 1)")
+    pace.add_argument("--fast", action="store_true", help="without any pause")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--check", action="store_true", help="show only what decodes otherwise now")
+    shape.add_argument("--json", action="store_true", help="print the events as JSON, one a line, for programs")
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = math.nan
+    if not 0 < speed < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number greater than 0")
+    return speed
+
+
+def _replay(options: argparse.Namespace) -> int:
+    recording = _recording(options.recording, options.run)
+    speed = math.inf if options.fast or options.check else options.speed
+    if options.check:
+        run = replay(recording, speed=speed)
+        anyio.run(_finish, run)
+    elif options.json:
+        run = replay(recording, speed=speed)
+        anyio.run(_print, run)
+    else:
+        with terminal().TerminalView() as view:
+            run = replay(recording, speed=speed, observers=[view])
+            anyio.run(_finish, run)
+    for reason in run.unchecked:
+        print(f"not decoded again: {reason}", file=sys.stderr)
+    for difference in run.differences:
+        print(difference, file=sys.stdout if options.check else sys.stderr)
+    return FAILED if run.differences else 0
+
+
+def _recording(path: str, run: str | None) -> Recording:
+    try:
+        found = Recording.read_all(path)
+    except OSError as error:
+        raise StreamToolsError(f"cannot read {path}: {error.strerror}") from error
+    chosen = [one for one in found if run is None or one.run_id.startswith(run)]
+    if len(chosen) != 1:
+        problem = "it has no such run" if not chosen else "it has several runs; say --run ID"
+        names = ", ".join(one.run_id for one in chosen or found)
+        raise StreamToolsError(f"cannot replay {path}: {problem}. There are {names}")
+    return chosen[0]
+
+
+async def _finish(run: Replay) -> None:
+    async with run:
+        async for _ in run:
+            pass
+
+
+async def _print(run: Replay) -> None:
+    async with run:
+        async for event in run:
+            print(_line(event), flush=True)
+
+
+def _line(event: Event) -> str:
+    return json.dumps(written_event(event))

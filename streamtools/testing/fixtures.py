@@ -1,0 +1,74 @@
+"""Gives pytest a fixture that turns a recording into a test.
+
+    pytest_plugins = ["streamtools.testing.fixtures"]             in the conftest.py of your tests
+
+    def test_the_trip_is_planned_as_it_was(replayed):
+        assert replayed("trip.jsonl", tools=[get_weather, book]).text.startswith("It will rain")
+
+Nothing registers it by itself: pytest would then rewrite the whole library in every project that has it installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ..observers import Observer
+from ..record import replay
+from ..stages import OutputType, StageList
+from ..tools import AnyTools
+from ..turn import Turn
+
+__all__ = ["Replayed", "replayed"]
+
+
+class Replayed:
+    """Replays recordings, and fails where they decode to something else than was recorded."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __call__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        tools: AnyTools | None = None,
+        run_id: str | None = None,
+        stages: StageList | None = None,
+        output: OutputType | None = None,
+        observers: Iterable[Observer] = (),
+    ) -> Turn:
+        """Replays a recording without running anything, and returns its last turn.
+
+        Args:
+            path: the file; relative to the test's own folder.
+            tools: the tools of today: the recorded calls have to be judged by them as they were.
+            run_id: the run, if the file has several.
+            stages: the stages, if they were not the default ones.
+            output: the type of the answer, if one was asked for.
+            observers: see every event.
+
+        Raises:
+            AssertionError: something else comes out than was recorded, or could not be decoded again.
+        """
+        options: dict[str, Any] = {"stages": stages, "output": output}
+        given = {name: value for name, value in options.items() if value is not None}
+        run = replay(self._directory / path, tools=tools, run_id=run_id, observers=observers, **given)
+        turn = anyio.run(run.finish)
+        problems = [f"not decoded again: {reason}" for reason in run.unchecked] if not run.recording.redacted else []
+        problems += map(str, run.differences)
+        if problems:
+            raise AssertionError("\n".join([f"{path} does not replay as it was recorded:", *problems]))
+        return turn
+
+
+@pytest.fixture
+def replayed(request: pytest.FixtureRequest) -> Replayed:
+    """Replays recordings: ``replayed("run.jsonl", tools=[...])`` returns the last turn, and fails where something else
+    comes out than was recorded."""
+    return Replayed(request.path.parent)

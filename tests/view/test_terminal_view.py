@@ -1,0 +1,96 @@
+"""The terminal view: what a person reads there, at any width, and that nothing said can steer the terminal."""
+
+from __future__ import annotations
+
+import io
+import unicodedata
+
+import pytest
+from rich.console import Console
+from view.seen_runs import HOSTILE, hostile_events, many_events, watched
+
+from streamtools.parts import OUTCOMES
+from streamtools.view import draw
+from streamtools.view.terminal import SHAPES, TerminalView, show
+
+pytestmark = pytest.mark.anyio
+
+
+def console(width: int = 110, *, terminal: bool = False) -> Console:
+    return Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=terminal,
+        color_system="truecolor" if terminal else None,
+        legacy_windows=False,
+    )
+
+
+def written(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+async def test_each_step_is_printed_once_with_its_calls_and_outcomes() -> None:
+    out = console()
+    with TerminalView(console=out) as view:
+        await watched(view)  # type: ignore[arg-type]  # an observer as a Watch is
+    text = written(out)
+    assert [text.count(f"step {number} · ") for number in range(3)] == [1, 1, 1]
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    for begins, ends in (
+        ("✔ get_weather", "ok"),
+        ("✔ get_rates", "ok x3"),
+        ("∅ find_hotel", "unknown tool"),
+        ('✖ book {"people": "four"}', "invalid"),
+        ('⊘ pay {"amount": 5000}', "denied"),
+    ):
+        assert any(row.startswith(begins) and ends in row for row in rows), (begins, ends)
+    assert any(row.startswith("InvalidArguments: ") for row in rows)
+    assert "3 steps · 7 calls" in rows[-1]
+
+
+@pytest.mark.parametrize("width", [40, 60, 72, 110, 240])
+async def test_lines_fit_the_terminal(width: int) -> None:
+    out = console(width)
+    with TerminalView(console=out) as view:
+        await watched(view)  # type: ignore[arg-type]
+    assert all(len(line) <= width for line in written(out).splitlines())
+    assert ("█" in written(out)) is (width >= 72)
+
+
+async def test_a_live_view_draws_and_leaves_the_finished_steps() -> None:
+    out = console(terminal=True)
+    with TerminalView("Trip", console=out) as view:
+        await watched(view)  # type: ignore[arg-type]
+        assert view.picture.steps
+    assert "Trip · 3 steps" in written(out)
+    assert written(out).endswith("\n")
+
+
+async def test_without_content_no_text_argument_or_result_is_shown() -> None:
+    out = console()
+    with TerminalView(content=False, console=out) as view:
+        await watched(view)  # type: ignore[arg-type]
+    for secret in ("Lisbon", "may rain", "EUR", "closed on Mondays", "= paid"):
+        assert secret not in written(out)
+    assert "get_weather" in written(out)
+
+
+def test_nothing_that_was_said_steers_the_terminal_or_is_markup() -> None:
+    out = console()
+    show(draw(hostile_events()), out)
+    text = written(out).replace("\n", "")
+    assert "[bold]" not in HOSTILE
+    assert [one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs") and one != "\x1b"] == []
+
+
+def test_a_long_run_is_shown_whole_and_its_texts_by_their_ends() -> None:
+    out = console()
+    show(draw(many_events(3000)), out)
+    assert len(written(out)) < 400_000
+
+
+def test_every_outcome_has_a_shape_and_a_word() -> None:
+    assert set(OUTCOMES) <= set(SHAPES)
+    assert all(len(shape) == 1 for shape, _ in SHAPES.values())
