@@ -206,7 +206,7 @@ class _Step:
         ends = [one.end or one.start for one in (*calls, *self._pieces)]
         return max([step.start, step.stream_end or step.start, *ends])
 
-    def _lines(self, width: int) -> Iterator[Text]:
+    def _lines(self, width: int) -> Iterator[RenderableType]:
         """Yields a line for the stream and each call, and one below a call for what it said."""
         bar = min(MOST_BAR, width - LEAST_NAME - WORD - SECONDS - 5)
         columns = _Columns(width, bar if bar >= LEAST_BAR else 0)
@@ -215,8 +215,8 @@ class _Step:
         for call in self._calls:
             yield self._call_line(call, columns)
             if told := self._told(call):
-                text = cut(one_line(told), 2 * width)
-                yield Text("    ").append(_plain(text, "red" if call.error else "default"))
+                colour = self._shape(call)[1] if call.error else "default"
+                yield Padding(_plain(cut(told, 2 * width), colour), (0, 2, 0, 4))
 
     def _stream_line(self, columns: _Columns) -> Text:
         step = self._step
@@ -270,7 +270,9 @@ class _Step:
         return "".join(self._texts.of(piece) for piece in self._pieces if piece.call == call.id)
 
     def _told(self, call: CallLane) -> str:
-        return (call.error or "") if call.error else f"= {call.result}" if call.result else ""
+        if call.error:
+            return " ← ".join(one_line(line) for line in call.error.split("\n"))
+        return f"= {one_line(call.result)}" if call.result else ""
 
     def _drawn(self, spans: list[tuple[float, float, str, str]], bar: int) -> Text:
         """Returns the bar of a lane: a span takes at least one cell, and later ones win."""
