@@ -45,7 +45,7 @@ WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py test
 .DEFAULT_GOAL := help
 .PHONY: demo test test-all thorough sweeps soak test-integrations test-agents test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest bench bench-load bench-compare format clean help
 
-demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a trace
+demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
 
 test: lint types unit  ## what to run while you work: lint, types and unit

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from streamtools import Trajectory, pipeline
+from streamtools.record import record
+from streamtools.stages import DEFAULT, StageList
 from streamtools.telemetry import Tracing, configure
+from streamtools.view import Watch, page
 
 from .errors import DemoError
-from .model import WIRES, Ask, Messages, asking
+from .model import IN_TEXT, WIRES, Ask, Messages, asking, leaves_text, paced
 from .replay import QUESTION, instead, replaying
 from .server import MODEL, ModelServer, installed
 from .show import Show
@@ -27,11 +30,14 @@ from .tools import TOOLS
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-__all__ = ["QUESTION", "TRACE", "WIRES", "DemoError", "Options", "converse", "run"]
+    from streamtools.observers import Observer
+
+__all__ = ["PACE", "QUESTION", "TRACE", "WIRES", "DemoError", "Options", "converse", "run"]
 
 TRACE = Path("traces", "demo.json")
 """Where the spans are written by default."""
 
+PACE = 60.0  # pieces a second, as hosted models write
 MAX_TURNS = 8  # a model that goes on calling tools for longer will not come to an end
 
 
@@ -50,9 +56,27 @@ class Options:
     verbose: bool = False
     """Let the server write its log to standard error."""
     trace: Path = TRACE
+    server_reads_calls: bool = False
+    """Let the server find the calls: then none of them ends before its response does."""
+    pace: float = PACE
+    """How many pieces a second the model writes; 0 for as many as it can."""
+
+    @property
+    def in_text(self) -> bool:
+        """Whether the calls are read here, in the model's text, where each ends at its own closing marker."""
+        return leaves_text(self.wire) and not self.server_reads_calls
 
 
-async def converse(question: str, ask: Ask, show: Show, *, wire: str, trajectory: Trajectory) -> str:
+async def converse(
+    question: str,
+    ask: Ask,
+    show: Show,
+    *,
+    wire: str,
+    trajectory: Trajectory,
+    stages: StageList = DEFAULT,
+    pace: float = 0,
+) -> str:
     """Ask the model, run the tools that it calls, send it the results, until it answers.
 
     Raises:
@@ -62,7 +86,9 @@ async def converse(question: str, ask: Ask, show: Show, *, wire: str, trajectory
     messages: Messages = [{"role": "user", "content": question}]
     for _ in range(MAX_TURNS):
         show.request()
-        async with pipeline(await ask(messages), tools=TOOLS, wire=wire, trajectory=trajectory) as events:
+        response = await ask(messages)
+        stream = paced(response, pace) if pace else response
+        async with pipeline(stream, tools=TOOLS, wire=wire, stages=stages, trajectory=trajectory) as events:
             async for event in events:
                 await show.event(event)
         if not events.turn.observations:
@@ -89,25 +115,38 @@ def run(options: Options, out: TextIO) -> None:
         show.say("model", described)
         show.say("wire", options.wire)
         show.say("tools", ", ".join(tool.name for tool in TOOLS))
-        asyncio.run(_talk(options, model, show, provider))
+        watch = Watch(options.question)
+        recording = options.trace.with_suffix(".jsonl")
+        recording.unlink(missing_ok=True)
+        asyncio.run(_talk(options, model, show, [Tracing(provider), watch, record(recording)]))
+    picture = options.trace.with_suffix(".html")
+    picture.write_text(page(watch), encoding="utf-8")
     show.blank()
     show.timeline()
     show.blank()
+    show.file("page", picture, "open it in a browser")
     show.file("trace", options.trace, "for the Jaeger UI: Search, Upload")
+    show.file("run", recording, "streamtools replay FILE")
 
 
 async def _talk(
-    options: Options, model: AbstractAsyncContextManager[Ask], show: Show, provider: TracerProvider
+    options: Options, model: AbstractAsyncContextManager[Ask], show: Show, observers: list[Observer]
 ) -> None:
     show.blank()
     show.say("you", options.question)
-    trajectory = Trajectory(observers=[Tracing(provider)])
-    tracer = provider.get_tracer("demo")
-    # One span around the steps makes them one trace.
-    with tracer.start_as_current_span("demo", record_exception=False, set_status_on_exception=False):
-        async with model as ask:
-            with show.running():
-                await converse(options.question, ask, show, wire=options.wire, trajectory=trajectory)
+    trajectory = Trajectory(name="demo", observers=observers)
+    stages = IN_TEXT if options.in_text else DEFAULT
+    async with model as ask, trajectory:
+        with show.running():
+            await converse(
+                options.question,
+                ask,
+                show,
+                wire=options.wire,
+                trajectory=trajectory,
+                stages=stages,
+                pace=options.pace,
+            )
 
 
 def _served(options: Options, stack: ExitStack) -> tuple[AbstractAsyncContextManager[Ask], str]:
@@ -115,14 +154,14 @@ def _served(options: Options, stack: ExitStack) -> tuple[AbstractAsyncContextMan
     file = options.model or MODEL
     server = stack.enter_context(ModelServer(file, port=options.port or 0, verbose=options.verbose))
     described = f"{file.name}, {file.stat().st_size / 1e6:.1f} MB, served by llama.cpp at {server.url}"
-    return asking(server.url, options.wire, file.name), described
+    return asking(server.url, options.wire, file.name, in_text=options.in_text), described
 
 
 def _replayed(options: Options) -> tuple[AbstractAsyncContextManager[Ask], str]:
     """A recording of it, and what to say of that."""
     if options.model is not None or options.port is not None:
         raise DemoError(f"a recording has no model file and no port; for the model itself: {instead()}")
-    ask = replaying(options.question, options.wire)
+    ask = replaying(options.question, options.wire, in_text=options.in_text)
     why = "as you asked" if options.replay else "its server is not installed here"
     described = f"{MODEL.name}, replayed from a recording: {why}\nfor the model itself: {instead()}"
     return nullcontext(ask), described

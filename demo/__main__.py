@@ -17,7 +17,7 @@ from typing import NoReturn
 from streamtools import StreamToolsError
 from streamtools.text import printable
 
-from . import QUESTION, TRACE, WIRES, Options, run
+from . import PACE, QUESTION, TRACE, WIRES, Options, run
 
 __all__ = ["main"]
 
@@ -27,8 +27,9 @@ FAILED, MISUSED, INTERRUPTED, NOBODY_READS = 1, 2, 130, 141
 DESCRIPTION = """\
 Starts the real llama.cpp server in this process with a tiny model of this
 project's own, asks it a question, and shows what happens: text as it comes,
-calls as they grow, tools as they run side by side, and when each began and
-ended. The spans of the run go into a file for the Jaeger UI. Where the server
+calls as they grow, tools as they run side by side and end while the model
+still writes, and when each began and ended. The run becomes a page to open in a
+browser, a trace for the Jaeger UI and a recording to replay. Where the server
 is not installed, a recording of the same model is played."""
 
 EXAMPLES = """\
@@ -97,6 +98,16 @@ def _options(arguments: Sequence[str] | None) -> Options:
     add("--model", type=Path, metavar="FILE", help="another model, as a GGUF file")
     add("--replay", action="store_true", help="play the recording, although the server is installed")
     add("--trace", type=Path, default=TRACE, metavar="FILE", help="where the spans go (default: %(default)s)")
+    add(
+        "--server-reads-calls", action="store_true", help="let the server find the calls: none ends before its response"
+    )
+    add(
+        "--pace",
+        type=_pace,
+        default=PACE,
+        metavar="N",
+        help="pieces a second that the model writes (default: 60; 0: all)",
+    )
     add("--verbose", action="store_true", help="let the server write its log to standard error")
     return Options(**vars(parser.parse_args(arguments)))
 
@@ -105,6 +116,16 @@ def _wire(text: str) -> str:
     if text not in WIRES:
         raise argparse.ArgumentTypeError(f"unknown wire {text!r}; known: {', '.join(WIRES)}")
     return text
+
+
+def _pace(text: str) -> float:
+    try:
+        pace = float(text)
+    except ValueError:
+        pace = -1.0
+    if not 0 <= pace < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of pieces a second")
+    return pace
 
 
 def _port(text: str) -> int:

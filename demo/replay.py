@@ -26,12 +26,13 @@ BEFORE_FIRST_S = 0.04
 BETWEEN_LINES_S = 0.0007
 
 
-def capture(wire: str, number: int) -> Path:
-    """The file of the run's response `number`, from 1, over `wire`."""
-    return CAPTURES / f"{wire}.{number}.sse"
+def capture(wire: str, number: int, *, in_text: bool = False) -> Path:
+    """The file of the run's response `number`, from 1, over `wire`; with the calls in its text, or read by the
+    server."""
+    return CAPTURES / f"{wire}{'.text' if in_text else ''}.{number}.sse"
 
 
-def replaying(question: str, wire: str) -> Ask:
+def replaying(question: str, wire: str, *, in_text: bool = False) -> Ask:
     """Answer as the model did.
 
     Raises:
@@ -42,7 +43,7 @@ def replaying(question: str, wire: str) -> Ask:
 
     async def ask(messages: Messages) -> AsyncIterator[bytes]:
         answered = sum(message["role"] == "assistant" for message in messages)
-        return _paced(capture(wire, answered + 1).read_bytes())
+        return _paced(capture(wire, answered + 1, in_text=in_text).read_bytes())
 
     return ask
 

@@ -94,16 +94,28 @@ class Timeline:
         return f"{' ' * first}{terminal.paint(style, drawn)}{right}  {terminal.paint('dim', times)}"
 
     def _saved(self) -> list[str]:
-        """What running tools at once was worth, if any ran at once."""
-        tools = sorted((bar.start, bar.end) for bar in self._bars if bar.kind == "tool" and bar.end is not None)
-        one_by_one = sum(end - start for start, end in tools)
-        at_once, reached = 0.0, float("-inf")
-        for start, end in tools:
-            at_once += max(end - max(start, reached), 0.0)
-            reached = max(reached, end)
-        if one_by_one - at_once < 0.01:
+        """What starting tools early and running them at once was worth, if it was worth anything."""
+        work = waited = 0.0
+        count = under = 0
+        written, latest = 0.0, 0.0  # when the latest response was over, and the latest of its tools
+        for bar in self._bars:
+            if bar.end is None:
+                continue
+            if bar.kind == "chat":
+                waited += max(latest - written, 0.0)
+                written, latest = bar.end, bar.end
+                continue
+            count += 1
+            work += bar.end - bar.start
+            under += bar.end < written
+            latest = max(latest, bar.end)
+        waited += max(latest - written, 0.0)
+        if work - waited < 0.01:
             return []
-        return ["", f"{len(tools)} tools side by side: {at_once:.2f} s, not {one_by_one:.2f} s."]
+        lines = ["", f"{count} tools worked {work:.2f} s, waited for {waited:.2f} s."]
+        if under:
+            lines.append(f"{'One' if under == 1 else under} of them ended while the model still wrote.")
+        return lines
 
 
 def interval(start: float, end: float | None, terminal: Terminal) -> str:

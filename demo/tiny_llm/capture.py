@@ -17,21 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from demo import QUESTION, converse
-from demo.model import WIRES, Ask, Messages, asking
-from demo.replay import CAPTURES
+from demo.model import IN_TEXT, WIRES, Ask, Messages, asking, leaves_text
+from demo.replay import CAPTURES, capture
 from demo.server import MODEL, ModelServer
 from demo.show import Show
 from demo.terminal import Terminal
 from streamtools import Trajectory
+from streamtools.stages import DEFAULT
 
 
-def recording(ask: Ask, folder: Path, wire: str) -> Ask:
+def recording(ask: Ask, folder: Path, wire: str, in_text: bool) -> Ask:
     """Ask, and write down what comes before it is read."""
 
     async def ask_and_record(messages: Messages) -> AsyncIterator[bytes]:
         number = 1 + sum(message["role"] == "assistant" for message in messages)
         response = await ask(messages)
-        return copied(response, folder / f"{wire}.{number}.sse")
+        return copied(response, folder / capture(wire, number, in_text=in_text).name)
 
     return ask_and_record
 
@@ -44,14 +45,16 @@ async def copied(response: Any, path: Path) -> AsyncIterator[bytes]:
     await response.aclose()
 
 
-async def record(question: str, wire: str, folder: Path) -> None:
+async def record(question: str, wire: str, folder: Path, *, in_text: bool) -> None:
     # A server of its own for each wire: what it has cached shows in the usage.
     with ModelServer() as server:
         show = Show(sys.stdout, Terminal())
-        async with asking(server.url, wire, MODEL.name) as ask:
+        async with asking(server.url, wire, MODEL.name, in_text=in_text) as ask:
             with show.running():
-                asked = recording(ask, folder, wire)
-                await converse(question, asked, show, wire=wire, trajectory=Trajectory(observers=[]))
+                asked = recording(ask, folder, wire, in_text)
+                stages = IN_TEXT if in_text else DEFAULT
+                trajectory = Trajectory(observers=[])
+                await converse(question, asked, show, wire=wire, trajectory=trajectory, stages=stages)
 
 
 def main() -> None:
@@ -61,7 +64,8 @@ def main() -> None:
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for wire in WIRES:
-        asyncio.run(record(options.question, wire, options.folder))
+        for in_text in {False, leaves_text(wire)}:
+            asyncio.run(record(options.question, wire, options.folder, in_text=in_text))
 
 
 if __name__ == "__main__":

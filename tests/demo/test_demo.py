@@ -17,13 +17,15 @@ import pytest
 from display import Glass
 
 from demo import QUESTION, WIRES, DemoError, Options, converse, run
-from demo.model import Ask, Messages, asking
+from demo.model import IN_TEXT, Ask, Messages, asking
 from demo.replay import CAPTURES, capture, replaying
 from demo.server import installed
 from demo.show import Show
 from demo.terminal import Terminal
 from demo.tools import TOOLS
-from streamtools import StreamError, Trajectory, parse
+from streamtools import Observation, StreamEnd, StreamError, Trajectory, parse
+from streamtools.record import Recording, replay
+from streamtools.stages import DEFAULT
 from streamtools.wires import WIRES as ALL_WIRES
 
 needs_server = pytest.mark.skipif(
@@ -35,7 +37,7 @@ CITIES = ("Tokyo", "Oslo", "Lima")
 def ran(folder: Path, **options: Any) -> tuple[str, list[dict[str, Any]]]:
     """Run the demo. What was shown, and the spans."""
     out, trace = io.StringIO(), folder / "some" / "trace.json"
-    run(Options(trace=trace, **options), out)
+    run(Options(trace=trace, **{"pace": 0, **options}), out)
     (data,) = json.loads(trace.read_text(encoding="utf-8"))["data"]
     assert f"\ntrace  {trace}  (" in out.getvalue(), "a path is to be copied: it must not be broken"
     return out.getvalue(), data["spans"]
@@ -48,13 +50,12 @@ def check_the_default_run(shown: str, spans: list[dict[str, Any]]) -> None:
     for city, result in results.items():
         assert result is not None, shown
         assert f"The weather in {city} is {result[1]}." in answer
-    assert "3 tools side by side" in shown
+    assert "3 tools worked " in shown
     names = [span["operationName"] for span in spans]
-    assert sorted(name.partition(" ")[0] for name in names) == [
-        *("chat", "chat", "demo"),
-        *("execute_tool", "execute_tool", "execute_tool"),
-        *("streamtools.step", "streamtools.step"),
+    assert sorted({name.partition(" ")[0] for name in names} - {"streamtools.wait"}) == [
+        *("chat", "execute_tool", "invoke_agent", "streamtools.step"),
     ]
+    assert sum(name.startswith("execute_tool") for name in names) == 3
 
 
 # -- the real model ----------------------------------------------------------------------------------------------
@@ -98,6 +99,26 @@ def test_a_replay_is_the_same_run(tmp_path: Path) -> None:
     shown, spans = ran(tmp_path, replay=True)
     assert "replayed from a recording: as you asked" in shown
     check_the_default_run(shown, spans)
+    shown, spans = ran(tmp_path, replay=True, server_reads_calls=True)
+    check_the_default_run(shown, spans)
+
+
+def test_a_tool_ends_while_the_model_still_writes(tmp_path: Path) -> None:
+    ran(tmp_path, replay=True, pace=50)
+    events = Recording.read(tmp_path / "some" / "trace.jsonl").events
+    ends = [event for event in events if isinstance(event, (Observation, StreamEnd))]
+    assert isinstance(ends[0], Observation)
+
+
+def test_a_run_becomes_a_page_and_a_recording(tmp_path: Path) -> None:
+    shown, _ = ran(tmp_path, replay=True)
+    folder = tmp_path / "some"
+    assert f"\npage   {folder / 'trace.html'}  (" in shown
+    assert "get_weather" in (folder / "trace.html").read_text(encoding="utf-8")
+    run = replay(folder / "trace.jsonl", tools=TOOLS, stages=IN_TEXT)
+    turn = asyncio.run(run.finish())
+    assert all(city in turn.text for city in CITIES)
+    assert (run.differences, run.unchecked) == ((), ())
 
 
 class Tty(io.StringIO):
@@ -117,7 +138,7 @@ def tty(monkeypatch: pytest.MonkeyPatch) -> Tty:
 
 
 def test_a_terminal_ends_with_the_picture_that_a_file_gets(tty: Tty, tmp_path: Path) -> None:
-    options = Options(replay=True, trace=tmp_path / "trace.json")
+    options = Options(replay=True, trace=tmp_path / "trace.json", pace=0)
     run(options, tty)
     assert " running" in tty.getvalue()
     page = Tty()
@@ -146,9 +167,12 @@ def test_without_the_server_or_a_client_the_demo_replays_and_says_so(
         ran(tmp_path, port=8080)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_the_recordings_are_whole_and_without_a_deviation(wire: str) -> None:
-    calls, answer = (parse(capture(wire, number).read_bytes(), tools=TOOLS) for number in (1, 2))
+@pytest.mark.parametrize(("wire", "in_text"), [*((wire, False) for wire in WIRES), (WIRES[0], True)])
+def test_the_recordings_are_whole_and_without_a_deviation(wire: str, in_text: bool) -> None:
+    calls, answer = (
+        parse(capture(wire, number, in_text=in_text).read_bytes(), tools=TOOLS, stages=IN_TEXT if in_text else DEFAULT)
+        for number in (1, 2)
+    )
     assert [call.arguments for call in calls.calls] == [{"city": city} for city in CITIES]
     assert all(city in answer.text for city in CITIES)
     for turn in (calls, answer):
@@ -156,7 +180,9 @@ def test_the_recordings_are_whole_and_without_a_deviation(wire: str) -> None:
 
 
 def test_there_is_no_recording_that_nothing_plays() -> None:
-    assert sorted(CAPTURES.iterdir()) == sorted(capture(wire, number) for wire in WIRES for number in (1, 2))
+    kinds = [*((wire, False) for wire in WIRES), (WIRES[0], True)]
+    played = [capture(wire, number, in_text=in_text) for wire, in_text in kinds for number in (1, 2)]
+    assert sorted(CAPTURES.iterdir()) == sorted(played)
 
 
 def test_the_demo_speaks_wires_that_exist() -> None:

@@ -30,7 +30,7 @@ def test_each_chat_and_each_tool_has_its_bar() -> None:
         '  get_weather(city="Oslo")         ███████               0.50 → 1.00 s   500 ms',
         "chat 2                                          ▒▒▒▒▒▒▒  1.50 → 2.00 s   500 ms",
         "",
-        "2 tools side by side: 1.00 s, not 1.50 s.",
+        "2 tools worked 1.50 s, waited for 1.00 s.",
     ]
 
 
@@ -74,7 +74,7 @@ def test_tools_one_after_the_other_save_nothing_and_say_nothing() -> None:
     for start in (1.0, 2.0):
         timeline.started("a", "add", start)
         timeline.ended("a", start + 1.0)
-    assert "side by side" not in "\n".join(timeline.lines(Terminal()))
+    assert "worked" not in "\n".join(timeline.lines(Terminal()))
 
 
 def test_what_did_not_end_is_listed_without_a_bar() -> None:
