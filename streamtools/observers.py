@@ -113,6 +113,8 @@ class StreamFacts:
     """The name of the wire, if it was given."""
     id_salt: str
     """Makes ids of calls that have none differ from other responses'."""
+    tools: tuple[str, ...]
+    """The names of the tools: a call of a known name is announced as soon as that name has come."""
     is_plain: bool
     """True if the default stages alone stand between the wire and the events: then its body decodes to the same events
     again. False with stages or transforms of the caller's, and where a cut turn is continued."""

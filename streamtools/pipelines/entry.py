@@ -178,6 +178,7 @@ def pipeline(
         facts=StreamFacts(
             wire=wire.name if isinstance(wire, Wire) else wire,
             id_salt=salt,
+            tools=tuple(toolset),
             is_plain=stages is DEFAULT and not transforms and continues is None,
         ),
     )

@@ -150,7 +150,8 @@ class Recorder:
     @_ends
     def begin_stream(self, stream: StreamFacts, /) -> None:
         """Records the way in which a response is decoded."""
-        self._write({"stream": {"wire": stream.wire, "id_salt": stream.id_salt, "is_plain": stream.is_plain}})
+        facts = {"wire": stream.wire, "id_salt": stream.id_salt, "tools": stream.tools, "is_plain": stream.is_plain}
+        self._write({"stream": facts})
 
     @_ends
     def on_item(self, item: bytes | str | Mapping[str, Any], /) -> None:

@@ -279,8 +279,10 @@ def _stream(run: _Run, told: Mapping[str, Any]) -> None:
     facts = told["stream"]
     if not isinstance(facts, dict):
         raise ValueError("stream is no object")
-    wire, salt = _text_or_none(facts, "wire"), _text(facts, "id_salt")
-    run.entries.append(StreamFacts(wire=wire, id_salt=salt, is_plain=facts.get("is_plain") is True))
+    wire, salt, tools = _text_or_none(facts, "wire"), _text(facts, "id_salt"), facts.get("tools")
+    if not isinstance(tools, list) or not all(isinstance(name, str) for name in tools):
+        raise ValueError("tools is no list of names")
+    run.entries.append(StreamFacts(wire=wire, id_salt=salt, tools=tuple(tools), is_plain=facts.get("is_plain") is True))
 
 
 def _source_end(run: _Run, told: Mapping[str, Any]) -> None:

@@ -29,7 +29,6 @@ from ..events import (
     StepStart,
     StreamWarning,
     ToolCallEnd,
-    ToolCallStart,
     ToolCallValidated,
     ToolProgress,
     ToolStarted,
@@ -97,7 +96,6 @@ class Redecoding:
         """Why some of the responses were not decoded again."""
         self._recording = recording
         self._tools = tools
-        self._names = () if tools is not None else tuple(_names_of(recording))
         self._stages = stages
         self._output = output
         self._limits = limits
@@ -134,7 +132,7 @@ class Redecoding:
             return
         self._decoder = StreamDecoder(
             wire=facts.wire,
-            tools=self._names if self._tools is None else self._tools,
+            tools=facts.tools if self._tools is None else self._tools,
             stages=self._stages or DEFAULT,
             output=self._output,
             limits=self._limits,
@@ -247,11 +245,6 @@ def _left(recording: Recording) -> list[bool]:
         elif isinstance(entry, SourceEnd) and left:
             left[-1] = False
     return left
-
-
-def _names_of(recording: Recording) -> list[str]:
-    """Returns the names of the tools that were called, as they were registered: a model may spell them otherwise."""
-    return sorted({event.name for event in recording.events if isinstance(event, ToolCallStart) and event.name})
 
 
 def _first_difference(before: dict[str, Any], now: dict[str, Any]) -> str | None:
