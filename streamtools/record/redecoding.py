@@ -105,6 +105,7 @@ class Redecoding:
         self._is_left = False  # the step was left before the body's end: its decoder was finished in another way
         self._left = deque(_left(recording))
         self._seq = 0
+        self._judged_otherwise: set[str] = set()  # calls of this response
 
     def timed(self) -> Iterator[tuple[float, Event]]:
         """Yields each event with the moment at which it happened, on the recording's clock."""
@@ -125,6 +126,7 @@ class Redecoding:
     def _begin(self, facts: StreamFacts) -> None:
         self._end()
         self._is_left = self._left.popleft()
+        self._judged_otherwise.clear()
         problem = self._problem(facts)
         if problem is not None:
             if problem not in self.unchecked:
@@ -187,6 +189,10 @@ class Redecoding:
             return event
         if self._tools is None and isinstance(event, ToolCallValidated):
             return event
+        while self._made and self._is_told(self._made[0]) and type(self._made[0]) is not type(event):
+            self._made.popleft()
+        if self._is_told(event) and not (self._made and isinstance(self._made[0], ToolCallValidated)):
+            return event
         if not self._made:
             if not self._is_left and not isinstance(event, _EITHER):
                 self._differs(f"{type(event).__name__} was recorded, and does not come out")
@@ -201,9 +207,15 @@ class Redecoding:
             return event
         self._made.popleft()
         self._differs(differs)
+        if isinstance(event, ToolCallEnd):
+            self._judged_otherwise.add(event.call_id)
         if type(made) is not type(event):
             self._give_up()
         return event
+
+    def _is_told(self, event: Event) -> bool:
+        """Returns whether an event only follows from a difference that was told: a call is valid now, or is not."""
+        return isinstance(event, ToolCallValidated) and event.call_id in self._judged_otherwise
 
     def _difference(self, recorded: Event, made: Event) -> str | None:
         if type(made) is not type(recorded):

@@ -194,6 +194,7 @@ async def test_with_tools_the_arguments_are_judged_again(recorded: tuple[Path, l
 
     run = replay(path, tools=[changed])
     await run
+    assert len(run.differences) == 1
     assert (
         run.differences[0].text
         == "ToolCallEnd has another call.problem: None was recorded, and 'invalid_arguments' comes out"
