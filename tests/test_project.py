@@ -172,7 +172,9 @@ def test_make_pins_the_lowest_versions_that_the_project_file_names(tmp_path: Pat
     shutil.copy(REPOSITORY / "tests" / "oldest.py", tmp_path / "tests")
     plan = make("-n", "test-oldest", python, directory=tmp_path).stdout
     assert "python tests/oldest.py > .venv-oldest/lowest.txt" in plan
-    assert "install -c .venv-oldest/lowest.txt -e '.[matrix,mcp,redis,fast,compression,otlp,terminal,dbos,demo]'" in plan
+    assert (
+        "install -c .venv-oldest/lowest.txt -e '.[matrix,mcp,redis,fast,compression,otlp,terminal,dbos,demo]'" in plan
+    )
 
 
 # -- what is shipped -------------------------------------------------------------------------------------------

@@ -99,7 +99,9 @@ def pipeline(
     Args:
         stream: an SDK's stream, a response of an HTTP library, or an iterable, asynchronous or not, of bytes, text or
             payloads. It is read to its end and closed; a blocking one is read in a thread. Or the answer to a request
-            without a stream, as an SDK's object, a dict or bytes: it is read as a stream of one item.
+            without a stream, as an SDK's object, a dict or bytes: it is read as a stream of one item. Or the request
+            itself, an awaitable of one of these or a context manager that opens one: it is made when the block is
+            entered, so that spans and ``first_chunk_timeout`` count from there.
         tools: the tools that the model may call, or functions to make tools from. Without it, calls are reported and
             left to you: see `start`, and the *results* of `Turn.messages`.
         wire: the wire that the stream speaks, or its name; found from the stream's first payload by default.
@@ -126,7 +128,8 @@ def pipeline(
         trajectory: the run that this is a step of. It brings its own observers.
         on_source_error: whether calls that run when the stream fails are cancelled, or drained.
         on_tool_error: whether the other calls go on or are cancelled when one fails, times out or is lost.
-        requested_at: when the request was made, on ``time.monotonic``, for ``Limits(first_chunk_timeout=...)``.
+        requested_at: when the request was made, on ``time.monotonic``, for spans and ``first_chunk_timeout``; not
+            needed where the request itself is given.
         continues: a turn that was cut, and that this stream goes on with: request the rest by its ``resume_from``. The
             events begin with what it had said, each text in one delta; ``events.turn`` is the whole turn. A call that
             ended there keeps its result and is not run again; one that was cut or had to wait may run now.

@@ -11,6 +11,7 @@ The first kind that fits, in this order:
     EVENTS            an event source (`aiter_sse`), where its response cannot be had
     ASYNC             any other asynchronous iterable
     MANAGER           an asynchronous context manager that opens a stream
+    AWAITABLE         a request that was not awaited yet, and returns one of these
     BLOCKING          any other iterable
     BLOCKING_MANAGER  a context manager that opens a stream
 """
@@ -64,6 +65,7 @@ class Kind(Enum):
     EVENTS = auto()
     ASYNC = auto()
     MANAGER = auto()
+    AWAITABLE = auto()
     BLOCKING = auto()
     BLOCKING_MANAGER = auto()
 
@@ -72,6 +74,7 @@ _ABILITIES = (
     ("aiter_sse", Kind.EVENTS),
     ("__aiter__", Kind.ASYNC),
     ("__aenter__", Kind.MANAGER),
+    ("__await__", Kind.AWAITABLE),  # before those of a blocking one: a future has `__iter__`
     ("__iter__", Kind.BLOCKING),
     ("__enter__", Kind.BLOCKING_MANAGER),
 )

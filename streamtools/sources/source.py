@@ -11,10 +11,11 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
+from ..decode.answers import as_items
 from ..decode.body import read_json
 from ..limits import Limits
 from .encoding import Decoding, codings_of
-from .items import Item, as_item, without_finish
+from .items import Item, answer_of, as_item, without_finish
 from .kinds import Kind, connection_of, kind_of, raw_of, response_of, untap
 from .langchain import LangChainChunks
 from .sockets import NextResponse
@@ -29,7 +30,6 @@ _ACCEPTED = (
 _ADDRESS = re.compile(r"https?://\S+")
 _MISTAKEN: tuple[tuple[Callable[[Any], object], str], ...] = (
     (lambda stream: stream is None, "None; return it from the function that makes the request"),
-    (inspect.isawaitable, "a {} that was not awaited; write pipeline(await ...)"),
     (inspect.isroutine, "a {} that was not called; write pipeline(...()), with `await` if it is async"),
     (
         lambda stream: isinstance(stream, str) and _ADDRESS.fullmatch(stream),
@@ -68,6 +68,9 @@ class Source:
         self._begun = True
         stream = self._stream
         kind = kind_of(stream)
+        if kind is Kind.AWAITABLE:
+            stream = as_items(answer_of(await stream), None)
+            kind = _check(stream)
         if kind is Kind.MANAGER:
             stream = await self._opened.enter_async_context(stream)
             kind = _check(stream)
@@ -76,6 +79,8 @@ class Source:
                     f"cannot stream from {type(stream).__name__}, which a context manager opened; of a client, pass "
                     "the response of a request: client.stream(...)"
                 )
+        if kind is Kind.AWAITABLE:
+            raise TypeError(f"cannot stream from {type(stream).__name__}, which has to be awaited once more")
         return self._read(stream, kind)
 
     def as_item(self, item: Any) -> Item | None:
@@ -119,7 +124,10 @@ class Source:
         """
         if not self._begun and (kind := kind_of(self._stream)) is not Kind.MANAGER:
             self._begun = True
-            self._read(self._stream, kind)
+            if kind is Kind.AWAITABLE:  # a coroutine that is not closed would warn
+                await _close(self._stream)
+            else:
+                self._read(self._stream, kind)
         if self._body is not None:
             await _end(self._body, cancelled=error is not None, chunks=_BUFFERED if self._codings else 1)
         trace = None if error is None else error.__traceback__

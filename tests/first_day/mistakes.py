@@ -82,10 +82,10 @@ class Mistake(NamedTuple):
 
 STREAMS = [
     Mistake(
-        "the request was not awaited",
-        "request = ask(messages, [])\ntry:\n    pipeline(request)\nfinally:\n    request.close()",
+        "a function of functions",
+        "async def requests():\n    return ask\nawait pipeline(requests())",
         "TypeError",
-        "write pipeline(await ...)",
+        "a function that was not called",
     ),
     Mistake("the function, not its stream", "pipeline(ask)", "TypeError", "a function that was not called"),
     Mistake("a function without a return", "pipeline(print(end=''))", "TypeError", "None; return it from the function"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import io
 from collections.abc import AsyncIterator, Iterator
 from contextlib import nullcontext
 from typing import Any
 
 import anthropic as anthropic_sdk
+import anyio
+import anyio.lowlevel
 import httpx
 import httpx2
 import openai
@@ -263,11 +266,7 @@ async def test_bytes_text_and_payloads_make_the_same_turn(wire: list[bytes]) -> 
 
 
 async def test_what_cannot_be_streamed_is_refused_before_anything_starts() -> None:
-    async def unawaited() -> None: ...
-
-    coroutine = unawaited()
     cases: list[tuple[Any, str]] = [
-        (coroutine, "was not awaited"),
         ({"choices": []}, "stream=True"),
         ({"ResponseMetadata": {}, "stream": iter([])}, r"pass response\['stream'\]"),
         (openai.types.chat.ChatCompletionMessage(role="assistant"), "ask for stream=True"),
@@ -277,7 +276,66 @@ async def test_what_cannot_be_streamed_is_refused_before_anything_starts() -> No
     for source, says in cases:
         with pytest.raises(TypeError, match=says):
             pipeline(source)
-    coroutine.close()
+
+
+async def test_a_request_may_be_given_before_it_is_made() -> None:
+    asked: list[str] = []
+
+    async def request(answer: Any) -> Any:
+        asked.append("made")
+        await anyio.lowlevel.checkpoint()
+        return answer
+
+    class Streaming:
+        async def __aenter__(self) -> Any:
+            return CHAT
+
+        async def __aexit__(self, *args: object) -> None:
+            asked.append("left")
+
+    whole = b"".join(CHAT)
+    for answer in (whole, CHAT, iter(CHAT), Streaming()):
+        made = pipeline(request(answer), tools=[add])
+        assert asked == []
+        is_whole(await made)
+        assert asked.pop(0) == "made"
+        asked.clear()
+
+
+async def test_a_request_that_fails_raises_its_own_error_and_one_that_returns_nothing_says_so() -> None:
+    async def fails() -> Any:
+        raise KeyError("no such model")
+
+    async def returns(value: Any) -> Any:
+        return value
+
+    with pytest.raises(KeyError, match="no such model"):
+        await pipeline(fails())
+    for value, says in (
+        (None, "the stream is None; return it"),
+        (42, "cannot stream from int"),
+        (returns, "not called"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            await pipeline(returns(value))
+    inner = returns(None)
+    with pytest.raises(TypeError, match="has to be awaited once more"):
+        await pipeline(returns(inner))
+    inner.close()
+
+
+async def test_a_request_that_is_never_made_does_not_warn(recwarn: pytest.WarningsRecorder) -> None:
+    async def never() -> Any:
+        raise AssertionError("it was made")
+
+    events = pipeline(never())
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        async with events:
+            await anyio.lowlevel.checkpoint()
+    del events
+    gc.collect()
+    assert [str(one.message) for one in recwarn if "never awaited" in str(one.message)] == []
 
 
 async def test_a_stream_that_cannot_be_closed_need_not_be() -> None:
