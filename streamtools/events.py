@@ -120,6 +120,8 @@ class StepStart(CausedEvent):
     ``"pure"``, which leave calls to others."""
     requested_at: float | None = field(default=None, kw_only=True, metadata=NEVER)
     """When the model was asked, on ``time.monotonic``; None if that is not known: then `time` is the latest."""
+    request: Mapping[str, Any] | None = field(default=None, kw_only=True, repr=False, metadata=NEVER)
+    """The request as the caller sent it (model, parameters, messages), as far as the caller has given it."""
     resumes: str | None = field(default=None, kw_only=True, metadata=NEVER)
     """The ``traceparent`` (W3C Trace Context) of the step that suspended these calls, if it was traced."""
 

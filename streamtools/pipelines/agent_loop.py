@@ -346,7 +346,8 @@ class AgentLoop:
             self._asked += 1
             requested_at = time.monotonic()
             self.trajectory.began_at = self.trajectory.began_at or requested_at
-            stream = self._call_model(*self._conversation.request(self.messages))
+            asked = self._conversation.request(self.messages)
+            stream = self._call_model(*asked)
             if isinstance(stream, Awaitable) and not hasattr(stream, "__aiter__"):
                 limits = self._options.get("limits", Limits())
                 stream = await in_time(stream, limits, requested_at=requested_at, began_at=self.trajectory.began_at)
@@ -356,6 +357,7 @@ class AgentLoop:
                 wire=self._wire,
                 trajectory=self.trajectory,
                 requested_at=requested_at,
+                request={"messages": asked[0]},
                 **self._options,
             )
         except Exception:

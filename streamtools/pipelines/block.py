@@ -74,6 +74,7 @@ class Pipeline:
         drain: bool,
         suspended: Suspended | None = None,
         requested_at: float | None = None,
+        request: Mapping[str, Any] | None = None,
         settled: Mapping[str, Observation] | None = None,
         asks_model: bool = True,
         facts: StreamFacts | None = None,
@@ -87,6 +88,7 @@ class Pipeline:
         self._calls = Calls(moves, tools)
         self._resumed = suspended
         self._asks_model = asks_model
+        self._request = request
         self._dispatches = options.policy not in LEAVES_CALLS
         self._ending = Settling(self._step, decoder, self._pump, self._calls)
         self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)
@@ -377,6 +379,7 @@ class Pipeline:
             asks_model=self._asks_model,
             dispatches=self._dispatches,
             requested_at=self._deadlines.requested_at,
+            request=self._request,
             resumes=None if self._resumed is None else self._resumed.traceparent,
         )
         self._group = create_task_group()

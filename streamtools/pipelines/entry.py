@@ -87,6 +87,7 @@ def pipeline(
     on_source_error: OnSourceError = "cancel",
     on_tool_error: OnToolError = "continue",
     requested_at: float | None = None,
+    request: Mapping[str, Any] | None = None,
     continues: Turn | None = None,
 ) -> Pipeline:
     """Wraps a stream that you hold: typed events come out, and the tools that the model calls are run.
@@ -130,6 +131,8 @@ def pipeline(
         on_tool_error: whether the other calls go on or are cancelled when one fails, times out or is lost.
         requested_at: when the request was made, on ``time.monotonic``, for spans and ``first_chunk_timeout``; not
             needed where the request itself is given.
+        request: the request's own fields, as they were sent: a dict with ``model``, ``messages`` and parameters. Spans
+            show the model and the parameters, and the messages only where content is captured.
         continues: a turn that was cut, and that this stream goes on with: request the rest by its ``resume_from``. The
             events begin with what it had said, each text in one delta; ``events.turn`` is the whole turn. A call that
             ended there keeps its result and is not run again; one that was cut or had to wait may run now.
@@ -140,6 +143,8 @@ def pipeline(
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
     _check(stages, transforms, limits, trajectory, pool)
+    if request is not None and not isinstance(request, Mapping):
+        raise TypeError(f"request is a mapping of the request's fields, not {type(request).__name__}")
     if on_source_error not in get_args(OnSourceError):
         raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
     toolset = _toolset(() if tools is None else tools)
@@ -177,6 +182,7 @@ def pipeline(
         trajectory=run,
         drain=on_source_error == "drain",
         requested_at=requested_at,
+        request=request,
         settled=None if continues is None else settled(continues),
         facts=StreamFacts(
             wire=wire.name if isinstance(wire, Wire) else wire,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -86,12 +86,16 @@ class Step:
         asks_model: bool = True,
         dispatches: bool = True,
         requested_at: float | None = None,
+        request: Mapping[str, Any] | None = None,
         resumes: str | None = None,
     ) -> None:
         """Begins the step: gives it its number, and emits its `StepStart`."""
         self.number, self._causality = self._trajectory.begin_step()
         self._observers = list(self._trajectory.observers)
-        self.emit(StepStart(self.run_id, asks_model, dispatches, requested_at=requested_at, resumes=resumes))
+        start = StepStart(
+            self.run_id, asks_model, dispatches, requested_at=requested_at, request=request, resumes=resumes
+        )
+        self.emit(start)
 
     def end(self, outcome: Literal["complete", "truncated", "error", "cancelled", "abandoned"]) -> None:
         """Ends the step with its last event. Idempotent."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from traceback import TracebackException
 from typing import Any
@@ -21,7 +21,9 @@ from ..observers import RunFacts
 from ..parts import OUTCOMES, FailedAttempt, StepOutcome, ToolCall, Usage
 from .content import fitted, fitted_json
 from .names import Names, provider_of
-from .open_spans import OpenRun
+from .open_spans import OpenRun, OpenStep
+from .prices import Prices, cost_of
+from .requests import input_messages, instructions, parameters, request_model
 
 __all__ = ["FAILED", "AttributeWriter", "Attributes", "call_error_type", "stream_error_type", "stream_outcome"]
 
@@ -45,6 +47,7 @@ class AttributeWriter:
     capture_content: bool
     max_chars: int
     redact: Callable[[str], str] | None = None
+    prices: Prices | None = None
 
     def text(self, value: str) -> str:
         """Returns a name, an id or a code: cut, and valid as UTF-8."""
@@ -89,6 +92,7 @@ class AttributeWriter:
         if error is not None or outcome == "error":
             found[names.error_type] = OTHER if error is None else self.text(class_name(error))
         self._put_usage(found, run.usage)
+        self._put(found, names.cost, run.cost)
         return found
 
     def _put_usage(self, found: Attributes, usage: Usage | None) -> None:
@@ -120,6 +124,10 @@ class AttributeWriter:
         found[names.seq_first] = step.seq if stream is None else stream.seq
         self._put(found, names.request_stream, True)
         self._put(found, names.conversation_id, conversation_id)
+        if step.request is not None:
+            self._put(found, names.request_model, request_model(step.request))
+            for parameter, value in parameters(step.request):
+                self._put(found, names.request_parameters.get(parameter), value)
         if stream is not None:
             found[names.stream_wire] = stream.wire
             self._put(found, names.provider, provider_of(stream.wire))
@@ -129,7 +137,7 @@ class AttributeWriter:
             self._put(found, names.time_to_first_chunk, max(0.0, stream.time - asked))
         return found
 
-    def chat_end(self, outcome: StepOutcome, last: StreamEnd | StepEnd) -> Attributes:
+    def chat_end(self, outcome: StepOutcome, last: StreamEnd | StepEnd, cost: float | None) -> Attributes:
         """Returns the attributes of a response at its end; `last` is the step's end if the stream's own was never
         seen."""
         names = self.names
@@ -145,6 +153,22 @@ class AttributeWriter:
             self._put(found, names.finish_reason, finish)
         self._put(found, names.stream_finish, end.finish)
         self._put_usage(found, end.usage)
+        self._put(found, names.cost, cost)
+        return found
+
+    def cost(self, step: OpenStep, usage: Usage | None) -> float | None:
+        """Returns the cost of a response, if its prices are known."""
+        told = step.stream.model if step.stream else None
+        asked = None if step.start.request is None else request_model(step.start.request)
+        return cost_of(self.prices, (told, asked), usage)
+
+    def request_content(self, request: Mapping[str, Any]) -> Attributes:
+        """Returns the messages of the request, and its instructions, shaped as the conventions have them."""
+        found: Attributes = {}
+        names, told = self.names, {"input": input_messages(request), "system": instructions(request)}
+        for name, value in ((names.input_messages, told["input"]), (names.system_instructions, told["system"])):
+            if value:
+                self._put_content(found, name, json.dumps(value, ensure_ascii=False, default=str))
         return found
 
     def chat_content(self, text: str, calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:

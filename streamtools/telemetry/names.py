@@ -62,6 +62,17 @@ class Names:
     # -- the model's response --
     provider: str | None = "gen_ai.provider.name"
     request_stream: str | None = "gen_ai.request.stream"
+    request_model: str | None = "gen_ai.request.model"
+    request_parameters: Mapping[str, str | None] = field(
+        default_factory=lambda: {
+            "temperature": "gen_ai.request.temperature",
+            "top_p": "gen_ai.request.top_p",
+            "top_k": "gen_ai.request.top_k",
+            "max_tokens": "gen_ai.request.max_tokens",
+            "seed": "gen_ai.request.seed",
+        }
+    )
+    """A name for each parameter of a request that the conventions name."""
     response_model: str | None = "gen_ai.response.model"
     response_id: str | None = "gen_ai.response.id"
     finish_reasons: str | None = "gen_ai.response.finish_reasons"
@@ -84,6 +95,12 @@ class Names:
         }
     )
     """A name for each count of `Usage`; one without a name is not emitted."""
+    cost: str | None = "streamtools.cost"
+    """In the currency of the caller's ``prices=``; of a run the sum."""
+    input_messages: str | None = "gen_ai.input.messages"
+    """Content; only if it is captured, and the caller gave it."""
+    system_instructions: str | None = "gen_ai.system_instructions"
+    """Content; only if it is captured, and the caller gave it."""
     output_messages: str | None = "gen_ai.output.messages"
     """Content; only if it is captured."""
 
@@ -174,6 +191,8 @@ OPENINFERENCE = Names(
     tool_constants={"openinference.span.kind": "TOOL"},
     provider="llm.system",
     request_stream=None,
+    request_model=None,  # one name for both: the provider's own says more
+    request_parameters={},
     response_model="llm.model_name",
     response_id=None,
     finish_reasons=None,
@@ -190,6 +209,9 @@ OPENINFERENCE = Names(
         "reasoning_tokens": "llm.token_count.completion_details.reasoning",
         "audio_output_tokens": "llm.token_count.completion_details.audio",
     },
+    cost="llm.cost.total",
+    input_messages="input.value",
+    system_instructions=None,
     output_messages="output.value",
     tool_name="tool.name",
     tool_call_id="tool.id",

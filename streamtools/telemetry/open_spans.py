@@ -32,6 +32,8 @@ class OpenRun:
     """How many responses have ended."""
     usage: Usage | None = None
     """The sum of their counts."""
+    cost: float | None = None
+    """The sum of their costs, as far as they are known."""
     offset_ns: int = field(default_factory=_epoch_offset_ns)
 
     def start(self, tracer: Tracer, name: str, attributes: Mapping[str, Any], at: float) -> None:
@@ -42,8 +44,10 @@ class OpenRun:
         """Returns a monotonic time as nanoseconds of the epoch."""
         return self.offset_ns + int(at * 1e9)
 
-    def add(self, usage: Usage | None) -> None:
-        """Adds the counts of a response that has ended."""
+    def add(self, usage: Usage | None, cost: float | None) -> None:
+        """Adds the counts and the cost of a response that has ended."""
+        if cost is not None:
+            self.cost = cost + (self.cost or 0.0)
         self.steps += 1
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage + usage
@@ -64,6 +68,8 @@ class OpenStep:
     end: StreamEnd | None = None
     calls: dict[str, OpenToolSpan] = field(default_factory=dict)
     server_calls: int = 0
+    cost: float | None = None
+    """Of the response, as far as it is known."""
     observed: dict[int, SpanContext] = field(default_factory=dict)
     text: list[str] = field(default_factory=list)
     text_size: int = 0

@@ -70,6 +70,8 @@ from .failures import stream_words
 from .names import PROFILES, Names
 from .open_spans import OpenRun, OpenStep
 from .pen import Pen
+from .prices import Prices, checked_prices
+from .requests import request_model
 from .tracers import tracer_of
 
 __all__ = ["CAPTURE_CONTENT", "MAX_ATTRIBUTE_CHARS", "Tracing"]
@@ -98,10 +100,12 @@ class Tracing:
         max_attribute_chars: longer text is cut, and ends in ``…``; JSON is cut inside, and stays JSON.
         redact: sees every captured text first (JSON of arguments, results and messages; texts of exceptions) and
             returns the text to show. If it raises, this observer is dropped, and the text is not in the span.
+        prices: the prices of models (see `streamtools.telemetry.prices`): each chat then has its cost, and a run the
+            sum. Without them cost is told in tokens alone.
         logger: gets one record for each observation, with the ids of its span (see `streamtools.telemetry.log`).
 
     Raises:
-        ValueError: an unknown profile or span.
+        ValueError: an unknown profile or span, or a price for something that is not counted.
     """
 
     def __init__(
@@ -113,6 +117,7 @@ class Tracing:
         spans: Mapping[str, bool] | None = None,
         max_attribute_chars: int = MAX_ATTRIBUTE_CHARS,
         redact: Callable[[str], str] | None = None,
+        prices: Prices | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
         if capture_content is None:
@@ -126,7 +131,7 @@ class Tracing:
             raise ValueError(f"spans: unknown {sorted(unknown)}; there are {', '.join(_SPANS)}")
         self._wanted = dict.fromkeys(_SPANS, True) | dict(spans or {})
         self._names = names
-        self._writer = AttributeWriter(names, capture_content, max_attribute_chars, redact)
+        self._writer = AttributeWriter(names, capture_content, max_attribute_chars, redact, checked_prices(prices))
         self._pen = Pen(
             tracer=tracer_of(tracer_provider, names.schema_url), names=names, writer=self._writer, wanted=self._wanted
         )
@@ -237,7 +242,8 @@ class Tracing:
         """Returns the chat span; made now if it is not there yet, without the model's name if nothing came."""
         if step.chat is None and self._wanted["chat"] and step.start.asks_model:
             start, stream = step.start, step.stream
-            name = self._pen.named(self._names.chat_span, stream.model if stream else None)
+            asked = None if start.request is None else request_model(start.request)
+            name = self._pen.named(self._names.chat_span, asked or (stream.model if stream else None))
             observed = {} if self._before is None else self._before.observed
             links = [self._pen.link("observed", observed[seq]) for seq in start.causes if seq in observed]
             found = self._writer.chat_start(start, stream, None if step.run is None else step.run.conversation_id)
@@ -258,8 +264,9 @@ class Tracing:
 
     def _stream_end(self, step: OpenStep, event: StreamEnd) -> None:
         step.end = event
+        step.cost = self._writer.cost(step, event.usage)
         if step.run is not None:
-            step.run.add(event.usage)
+            step.run.add(event.usage, step.cost)
         self._chat(step)
         outcome = stream_outcome(event)
         if outcome != "truncated":  # else the step's end tells whether it was the consumer who left
@@ -270,12 +277,14 @@ class Tracing:
         if span is None:
             return
         if span.is_recording():
-            found = self._writer.chat_end(outcome, last)
+            found = self._writer.chat_end(outcome, last, step.cost)
             if step.server_calls:
                 found[self._names.stream_server_calls] = step.server_calls
             if self._writer.capture_content:
                 calls = [known.call for known in step.calls.values() if known.call is not None]
                 found |= self._writer.chat_content("".join(step.text), calls, step.end)
+                if step.start.request is not None:
+                    found |= self._writer.request_content(step.start.request)
             if outcome in FAILED:
                 self._describe_stream(span, step, last.time)
             span.set_attributes(found)

@@ -1,0 +1,211 @@
+"""Spans tell the request, where the caller gave it, and its cost, by prices of the caller's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from streams import anthropic
+
+from streamtools import Trajectory, Usage, agent_loop, pipeline, tool
+from streamtools.telemetry import Tracing
+from streamtools.telemetry.prices import cost_of
+
+pytestmark = pytest.mark.anyio
+
+ENDS = anthropic(["Rain."], stop="end_turn")
+ASKS = anthropic([], [("c1", "get_weather", '{"city": "Oslo"}')])
+
+
+@tool(effect="pure")
+async def get_weather(city: str) -> str:
+    """Get the weather."""
+    return "rain"
+
+
+def traced(**options: Any) -> tuple[Tracing, InMemorySpanExporter]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return Tracing(provider, **options), exporter
+
+
+def chats(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
+    return [span for span in exporter.get_finished_spans() if span.name.startswith("chat")]
+
+
+async def test_the_model_and_the_parameters_of_the_request_are_on_the_chat() -> None:
+    tracing, exporter = traced()
+    request = {"model": "claude-x", "temperature": 0.5, "max_tokens": 64, "top_p": True, "messages": [{"role": "user"}]}
+    await pipeline(ENDS, observers=[tracing], request=request)
+    (chat,) = chats(exporter)
+    assert chat.name == "chat claude-x"
+    assert chat.attributes is not None
+    found = {name: value for name, value in chat.attributes.items() if name.startswith("gen_ai.request")}
+    assert found == {
+        "gen_ai.request.model": "claude-x",
+        "gen_ai.request.stream": True,
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.max_tokens": 64,
+    }
+    assert chat.attributes["gen_ai.response.model"] == "c"
+
+
+SAID = [{"role": "user", "parts": [{"type": "text", "content": "Oslo?"}]}]
+CALL = {"type": "tool_call", "id": "c1", "name": "get_weather", "arguments": {"city": "Oslo"}}
+RESULT = {"type": "tool_call_response", "id": "c1", "response": "rain"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        ({"messages": [{"role": "user", "content": "Oslo?"}]}, SAID),
+        ({"input": "Oslo?"}, SAID),
+        ({"input": [{"role": "user", "content": [{"type": "input_text", "text": "Oslo?"}]}]}, SAID),
+        ({"contents": [{"role": "user", "parts": [{"text": "Oslo?"}]}]}, SAID),
+        ({"messages": [{"role": "user", "content": [{"text": "Oslo?"}]}]}, SAID),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "assistant",
+                        "content": [{"type": "tool_use", "id": "c1", "name": "get_weather", "input": {"city": "Oslo"}}],
+                    }
+                ]
+            },
+            [{"role": "assistant", "parts": [CALL]}],
+        ),
+        (
+            {
+                "contents": [
+                    {
+                        "role": "model",
+                        "parts": [{"functionCall": {"id": "c1", "name": "get_weather", "args": {"city": "Oslo"}}}],
+                    }
+                ]
+            },
+            [{"role": "assistant", "parts": [CALL]}],
+        ),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "rain"}]}
+                ]
+            },
+            [{"role": "user", "parts": [RESULT]}],
+        ),
+        (
+            {"messages": [{"role": "tool", "tool_call_id": "c1", "content": "rain"}]},
+            [{"role": "tool", "parts": [RESULT]}],
+        ),
+        (
+            {"input": [{"type": "function_call_output", "call_id": "c1", "output": "rain"}]},
+            [{"role": "tool", "parts": [RESULT]}],
+        ),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "assistant",
+                        "content": None,
+                        "tool_calls": [{"id": "c1", "function": {"name": "get_weather", "arguments": "{}"}}],
+                    }
+                ]
+            },
+            [{"role": "assistant", "parts": [CALL | {"arguments": "{}"}]}],
+        ),
+    ],
+)
+async def test_messages_of_every_provider_are_told_alike_where_content_is_captured(request_: Any, told: Any) -> None:
+    tracing, exporter = traced(capture_content=True)
+    await pipeline(ENDS, observers=[tracing], request={"system": "Be brief.", **request_})
+    (chat,) = chats(exporter)
+    assert chat.attributes is not None
+    assert json.loads(str(chat.attributes["gen_ai.input.messages"])) == told
+    assert json.loads(str(chat.attributes["gen_ai.system_instructions"])) == [{"type": "text", "content": "Be brief."}]
+
+
+async def test_messages_are_in_no_span_and_no_repr_unless_content_is_captured() -> None:
+    tracing, exporter = traced(capture_content=False)
+    events: list[Any] = []
+    async with pipeline(ENDS, observers=[tracing], request={"messages": [{"content": "tulip"}]}) as run:
+        async for event in run:
+            events.append(event)
+    assert "tulip" not in repr(events)
+    assert all("tulip" not in span.to_json() for span in exporter.get_finished_spans())
+
+
+async def test_a_loop_tells_the_messages_of_each_of_its_requests() -> None:
+    tracing, exporter = traced(capture_content=True)
+    bodies = iter([ASKS, ENDS])
+    question = [{"role": "user", "content": "Oslo?"}]
+    await agent_loop(
+        lambda messages, tools: next(bodies), question, tools=[get_weather], wire="anthropic.messages",
+        trajectory=Trajectory(observers=[tracing]),
+    )  # fmt: skip
+    first, second = (json.loads(str((span.attributes or {})["gen_ai.input.messages"])) for span in chats(exporter))
+    assert first == SAID
+    assert [message["role"] for message in second] == ["user", "assistant", "user"]
+    assert second[2]["parts"][0]["type"] == "tool_call_response"
+
+
+async def test_a_response_has_its_cost_and_a_run_the_sum() -> None:
+    tracing, exporter = traced(prices={"c": {"output_tokens": 2_000_000}, "cx": {"output_tokens": 1}})
+    bodies = iter([ASKS, ENDS])
+    await agent_loop(
+        lambda messages, tools: next(bodies), [], tools=[get_weather], wire="anthropic.messages",
+        trajectory=Trajectory(observers=[tracing]),
+    )  # fmt: skip
+    costs = {span.name: (span.attributes or {}).get("streamtools.cost") for span in exporter.get_finished_spans()}
+    assert costs["chat c"] == 2.0
+    assert costs["invoke_agent"] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("price", "usage", "cost"),
+    [
+        ({"input_tokens": 2, "output_tokens": 10}, Usage(input_tokens=100, output_tokens=10), 300),
+        ({"input_tokens": 2}, Usage(input_tokens=100, cached_input_tokens=60), 200),
+        ({"input_tokens": 2, "cached_input_tokens": 1}, Usage(input_tokens=100, cached_input_tokens=60), 140),
+        (
+            {"input_tokens": 1, "cache_write_input_tokens": 2, "long_cache_write_input_tokens": 4},
+            Usage(input_tokens=100, cache_write_input_tokens=50, long_cache_write_input_tokens=10),
+            50 + 80 + 40,
+        ),
+        (
+            {"input_tokens": 1, "long_cache_write_input_tokens": 4},
+            Usage(input_tokens=100, cache_write_input_tokens=50, long_cache_write_input_tokens=10),
+            90 + 40,
+        ),
+        ({"output_tokens": 3, "reasoning_tokens": 1}, Usage(output_tokens=10, reasoning_tokens=4), 22),
+        ({"tool_use_input_tokens": 5}, Usage(input_tokens=7, tool_use_input_tokens=2), 10),
+    ],
+)
+def test_each_token_is_paid_once(price: dict[str, float], usage: Usage, cost: float) -> None:
+    found = cost_of({"m": price}, ("m-2026",), usage)
+    assert found is not None
+    assert found * 1_000_000 == pytest.approx(cost)
+
+
+def test_the_longest_name_that_a_models_begins_with_has_its_price() -> None:
+    prices = {"gpt": {"output_tokens": 1}, "gpt-5": {"output_tokens": 2}}
+    usage = Usage(output_tokens=1_000_000)
+    assert cost_of(prices, ("gpt-5-mini", None), usage) == 2
+    assert cost_of(prices, ("gpt-4", None), usage) == 1
+    assert cost_of(prices, (None, "gpt-5"), usage) == 2
+    assert cost_of(prices, ("claude", None), usage) is None
+    assert cost_of(lambda model, used: 0.5 if model == "x" else None, ("x", "y"), usage) == 0.5
+
+
+def test_prices_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="unknown count 'input'; there are input_tokens"):
+        Tracing(prices={"m": {"input": 1}})
+    with pytest.raises(TypeError, match="is str, not a number"):
+        Tracing(prices={"m": {"input_tokens": "1"}})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="prices is a function, or has the prices of each model"):
+        Tracing(prices={"m": 1})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match="request is a mapping of the request's fields, not list"):
+        pipeline(ENDS, request=[{"role": "user"}])  # type: ignore[arg-type]
