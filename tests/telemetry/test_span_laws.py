@@ -1,0 +1,374 @@
+"""Laws of spans over random runs: they are what the events tell, and each one that is started is ended."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.trace import StatusCode
+from profiles import FULL, examples
+from streams import anthropic
+
+from streamtools import Deny, Event, StreamError, Trajectory, agent_loop, pipeline, tool
+from streamtools.errors import ApprovalPending, ToolError
+from streamtools.events import (
+    ApprovalRequested,
+    CausedEvent,
+    Observation,
+    StepEnd,
+    StepStart,
+    StreamEnd,
+    StreamStart,
+    ToolCallStart,
+    ToolStarted,
+)
+from streamtools.telemetry import Tracing
+from streamtools.telemetry.call_spans import SHORTEST_WAIT_S
+
+pytestmark = pytest.mark.anyio
+
+WIRE = "anthropic.messages"
+
+
+# -- random runs -----------------------------------------------------------------------------------------------------
+
+
+@tool(effect="pure")
+async def early(n: int) -> int:
+    """Answer at once."""
+    return n
+
+
+@tool(effect="idempotent")
+async def slow(n: int) -> int:
+    """Answer after some rounds."""
+    for _ in range(n % 7):
+        await anyio.lowlevel.checkpoint()
+    return n
+
+
+@tool(effect="once")
+async def fails(n: int) -> int:
+    """Fail."""
+    raise ToolError("it is closed")
+
+
+@tool(effect="idempotent", retries=2, retry_delay_s=1e-6)
+async def flaky(n: int) -> int:
+    """Fail with odd numbers."""
+    if n % 2:
+        raise ConnectionError("no route")
+    return n
+
+
+@tool(effect="once", conflict_key=lambda arguments: "one")
+async def keyed(n: int) -> int:
+    """Take its turn."""
+    await anyio.lowlevel.checkpoint()
+    return n
+
+
+@tool(effect="once", needs_approval=True)
+async def asked(n: int) -> int:
+    """Wait for somebody's word."""
+    return n
+
+
+TOOLS = (early, slow, fails, flaky, keyed, asked)
+NAMES = (*(one.name for one in TOOLS), "gone")
+
+
+@dataclass(frozen=True)
+class Response:
+    """One response of a scenario."""
+
+    text: str
+    calls: tuple[tuple[str, str], ...]
+    keeps: float
+    """How much of it comes before it is cut: 1.0 for all."""
+
+    def body(self, number: int) -> list[bytes]:
+        calls = [(f"c{number}_{at}", name, arguments) for at, (name, arguments) in enumerate(self.calls)]
+        body = anthropic([self.text] if self.text else [], calls, stop="tool_use" if calls else "end_turn")
+        return body[: max(1, round(len(body) * self.keeps))]
+
+
+arguments = st.one_of(
+    st.integers(0, 9).map(lambda n: f'{{"n": {n}}}'), st.sampled_from(["{}", '{"n": "x"}', '{"n": 1'])
+)
+responses = st.builds(
+    Response,
+    text=st.sampled_from(["", "Let me see."]),
+    calls=st.lists(st.tuples(st.sampled_from(NAMES), arguments), max_size=4).map(tuple),
+    keeps=st.sampled_from([1.0, 1.0, 1.0, 0.9, 0.5, 0.0]),
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run, the verdicts of a person, and the way in which its reader leaves it."""
+
+    responses: tuple[Response, ...]
+    verdict: bool | None
+    leaves_after: int | None
+    entered: bool
+
+
+scenarios = st.builds(
+    Scenario,
+    responses=st.lists(responses, min_size=1, max_size=3).map(tuple),
+    verdict=st.sampled_from([True, False, None]),
+    leaves_after=st.one_of(st.none(), st.integers(0, 40)),
+    entered=st.booleans(),
+)
+
+
+class Spans(SpanProcessor):
+    """Counts the spans that start, and keeps those that have ended."""
+
+    def __init__(self) -> None:
+        self.started: Counter[int] = Counter()
+        self.ended: list[ReadableSpan] = []
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        context = span.get_span_context()
+        assert context is not None
+        self.started[context.span_id] += 1
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self.ended.append(span)
+
+    def check(self) -> None:
+        """Each span that was started has ended, once."""
+        assert Counter(_id(span.context) for span in self.ended) == self.started
+        assert all(count == 1 for count in self.started.values())
+
+
+class Keeps:
+    """Keeps every event."""
+
+    event_types = None
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def around_tool(self, call_id: str) -> None:
+        return None
+
+
+async def sent(body: list[bytes]) -> AsyncIterator[bytes]:
+    for chunk in body:
+        await anyio.lowlevel.checkpoint()
+        yield chunk
+
+
+Run = tuple[list[Event], Spans]
+
+
+async def run(
+    scenario: Scenario, *, scope: anyio.CancelScope | None = None, after: int = 0, into: list[Run] | None = None
+) -> Run:
+    """Runs a scenario. With a scope, that is cancelled when so many events have come."""
+    spans, keeps, provider = Spans(), Keeps(), TracerProvider()
+    if into is not None:
+        into.append((keeps.events, spans))
+    provider.add_span_processor(spans)
+    trajectory = Trajectory(name="law", observers=[Tracing(provider), keeps])
+    left = scenario.leaves_after
+
+    def approve(request: ApprovalRequested) -> bool | Deny | None:
+        return scenario.verdict if scenario.verdict is not False else Deny("no")
+
+    async def reads(events: Any) -> None:
+        nonlocal left
+        async for _ in events:
+            if scope is not None and len(keeps.events) >= after:
+                scope.cancel()
+            if left is not None:
+                left -= 1
+                if left <= 0:
+                    break
+
+    try:
+        if scenario.entered:
+            bodies = iter([sent(one.body(number)) for number, one in enumerate(scenario.responses)])
+            loop = agent_loop(
+                lambda messages, tools: next(bodies), [], tools=TOOLS, wire=WIRE, trajectory=trajectory,
+                max_steps=len(scenario.responses), approve=approve,
+            )  # fmt: skip
+            async with loop:
+                await reads(loop)
+        else:
+            for number, one in enumerate(scenario.responses):
+                if left is not None and left <= 0:
+                    break
+                async with pipeline(
+                    sent(one.body(number)), tools=TOOLS, wire=WIRE, trajectory=trajectory, approve=approve
+                ) as events:
+                    await reads(events)
+    except StreamError:
+        pass  # the events have it
+    return keeps.events, spans
+
+
+# -- the tree that the events tell ---------------------------------------------------------------------------------
+
+Node = tuple[str, str | None, tuple[tuple[str, str], ...], bool]
+"""A span as the law has it: its name with what tells it apart, its parent's, its links (how, to which), an error."""
+
+
+def told(scenario: Scenario, events: list[Event]) -> Counter[Node]:
+    """Rebuilds the tree of spans from the events alone."""
+    nodes: list[Node] = []
+    root = "invoke_agent law" if scenario.entered else None
+    failed_run = False
+    observed: dict[int, str] = {}
+    before: str | None = None
+    for start, step in _steps(events):
+        name = f"step {start.step}"
+        stream = next((event for event in step if isinstance(event, StreamStart)), None)
+        end = next((event for event in step if isinstance(event, StreamEnd)), None)
+        over = next(event for event in step if isinstance(event, StepEnd))
+        failed = over.outcome in ("error", "truncated")
+        failed_run |= failed
+        follows = () if root is not None or before is None else (("follows", before),)
+        nodes.append((name, root, follows, failed))
+        chat = f"{name} chat {stream.model}" if stream is not None and stream.model else f"{name} chat"
+        causes = tuple(sorted(("observed", observed[seq]) for seq in start.causes if seq in observed))
+        left = over.outcome in ("abandoned", "cancelled")
+        cut = end is not None and (end.error is not None or not end.complete)
+        real = end is not None and end.error is not None and end.error.kind != "stream_truncated"
+        nodes.append((chat, name, causes, real or (cut and not left) or (end is None and failed)))
+        observed = {}
+        for call in (event for event in step if isinstance(event, ToolCallStart)):
+            span = f"{name} execute_tool {call.name} {call.index}"
+            seen = next(e for e in step if isinstance(e, Observation) and e.call_id == call.call_id)
+            observed[seen.seq] = span
+            pending = isinstance(seen.error, ApprovalPending)
+            nodes.append((span, name, (("proposed_by", chat),), seen.outcome != "ok" and not pending))
+            nodes += [
+                (f"{name} approval {call.name} {call.index}", name, (), False)
+                for e in step
+                if isinstance(e, ApprovalRequested) and e.call_id == call.call_id
+            ]
+            nodes += [
+                (f"{name} wait {call.name} {call.index} {wait.reason}", name, (), False)
+                for wait in seen.waits
+                if wait.reason != "approval" and wait.seconds >= SHORTEST_WAIT_S
+            ]
+        before = name
+    if root is not None:
+        nodes.append((root, None, (), failed_run))
+    return Counter(nodes)
+
+
+def exported(spans: Spans) -> Counter[Node]:
+    """The tree of spans that was exported."""
+    names = {_id(span.context): _named(span) for span in spans.ended}
+    nodes: list[Node] = []
+    for span in spans.ended:
+        links = sorted(
+            (str((link.attributes or {})["streamtools.link.type"]), names[_id(link.context)]) for link in span.links
+        )
+        parent = None if span.parent is None else names[span.parent.span_id]
+        nodes.append((_named(span), parent, tuple(links), span.status.status_code is StatusCode.ERROR))
+    return Counter(nodes)
+
+
+def _named(span: ReadableSpan) -> str:
+    found = span.attributes or {}
+    if span.name.startswith("invoke_agent"):
+        return span.name
+    step = f"step {found['streamtools.step.number']}"
+    if span.name == "streamtools.step":
+        return step
+    key = str(found.get("streamtools.call.key", "")).partition(".")[2]
+    parts = [step, span.name.removeprefix("streamtools."), key, str(found.get("streamtools.wait.reason", ""))]
+    return " ".join(filter(None, parts))
+
+
+def _steps(events: list[Event]) -> list[tuple[StepStart, list[Event]]]:
+    steps: list[tuple[StepStart, list[Event]]] = []
+    for event in events:
+        if isinstance(event, StepStart):
+            steps.append((event, []))
+        if steps:
+            steps[-1][1].append(event)
+    return steps
+
+
+def _id(context: Any) -> int:
+    found: int = context.span_id
+    return found
+
+
+# -- the laws --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=examples(150, 15), deadline=None)
+@given(scenario=scenarios)
+def test_the_tree_of_spans_is_the_one_that_the_events_tell(scenario: Scenario) -> None:
+    for backend in ("asyncio", "trio"):
+        events, spans = anyio.run(run, scenario, backend=backend)
+        spans.check()
+        assert exported(spans) == told(scenario, events)
+
+
+@settings(max_examples=examples(150, 15), deadline=None)
+@given(scenario=scenarios)
+def test_causes_come_before_their_effects_and_each_dispatched_call_ends_once(scenario: Scenario) -> None:
+    events, _ = anyio.run(run, scenario)
+    assert [event.seq for event in events] == list(range(len(events)))
+    for event in events:
+        if isinstance(event, CausedEvent):
+            assert all(0 <= cause < event.seq for cause in event.causes)
+    for _, step in _steps(events):
+        announced = [event.call_id for event in step if isinstance(event, ToolCallStart)]
+        seen = [event.call_id for event in step if isinstance(event, Observation)]
+        assert sorted(seen) == sorted(announced)
+        assert len(set(seen)) == len(seen)
+        assert {event.call_id for event in step if isinstance(event, ToolStarted)} <= set(seen)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_wherever_a_run_is_cancelled_every_span_ends(backend: str) -> None:
+    dice = random.Random("spans")
+    points = 500 if FULL else 40
+    for _ in range(points):
+        scenario = Scenario(
+            responses=tuple(
+                Response(
+                    dice.choice(["", "Let me see."]),
+                    tuple((dice.choice(NAMES), f'{{"n": {dice.randint(0, 9)}}}') for _ in range(dice.randint(0, 4))),
+                    1.0,
+                )
+                for _ in range(2)
+            ),
+            verdict=dice.choice([True, None]),
+            leaves_after=None,
+            entered=dice.choice([True, False]),
+        )
+        events, spans = anyio.run(_cancelled, scenario, dice.randint(1, 45), backend=backend)
+        spans.check()
+        ended = [span for span in spans.ended if span.name == "streamtools.step"]
+        assert len(ended) == sum(isinstance(event, StepStart) for event in events)
+
+
+async def _cancelled(scenario: Scenario, after: int) -> Run:
+    seen: list[Run] = []
+    with anyio.CancelScope() as scope:
+        await run(scenario, scope=scope, after=after, into=seen)
+    return seen[0]
