@@ -1,31 +1,37 @@
-"""What spans cost: the text workload with `Tracing` as its observer, against the same without observers.
+"""What spans cost: the text workload and calls with `Tracing` as the observer, against the same without observers.
 
-Bar: 5 % more. The tracer provider is the SDK's, every span is recorded and handed to an exporter that drops it, in the
-same thread, so that nothing of the price is paid elsewhere. The price is one of the response, not of its deltas, which
-spans are not told about. It is a small difference between two large values: on a machine with other work, the figure
-varies by two or three per cent from one process to the next, and more turns do not narrow that. Look at several runs.
+Each figure is the median of 15 interleaved pairs, with its confidence interval. The tracer provider is the SDK's, every
+span is recorded and handed to an exporter that drops it, in the same thread, so that nothing of the price is paid
+elsewhere. Without content the price is one of the response, not of its deltas, which spans are not told about.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from streamtools import pipeline
+from streamtools import pipeline, tool
 from streamtools.observers import Observer
 from streamtools.telemetry import Tracing
 
-from .measure import Figure, best_of, show
+from .measure import Figure, paired, show
 from .workloads import WIRES, body, source, text
 
 __all__ = ["run"]
 
 DELTAS = 2000
-REPEATS = 151  # a few per cent are to be told apart
-MAX_PER_CENT = 5
+CALLS = 64
+SPANS_PER_CENT, CONTENT_PER_CENT, CALL_US = 3, 8, 60
+
+
+@tool(effect="pure")
+async def look_up(key: str) -> str:
+    """Look something up."""
+    return key
 
 
 class _Dropped(SpanExporter):
@@ -42,28 +48,46 @@ class _Dropped(SpanExporter):
 def run() -> list[Figure]:
     """Measure both wires."""
     with asyncio.Runner() as runner:
-        return [_wire(runner, wire) for wire in WIRES]
+        return [figure for wire in WIRES for figure in _wire(runner, wire)]
 
 
-def _wire(runner: asyncio.Runner, wire: str) -> Figure:
-    chunks = body(wire, text=text(DELTAS))
+def _wire(runner: asyncio.Runner, wire: str) -> list[Figure]:
     provider, exporter = TracerProvider(shutdown_on_exit=False), _Dropped()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    best = best_of(
-        {
-            "off": lambda: runner.run(_consume(chunks, [])),
-            "on": lambda: runner.run(_consume(chunks, [Tracing(provider)])),
-        },
-        repeats=REPEATS,
+    chunks = body(wire, text=text(DELTAS))
+
+    def text_with(observers: Any) -> Any:
+        return lambda: runner.run(_consume(chunks, observers()))
+
+    figures = []
+    for name, observers, bar in (
+        ("spans add", lambda: [Tracing(provider)], SPANS_PER_CENT),
+        ("spans with content add", lambda: [Tracing(provider, capture_content=True)], CONTENT_PER_CENT),
+        ("observers by default, and no provider, add", lambda: None, None),
+    ):
+        pairs = paired(text_with(list), text_with(observers))
+        detail = f"{pairs}, {pairs.added * 1e6:.0f} µs a response of {DELTAS} deltas"
+        figures.append(Figure(name=f"{wire}: {name}", value=(pairs.median - 1) * 100, unit="%", bar=bar, detail=detail))
+    assert exporter.count > 0
+    calls = body(wire, calls=[("look_up", f'{{"key": "{at}"}}') for at in range(CALLS)])
+    pairs = paired(
+        lambda: runner.run(_consume(calls, [], tools=[look_up])),
+        lambda: runner.run(_consume(calls, [Tracing(provider)], tools=[look_up])),
     )
-    assert exporter.count == 2 * (REPEATS + 1), "a span for the step and one for the response"
-    added = best["on"] - best["off"]
-    detail = f"{added * 1e6:.0f} µs on {best['off'] * 1e3:.2f} ms, for two spans"
-    return Figure(name=f"{wire}: spans add", value=added / best["off"] * 100, unit="%", bar=MAX_PER_CENT, detail=detail)
+    figures.append(
+        Figure(
+            name=f"{wire}: spans of a call",
+            value=pairs.added / CALLS * 1e6,
+            unit="µs",
+            bar=CALL_US,
+            detail=f"{pairs} with {CALLS} calls",
+        )
+    )
+    return figures
 
 
-async def _consume(chunks: Sequence[bytes], observers: Sequence[Observer]) -> None:
-    async with pipeline(source(chunks), observers=observers) as events:
+async def _consume(chunks: Sequence[bytes], observers: Sequence[Observer] | None, *, tools: Any = None) -> None:
+    async with pipeline(source(chunks), observers=observers, tools=tools) as events:
         async for _ in events:
             pass
 

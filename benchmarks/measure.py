@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 import platform
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from statistics import median
 from typing import Any
 
-__all__ = ["Figure", "best_of", "environment", "record", "show"]
+__all__ = ["Figure", "Pairs", "best_of", "environment", "paired", "record", "show"]
 
 _VERSIONS = ("anyio", "orjson", "pydantic", "pydantic-core", "opentelemetry-sdk")
 
@@ -56,6 +58,42 @@ def best_of(
             if turn:
                 best[name] = min(best[name], took)
     return best
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """The difference between two rivals, measured in pairs."""
+
+    median: float
+    """Of the pairs: the second rival over the first."""
+    low: float
+    high: float
+    """The median's confidence interval of 95 %, by bootstrap."""
+    added: float
+    """The median of the differences, in seconds."""
+
+    def __str__(self) -> str:
+        return f"{self.median:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def paired(
+    first: Callable[[], object],
+    second: Callable[[], object],
+    *,
+    pairs: int = 15,
+    turns: int = 12,
+    clock: Callable[[], float] = time.process_time,
+) -> Pairs:
+    """Measures two rivals in turns. Each value of a pair is the best of `turns` that alternate, so that a pair is as
+    quiet as the machine lets it be; the pairs then tell how sure their median is."""
+    ratios, differences = [], []
+    for _ in range(pairs):
+        best = best_of({"first": first, "second": second}, repeats=turns, clock=clock)
+        ratios.append(best["second"] / best["first"])
+        differences.append(best["second"] - best["first"])
+    dice = random.Random(0)
+    medians = sorted(median(dice.choices(ratios, k=pairs)) for _ in range(2000))
+    return Pairs(median(ratios), medians[50], medians[-51], median(differences))
 
 
 def show(figures: Iterable[Figure]) -> None:
