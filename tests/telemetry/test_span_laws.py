@@ -71,7 +71,7 @@ async def flaky(n: int) -> int:
     return n
 
 
-@tool(effect="once", conflict_key=lambda arguments: "one")
+@tool(effect="once", conflict_key=lambda n: "one")
 async def keyed(n: int) -> int:
     """Take its turn."""
     await anyio.lowlevel.checkpoint()
