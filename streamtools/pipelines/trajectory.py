@@ -4,7 +4,8 @@
 event is emitted, so that effects are attributed by identity and not by when they happened to be seen.
 
     StepStart ← the observations of the step before        StreamStart, StreamEnd ← StepStart, StreamStart
-    TextStart, ToolCallStart, … ← StreamStart              TextEnd ← TextStart
+    TextStart, ReasoningStart, … ← StreamStart             TextEnd ← TextStart
+    ToolCallStart ← StreamStart, and the start of the text or reasoning before it
     ToolCallEnd ← ToolCallStart                            ToolCallValidated ← ToolCallEnd
     ToolStarted ← ToolCallValidated, and its release       ToolProgress, Observation ← the call's event before it
     StreamWarning, UnknownPayload ← StreamStart, or StepStart before it
@@ -211,6 +212,7 @@ class Causality:
     _root: int | None = None  # StreamStart, or StepStart before there is one
     _stream_end: int | None = None
     _calls: dict[str, int] = field(default_factory=dict)  # the latest event of each call
+    _said: int | None = None  # the start of the latest text or reasoning
     _parts: dict[type, int] = field(default_factory=dict)  # the start of the text or reasoning that now streams
 
     def stamp(self, event: CausedEvent, seq: int, step: int, time: float) -> None:
@@ -228,7 +230,9 @@ class Causality:
         root = () if self._root is None else (self._root,)
         if (call_id := getattr(event, "call_id", None)) is not None:
             latest = self._calls.get(call_id)
-            return root if latest is None else (latest,)
+            if latest is not None:
+                return (latest,)
+            return root if self._said is None else (*root, self._said)
         if isinstance(event, StepStart):
             return self.before
         if isinstance(event, (TextEnd, ReasoningEnd)):
@@ -243,7 +247,7 @@ class Causality:
         if isinstance(event, (StepStart, StreamStart)):
             self._root = seq
         elif isinstance(event, (TextStart, ReasoningStart)):
-            self._parts[type(event)] = seq
+            self._parts[type(event)] = self._said = seq
         elif isinstance(event, StreamEnd):
             self._stream_end = seq
         elif (call_id := getattr(event, "call_id", None)) is not None:
