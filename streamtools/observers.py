@@ -12,7 +12,7 @@ The boundaries that a cursor keeps are the events that are no deltas. Their `cau
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -35,9 +35,18 @@ from .events import (
     ToolStarted,
 )
 from .limits import checked_bound
-from .parts import Outcome
+from .parts import Outcome, Part
 
-__all__ = ["Cursor", "CursorPoint", "Observer", "RunFacts", "RunObserver", "StreamFacts", "StreamObserver"]
+__all__ = [
+    "Cursor",
+    "CursorPoint",
+    "Observer",
+    "PartsObserver",
+    "RunFacts",
+    "RunObserver",
+    "StreamFacts",
+    "StreamObserver",
+]
 
 
 class Observer(Protocol):
@@ -85,6 +94,16 @@ class RunFacts(Protocol):
     run_id: str
     name: str | None
     conversation_id: str | None
+
+
+class PartsObserver(Observer, Protocol):
+    """An observer that looks at a response as a whole, where it needs no deltas: they are many, and a turn collects
+    them anyway."""
+
+    def see_parts(self, parts: Callable[[], tuple[Part, ...]], /) -> None:
+        """Takes, before each `StepStart`, a function that returns the pieces of the step's response so far. It is
+        linear in their size, so call it at the end."""
+        ...
 
 
 class StreamObserver(Observer, Protocol):

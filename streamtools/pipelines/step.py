@@ -92,6 +92,7 @@ class Step:
         """Begins the step: gives it its number, and emits its `StepStart`."""
         self.number, self._causality = self._trajectory.begin_step()
         self._observers = list(self._trajectory.observers)
+        self.tell("see_parts", lambda: self._builder.build().parts)
         start = StepStart(
             self.run_id, asks_model, dispatches, requested_at=requested_at, request=request, resumes=resumes
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from traceback import TracebackException
 from typing import Any
@@ -18,7 +18,7 @@ from ..display import class_name
 from ..errors import ProviderError, StreamError, ToolFailed
 from ..events import ApprovalRequested, Observation, StepEnd, StepStart, StreamEnd, StreamStart, ToolCallStart
 from ..observers import RunFacts
-from ..parts import OUTCOMES, FailedAttempt, StepOutcome, ToolCall, Usage
+from ..parts import OUTCOMES, FailedAttempt, Part, StepOutcome, ToolCall, Usage
 from .content import fitted, fitted_json
 from .names import Names, provider_of
 from .open_spans import OpenRun, OpenStep
@@ -35,6 +35,9 @@ FAILED: frozenset[StepOutcome] = frozenset({"truncated", "error"})
 MAX_NAME_CHARS = 1024  # of a text that a peer chooses, and that is no content
 OTHER = "_OTHER"  # the conventions' fallback for `error.type`
 STACK_FRAMES = 20  # frames of a captured exception, innermost; a recursion error has a thousand
+
+_SAID = {"text": "text", "refusal": "text", "reasoning": "reasoning"}
+"""Our pieces of a response, and the conventions' words for them."""
 
 _CODE = re.compile(r"[\w.:-]{1,64}", re.ASCII)  # what may be an `error.type`: of low cardinality, no prose
 
@@ -171,12 +174,16 @@ class AttributeWriter:
                 self._put_content(found, name, json.dumps(value, ensure_ascii=False, default=str))
         return found
 
-    def chat_content(self, text: str, calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:
-        """Returns the response itself, shaped as the conventions' output messages."""
-        parts: list[dict[str, Any]] = [{"type": "text", "content": text}] if text else []
-        for call in calls:
-            arguments = call.arguments_text if call.arguments is None else call.arguments
-            parts.append({"type": "tool_call", "id": call.call_id, "name": call.name, "arguments": arguments})
+    def chat_content(self, said: Iterable[Part], calls: Sequence[ToolCall], end: StreamEnd | None) -> Attributes:
+        """Returns the response itself, its pieces in order, shaped as the conventions' output messages."""
+        known = {call.call_id: call for call in calls}
+        parts: list[dict[str, Any]] = []
+        for part in said:
+            if part.kind == "call" and (call := known.get(part.call_id or "")) is not None:
+                arguments = call.arguments_text if call.arguments is None else call.arguments
+                parts.append({"type": "tool_call", "id": call.call_id, "name": call.name, "arguments": arguments})
+            elif part.kind in _SAID and part.text:
+                parts.append({"type": _SAID[part.kind], "content": part.text[: self.max_chars]})
         message: dict[str, Any] = {"role": "assistant", "parts": parts}
         if end is not None and end.finish is not None:
             message["finish_reason"] = end.finish

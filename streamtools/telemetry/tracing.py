@@ -36,7 +36,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,7 +62,7 @@ from ..events import (
     ToolStarted,
 )
 from ..observers import RunFacts
-from ..parts import StepOutcome
+from ..parts import Part, StepOutcome
 from .attributes import FAILED, AttributeWriter, stream_outcome
 from .call_spans import CallSpans
 from .carrier import carrier_of, span_context_of
@@ -139,11 +139,17 @@ class Tracing:
         self._run: OpenRun | None = None
         self._step: OpenStep | None = None
         self._before: OpenStep | None = None  # the step before
+        self._parts: Callable[[], tuple[Part, ...]] | None = None
 
     @property
     def event_types(self) -> Collection[type[Event]]:
-        """The events that begin or end something; text deltas only if content is captured."""
-        return _WITH_TEXT if self._writer.capture_content else _COLD
+        """The events that begin or end something; text deltas only if content is captured, and there is no other way to
+        it."""
+        return _WITH_TEXT if self._writer.capture_content and self._parts is None else _COLD
+
+    def see_parts(self, parts: Callable[[], tuple[Part, ...]]) -> None:
+        """Takes the way to the response as a whole."""
+        self._parts = parts
 
     def on_event(self, event: Event) -> None:
         """Draws the event.
@@ -282,13 +288,19 @@ class Tracing:
                 found[self._names.stream_server_calls] = step.server_calls
             if self._writer.capture_content:
                 calls = [known.call for known in step.calls.values() if known.call is not None]
-                found |= self._writer.chat_content("".join(step.text), calls, step.end)
+                found |= self._writer.chat_content(self._said(step), calls, step.end)
                 if step.start.request is not None:
                     found |= self._writer.request_content(step.start.request)
             if outcome in FAILED:
                 self._describe_stream(span, step, last.time)
             span.set_attributes(found)
         span.end(step.ns(last.time))
+
+    def _said(self, step: OpenStep) -> Iterable[Part]:
+        if self._parts is not None:
+            return self._parts()
+        calls = (Part(kind="call", call_id=call_id) for call_id in step.calls)
+        return [Part(kind="text", text="".join(step.text)), *calls]
 
     def _step_end(self, step: OpenStep, event: StepEnd) -> None:
         for known in step.calls.values():

@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from streams import anthropic
 
 from streamtools import Trajectory, Usage, agent_loop, pipeline, tool
+from streamtools.events import TextDelta
 from streamtools.telemetry import Tracing
 from streamtools.telemetry.prices import cost_of
 
@@ -209,3 +210,40 @@ def test_prices_that_make_no_sense_are_refused() -> None:
         Tracing(prices={"m": 1})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match="request is a mapping of the request's fields, not list"):
         pipeline(ENDS, request=[{"role": "user"}])  # type: ignore[arg-type]
+
+
+async def test_a_response_is_captured_in_the_order_in_which_it_came_without_watching_its_deltas() -> None:
+    tracing, exporter = traced(capture_content=True)
+    body = [
+        b"data: " + json.dumps(chunk).encode() + b"\n\n"
+        for chunk in (
+            {"choices": [{"delta": {"reasoning_content": "It is far."}}]},
+            {"choices": [{"delta": {"content": "Look"}}]},
+            {"choices": [{"delta": {"content": "ing."}}]},
+            {
+                "choices": [
+                    {
+                        "delta": {
+                            "tool_calls": [
+                                {
+                                    "index": 0,
+                                    "id": "c1",
+                                    "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'},
+                                }
+                            ]
+                        },
+                        "finish_reason": "tool_calls",
+                    }
+                ]
+            },
+        )
+    ]
+    await pipeline([*body, b"data: [DONE]\n\n"], tools=[get_weather], observers=[tracing])
+    (chat,) = chats(exporter)
+    (message,) = json.loads(str((chat.attributes or {})["gen_ai.output.messages"]))
+    assert message["parts"] == [
+        {"type": "reasoning", "content": "It is far."},
+        {"type": "text", "content": "Looking."},
+        CALL,
+    ]
+    assert TextDelta not in tracing.event_types
