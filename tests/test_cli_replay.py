@@ -40,7 +40,7 @@ def test_replay_shows_the_run(path: str, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["replay", path, "--speed", "1000"]) == 0
     out = capsys.readouterr().out
     for words in (
-        "step 0 · anthropic.messages",
+        "step 1 · anthropic.messages",
         "Let me look.",
         'get_weather {"city": "Oslo"}',
         "= rain in Oslo",

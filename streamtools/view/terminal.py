@@ -186,7 +186,7 @@ class _Step:
 
     def _title(self) -> Text:
         step = self._step
-        words = [f"step {step.number}", step.wire or "", step.model or "", _seconds(self._length())]
+        words = [f"step {step.number + 1}", step.wire or "", step.model or "", _seconds(self._length())]
         words += [step.finish or "", "" if step.outcome in (None, "complete") else str(step.outcome)]
         tokens = step.usage or {}
         if tokens:

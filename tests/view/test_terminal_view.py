@@ -36,7 +36,7 @@ async def test_each_step_is_printed_once_with_its_calls_and_outcomes() -> None:
     with TerminalView(console=out) as view:
         await watched(view)  # type: ignore[arg-type]  # an observer as a Watch is
     text = written(out)
-    assert [text.count(f"step {number} · ") for number in range(3)] == [1, 1, 1]
+    assert [text.count(f"step {number} · ") for number in (1, 2, 3)] == [1, 1, 1]
     rows = [" ".join(line.split()) for line in text.splitlines()]
     for begins, ends in (
         ("✔ get_weather", "ok"),
