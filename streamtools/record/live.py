@@ -23,28 +23,39 @@ from ..tools import AnyTools
 from .recording import Chunk, Recording, RecordingError, SourceEnd
 from .redecoding import Difference
 
-__all__ = ["Clock", "LiveSteps"]
+__all__ = ["LONGEST_PAUSE_S", "Clock", "LiveSteps"]
+
+LONGEST_PAUSE_S = 10.0
+"""On the recording's clock."""
 
 
 class Clock:
-    """Waits until a moment of the recording has come."""
+    """Waits until a moment of the recording has come. A longer pause than `LONGEST_PAUSE_S` is cut to that: a person
+    may have taken a night to approve a call.
+
+    Args:
+        began_at: the beginning, on the recording's clock.
+        speed: how many times faster.
+    """
 
     def __init__(self, began_at: float, speed: float) -> None:
-        self._began_at = began_at
         self._speed = speed
-        self._started = 0.0
+        self._at = began_at
+        self._now = 0.0
 
     def start(self) -> None:
         """Begins to count: the recording begins now."""
-        self._started = anyio.current_time()
+        self._now = anyio.current_time()
 
     async def wait(self, at: float) -> None:
         """Waits for a moment on the recording's clock."""
-        left = 0.0
+        pause = min(max(0.0, at - self._at), LONGEST_PAUSE_S)
+        self._at = max(self._at, at)
         if self._speed < math.inf:
-            left = self._started + (at - self._began_at) / self._speed - anyio.current_time()
-        if left > 0:
-            await anyio.sleep(left)
+            self._now += pause / self._speed
+            left = self._now - anyio.current_time()
+            if left > 0:
+                await anyio.sleep(left)
 
 
 class LiveSteps:

@@ -2,7 +2,7 @@
 
 In: what an observer sees. Out: lines of JSON, which `streamtools.record.Recording` reads.
 
-    {"recording": 1, "run_id": ..., "began": ..., ...}   a run begins, or goes on in another process
+    {"recording": 1, "run_id": ..., "began": ..., ...}   a run begins, or goes on with its next step
     {"stream": {...}}                                    a response begins: how it is decoded
     {"chunk": "data: ...", "at": 12.3}                   a piece of its body, as it was read
     {"event": "TextDelta", "seq": 4, ...}                an event
@@ -30,6 +30,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Concatenate, ParamSpec
 
 import orjson
+
+try:
+    import fcntl
+except ImportError:  # no such locks on Windows
+    fcntl = None  # type: ignore[assignment]
 
 from .._version import __version__
 from ..errors import StreamError
@@ -65,7 +70,7 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits
 
     Args:
         path: the file, which is made for its owner alone, or added to; or a directory, which gets a file for each run,
-            ``<run_id>.jsonl``.
+            ``<run_id>.jsonl``. Runs that go on at the same time need files of their own.
         redact: sees each whole text before it is written (texts and keys in arguments, results and payloads, reasoning,
             messages of errors), and returns it as it may be kept. Then deltas are masked, and the body is recorded by
             its sizes and times alone. Ids, names of tools and models, and counts are kept.
@@ -105,6 +110,7 @@ class Recorder:
         self._redaction = None if redact is None else Redaction(redact)
         self._most = limits.max_recording_bytes
         self._run_id: str | None = None
+        self._facts: dict[str, str | None] = {}
         self._file: BinaryIO | None = None
         self._size = 0
 
@@ -120,7 +126,7 @@ class Recorder:
         """Records an event."""
         kind = type(event)
         if kind is StepStart:
-            self._begin_step(event)  # type: ignore[arg-type]  # it is one
+            self._begin(event.run_id)  # type: ignore[attr-defined]  # it is a StepStart
         told = written_event(event)
         self._write(told if self._redaction is None else self._redaction.event(told))
         if kind in _FLUSHED and self._file is not None:
@@ -135,7 +141,8 @@ class Recorder:
     @_ends
     def begin_run(self, run: RunFacts, /) -> None:
         """Records the facts about the run."""
-        self._begin(run.run_id, name=run.name, conversation_id=run.conversation_id)
+        self._facts = {"name": run.name, "conversation_id": run.conversation_id}
+        self._begin(run.run_id)
         self.close()
 
     @_ends
@@ -181,38 +188,33 @@ class Recorder:
         except UnicodeDecodeError:  # cut inside a character, or no text at all
             return {"bytes": base64.b64encode(item).decode()}
 
-    def _begin_step(self, event: StepStart) -> None:
-        if self._run_id is None:
-            self._begin(event.run_id)
-        elif event.run_id != self._run_id:
-            raise ValueError("a recorder records one run; give each run its own")
-        else:
-            self._open()
-
-    def _begin(self, run_id: str, **facts: str | None) -> None:
+    def _begin(self, run_id: str) -> None:
         if self._run_id not in (None, run_id):
             raise ValueError("a recorder records one run; give each run its own")
         self._run_id = run_id
         if self.path.is_dir():
             self.path = self.path / f"{_NAMED.sub('_', run_id)}.jsonl"
         self._open()
+
+    def _open(self) -> None:
+        """Opens the file, and names the run in it: others may have been recorded there since."""
+        if self._file is not None or self.cut:
+            return
+        number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), _MODE)
+        self._file = os.fdopen(number, "ab", buffering=_BUFFER)
+        _lock(self._file)
+        self._size = self._file.tell()
         self._write(
             {
                 "recording": VERSION,
-                "run_id": run_id,
-                **facts,
+                "run_id": self._run_id,
+                **self._facts,
                 "began": datetime.now(UTC).isoformat(),
                 "at": _now(),
                 "redacted": self._is_redacted,
                 "by": f"streamtools {__version__}",
             }
         )
-
-    def _open(self) -> None:
-        if self._file is None and not self.cut:
-            number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), _MODE)
-            self._file = os.fdopen(number, "ab", buffering=_BUFFER)
-            self._size = self._file.tell()
 
     def close(self) -> None:
         """Closes the file, as the end of each step does. The next step opens it again."""
@@ -232,6 +234,16 @@ class Recorder:
             return
         self._size += len(line)
         self._file.write(line)
+
+
+def _lock(file: BinaryIO) -> None:
+    """Keeps a file for one recorder at a time, since the lines of a step belong together.
+
+    Raises:
+        BlockingIOError: another run is being recorded into it.
+    """
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _line(told: Any) -> bytes:

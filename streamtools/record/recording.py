@@ -11,7 +11,7 @@ import binascii
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 from ..display import shown_by
 from ..errors import StreamError, StreamToolsError
-from ..events import CausedEvent, Event, StepEnd, StepStart
+from ..events import CausedEvent, Event, Observation, StepEnd, StepStart
 from ..limits import Limits
 from ..observers import StreamFacts
 from ..text import one_line
@@ -27,9 +27,10 @@ from ..turn import Turn, TurnBuilder
 from .codec import read_event, read_value
 from .recorder import VERSION
 
-__all__ = ["Chunk", "Entry", "Recording", "RecordingError", "SourceEnd", "is_recording", "turns_of"]
+__all__ = ["Chunk", "Entry", "Recording", "RecordingError", "SourceEnd", "is_recording", "moved", "turns_of"]
 
 _HEAD = b'{"recording":'
+_SAME_CLOCK_S = 1.0  # calendars are set right in between, by less than that
 
 
 class RecordingError(StreamToolsError, ValueError):
@@ -71,6 +72,8 @@ class _Run:
     began_at: float
     redacted: bool
     entries: list[Entry] = field(default_factory=list)
+    shift: float = 0.0
+    """Of the times that are read now: a run that goes on in another process may have another clock."""
     outcome: str | None = None
     cut: bool = False
 
@@ -166,6 +169,24 @@ def is_recording(file: BinaryIO) -> bool:
     return head == _HEAD
 
 
+def moved(event: Event, shift: float) -> Event:
+    """Returns an event with all its times moved."""
+    if not isinstance(event, CausedEvent):
+        return event
+    if isinstance(event, StepStart) and event.requested_at is not None:
+        return replace(event, time=event.time + shift, requested_at=event.requested_at + shift)
+    if isinstance(event, Observation) and (event.waits or event.failed_attempts):
+        return replace(
+            event,
+            time=event.time + shift,
+            waits=tuple(replace(one, began=one.began + shift, ended=one.ended + shift) for one in event.waits),
+            failed_attempts=tuple(
+                replace(one, began=one.began + shift, ended=one.ended + shift) for one in event.failed_attempts
+            ),
+        )
+    return replace(event, time=event.time + shift)
+
+
 def turns_of(events: tuple[Event, ...]) -> Iterator[Turn]:
     """Yields the turn of each step."""
     builder: TurnBuilder | None = None
@@ -235,6 +256,9 @@ def _begun(told: Mapping[str, Any], runs: dict[str, _Run]) -> _Run:
         redacted=told.get("redacted") is True,
     )
     known = runs.setdefault(run_id, made)
+    later = (made.began - known.began).total_seconds()
+    shift = known.began_at + later - made.began_at
+    known.shift = shift if abs(shift) > _SAME_CLOCK_S else 0.0
     known.redacted |= made.redacted
     known.name, known.conversation_id = known.name or made.name, known.conversation_id or made.conversation_id
     return known
@@ -249,15 +273,15 @@ def _take(run: _Run, told: Mapping[str, Any]) -> None:
 
 
 def _event(run: _Run, told: Mapping[str, Any]) -> None:
-    run.entries.append(read_event(told))
+    run.entries.append(moved(read_event(told), run.shift) if run.shift else read_event(told))
 
 
 def _chunk(run: _Run, told: Mapping[str, Any]) -> None:
     text = told["chunk"]
     if text is None:
-        run.entries.append(Chunk(_number(told, "at"), None, int(_number(told, "size"))))
+        run.entries.append(Chunk(_at(run, told), None, int(_number(told, "size"))))
     else:
-        run.entries.append(Chunk(_number(told, "at"), _text(told, "chunk"), len(text)))
+        run.entries.append(Chunk(_at(run, told), _text(told, "chunk"), len(text)))
 
 
 def _bytes(run: _Run, told: Mapping[str, Any]) -> None:
@@ -265,14 +289,14 @@ def _bytes(run: _Run, told: Mapping[str, Any]) -> None:
         data = base64.b64decode(_text(told, "bytes"), validate=True)
     except binascii.Error:
         raise ValueError("bytes are no base64") from None
-    run.entries.append(Chunk(_number(told, "at"), data, len(data)))
+    run.entries.append(Chunk(_at(run, told), data, len(data)))
 
 
 def _payload(run: _Run, told: Mapping[str, Any]) -> None:
     payload = read_value(told["payload"])
     if not isinstance(payload, dict):
         raise ValueError("payload is no object")
-    run.entries.append(Chunk(_number(told, "at"), payload, len(json.dumps(told["payload"]))))
+    run.entries.append(Chunk(_at(run, told), payload, len(json.dumps(told["payload"]))))
 
 
 def _stream(run: _Run, told: Mapping[str, Any]) -> None:
@@ -322,6 +346,10 @@ def _text(told: Mapping[str, Any], key: str) -> str:
 
 def _text_or_none(told: Mapping[str, Any], key: str) -> str | None:
     return None if told.get(key) is None else _text(told, key)
+
+
+def _at(run: _Run, told: Mapping[str, Any]) -> float:
+    return _number(told, "at") + run.shift
 
 
 def _number(told: Mapping[str, Any], key: str) -> float:

@@ -19,7 +19,6 @@ import math
 import os
 import time
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
@@ -27,7 +26,7 @@ from anyio.lowlevel import checkpoint
 
 from ..display import shown_by
 from ..errors import LocalProtocolError
-from ..events import CausedEvent, Event, Observation, StepStart
+from ..events import Event, Observation
 from ..limits import Limits
 from ..observers import Observer
 from ..pipelines.entry import PipelineKeywords
@@ -35,7 +34,7 @@ from ..stages import OutputType, StageList
 from ..tools import AnyTools
 from ..turn import Turn
 from .live import Clock, LiveSteps
-from .recording import Recording, RecordingError, turns_of
+from .recording import Recording, RecordingError, moved, turns_of
 from .redecoding import Difference, Redecoding
 
 __all__ = ["Replay", "replay"]
@@ -223,7 +222,7 @@ class _Recorded:
     async def next(self) -> Event:
         for at, recorded in self._timed:
             await self._clock.wait(at)
-            event = _moved(recorded, self._shift)
+            event = moved(recorded, self._shift)
             for observer in self._observers:
                 kinds = observer.event_types
                 if kinds is None or type(event) in kinds:
@@ -232,21 +231,3 @@ class _Recorded:
         self._is_over = True
         await checkpoint()
         raise StopAsyncIteration
-
-
-def _moved(event: Event, shift: float) -> Event:
-    """Returns an event with all its times moved."""
-    if not isinstance(event, CausedEvent):
-        return event
-    if isinstance(event, StepStart) and event.requested_at is not None:
-        return replace(event, time=event.time + shift, requested_at=event.requested_at + shift)
-    if isinstance(event, Observation) and (event.waits or event.failed_attempts):
-        return replace(
-            event,
-            time=event.time + shift,
-            waits=tuple(replace(one, began=one.began + shift, ended=one.ended + shift) for one in event.waits),
-            failed_attempts=tuple(
-                replace(one, began=one.began + shift, ended=one.ended + shift) for one in event.failed_attempts
-            ),
-        )
-    return replace(event, time=event.time + shift)

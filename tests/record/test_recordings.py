@@ -7,6 +7,7 @@ import logging
 import stat
 import sys
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from streamtools import Limits, Observation, Suspended, Trajectory, agent_loop, 
 from streamtools.content import Media, ToolResult
 from streamtools.dispatch import MemoryStore
 from streamtools.errors import ToolFailed
-from streamtools.events import StreamWarning
+from streamtools.events import StepStart, StreamWarning
 from streamtools.record import Chunk, RecordedError, RecordedObject, Recording, RecordingError, record
 
 pytestmark = pytest.mark.anyio
@@ -121,6 +122,50 @@ async def test_a_run_goes_on_in_its_file_after_an_approval(tmp_path: Path) -> No
     assert [type(event).__name__ for event in found.events][: len(before)] == [type(e).__name__ for e in before]
     assert [turn.observations[0].outcome for turn in found.turns] == ["skipped", "ok"]
     assert [event.seq for event in found.events] == sorted(event.seq for event in found.events)
+
+
+async def test_a_step_that_goes_on_in_another_process_is_placed_by_the_calendar(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    await run_loop(ASKS, ENDS, tools=[get_weather, fail], observers=[record(path)], wire=ANTHROPIC)
+    rows = [json.loads(line) for line in lines(path)]
+    second = next(n for n, row in enumerate(rows) if row.get("event") == "StepStart" and row.get("step") == 1) - 1
+    assert rows[second]["recording"] == 1
+    began = datetime.fromisoformat(rows[0]["began"])
+    for row in rows[second:]:  # another machine's clock, a day later
+        for key in ("at", "time", "requested_at"):
+            if key in row:
+                row[key] -= 1000
+    rows[second]["began"] = (began + timedelta(days=1)).isoformat()
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = Recording.read(path)
+    times = [at for at, _ in found.timed()]
+    assert times == sorted(times)
+    starts = [event.time for event in found.events if isinstance(event, StepStart)]
+    assert starts[1] - starts[0] == pytest.approx(86_400, abs=5)
+    assert [turn.text for turn in found.turns] == ["Looking. ", "Rain."]
+
+
+async def test_steps_of_two_runs_in_one_file_are_kept_apart(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    runs = [Trajectory(run_id=name, observers=[record(path)]) for name in ("one", "two")]
+    for step in range(2):
+        for run in runs:
+            await run_pipeline(pipeline(sent(chat([f"{run.run_id} {step}"], finish="stop")), trajectory=run))
+    for found in Recording.read_all(path):
+        assert [turn.text for turn in found.turns] == [f"{found.run_id} 0", f"{found.run_id} 1"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such locks on Windows")
+async def test_a_file_takes_one_step_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    async with pipeline(sent(chat(["one"], finish="stop")), observers=[record(path)]) as first:
+        await anext(first)
+        second = await pipeline(sent(chat(["two"], finish="stop")), observers=[record(path)])
+        assert [(one.code, one.detail) for one in second.warnings] == [
+            ("observer_failed", "Recorder raised BlockingIOError")
+        ]
+        await first.finish()
+    assert [turn.text for turn in Recording.read(path).turns] == ["one"]
 
 
 async def test_calls_that_were_given_are_recorded_without_a_body(tmp_path: Path) -> None:
