@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from traceback import TracebackException
 from typing import Any
 
@@ -54,6 +54,8 @@ class AttributeWriter:
 
     def text(self, value: str) -> str:
         """Returns a name, an id or a code: cut, and valid as UTF-8."""
+        if len(value) <= MAX_NAME_CHARS <= self.max_chars and value.isascii():  # nearly always
+            return value
         return self._cut(value, min(self.max_chars, MAX_NAME_CHARS))
 
     def _cut(self, value: str, most: int) -> str:
@@ -100,8 +102,8 @@ class AttributeWriter:
 
     def _put_usage(self, found: Attributes, usage: Usage | None) -> None:
         if usage is not None:
-            for count, number in asdict(usage).items():
-                self._put(found, self.names.usage.get(count), number)
+            for count, name in self.names.usage.items():
+                self._put(found, name, getattr(usage, count, None))
 
     # -- a step --
 
