@@ -67,6 +67,13 @@ def test_replay_prints_events_for_programs(path: str, capsys: pytest.CaptureFixt
     assert [row["value"] for row in rows if row["event"] == "Observation"] == ["rain in Oslo"]
 
 
+def test_replay_prints_the_bodies_as_they_were_read(path: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["replay", path, "--raw"]) == 0
+    out = capfdbinary.readouterr().out
+    assert b"data: {" in out[:40]
+    assert b"Rain." in out
+
+
 def test_a_run_is_chosen_by_the_beginning_of_its_id(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     there = Path(path)
     head = json.loads(lines(there)[0])

@@ -31,6 +31,7 @@ examples:
   streamtools replay run.jsonl --speed 10
   streamtools replay runs.jsonl --run 7c0f5e --fast
   streamtools replay run.jsonl --check
+  streamtools replay run.jsonl --raw | streamtools decode -
   streamtools replay run.jsonl --json | jq 'select(.event == "Observation")'
 """
 
@@ -53,6 +54,7 @@ def add(commands: Any) -> None:
     pace.add_argument("--fast", action="store_true", help="without any pause")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--check", action="store_true", help="show only what decodes otherwise now")
+    shape.add_argument("--raw", action="store_true", help="print the responses' bodies as they were read")
     shape.add_argument("--json", action="store_true", help="print the events as JSON, one a line, for programs")
 
 
@@ -68,6 +70,8 @@ def _speed(text: str) -> float:
 
 def _replay(options: argparse.Namespace) -> int:
     recording = _recording(options.recording, options.run)
+    if options.raw:
+        return _print_bodies(recording)
     speed = math.inf if options.fast or options.check else options.speed
     if options.check:
         run = replay(recording, speed=speed)
@@ -97,6 +101,19 @@ def _recording(path: str, run: str | None) -> Recording:
         names = ", ".join(one.run_id for one in chosen or found)
         raise StreamToolsError(f"cannot replay {path}: {problem}. There are {names}")
     return chosen[0]
+
+
+def _print_bodies(recording: Recording) -> int:
+    """Prints the bodies, one after the other; payloads that an SDK had parsed as lines of JSON."""
+    if recording.redacted:
+        raise StreamToolsError("the recording is redacted: it has the sizes of its bodies alone")
+    sys.stdout.flush()
+    for chunk in (chunk for body in recording.bodies for chunk in body):
+        item = chunk.item
+        written = item if isinstance(item, (str, bytes)) else json.dumps(item) + "\n"
+        sys.stdout.buffer.write(written if isinstance(written, bytes) else written.encode("utf-8", "replace"))
+    sys.stdout.buffer.flush()
+    return 0
 
 
 async def _finish(run: Replay) -> None:

@@ -73,6 +73,7 @@ _HALF_ESCAPE = re.compile(
 _MESSAGES = {
     "incomplete_json": "the arguments were cut: the JSON text is not complete",
     "malformed_json": "the arguments are no valid JSON",
+    "broken_and_cut": "the call did not end, and its arguments are no valid JSON",
     "concatenated_json": "the arguments hold more than one JSON value; which one is meant is not known",
     "non_object_arguments": "the arguments are no JSON object",
     "number_out_of_range": "the arguments hold a number that is too large for a float",
@@ -106,7 +107,7 @@ class Finalize:
             return (event,)
         call = event.call
         if call.status != "ready":
-            return (replace(event, error=event.error or CallTruncated(_MESSAGES["incomplete_json"])),)
+            return (replace(event, error=event.error or CallTruncated(_words_of_cut(call))),)
         if call.kind == "custom":
             return (replace(event, call=replace(call, arguments={"input": call.arguments_text})),)
         if self.may_defer and len(call.arguments_text) > LARGE_CHARS:
@@ -127,6 +128,17 @@ class Finalize:
     def finish(self) -> Iterable[Event]:
         """Returns nothing: no event is held."""
         return ()
+
+
+def _words_of_cut(call: ToolCall) -> str:
+    """Returns why a call did not end: if its text could not have become JSON, a model that reads of a cut alone would
+    write the same again, only shorter."""
+    is_broken = (
+        call.kind == "function"
+        and bool(call.arguments_text)
+        and _what_is_wrong(call.arguments_text) != ("incomplete_json")
+    )
+    return _MESSAGES["broken_and_cut" if is_broken else "incomplete_json"]
 
 
 def _refused(event: ToolCallEnd, problem: str, limits: Limits) -> ToolCallEnd:

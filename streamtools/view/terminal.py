@@ -213,7 +213,11 @@ class _Step:
         if self._step.asks_model:
             yield self._stream_line(columns)
         for call in self._calls:
-            yield self._call_line(call, columns)
+            line = self._call_line(call, columns)
+            yield line
+            arguments = one_line(self._arguments(call))
+            if call.outcome not in (None, "ok") and arguments and arguments not in line.plain:
+                yield Padding(_plain(cut(arguments, 4 * width), "dim"), (0, 2, 0, 4))
             if told := self._told(call):
                 colour = self._shape(call)[1] if call.error else "default"
                 yield Padding(_plain(cut(told, 2 * width), colour), (0, 2, 0, 4))

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from sansio import ANTHROPIC, CHAT, check_histories, check_turn, strict_json
 from streams import anthropic, chat, chat_chunk, sse
 
-from streamtools import Limits, ToolCall, parse
+from streamtools import Limits, StreamDecoder, ToolCall, parse
+from streamtools.events import ToolCallEnd
 
 
 def call_of(text: str, **options: Any) -> ToolCall:
@@ -302,3 +303,20 @@ def test_no_text_takes_long_to_judge(name: str) -> None:
         turn = parse(body, limits=Limits())
         turn.messages(ANTHROPIC)
     assert len(turn.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"city": "Os', "the arguments were cut: the JSON text is not complete"),
+        ('{"a": two, "b": two"', "the call did not end, and its arguments are no valid JSON"),
+        ("", "the arguments were cut: the JSON text is not complete"),
+    ],
+)
+def test_a_call_that_did_not_end_says_if_its_text_could_not_have_become_json(text: str, why: str) -> None:
+    decoder = StreamDecoder(tools=["f"], wire="anthropic.messages")
+    body = [chunk for chunk in anthropic([], [("c1", "f", text)]) if b"_stop" not in chunk]
+    events = [*decoder.feed(b"".join(body)), *decoder.finish()]
+    (end,) = (event for event in events if isinstance(event, ToolCallEnd))
+    assert (end.call.status, end.call.problem) == ("truncated", "incomplete_json")
+    assert str(end.error) == why

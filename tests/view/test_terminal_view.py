@@ -7,13 +7,21 @@ import unicodedata
 
 import pytest
 from rich.console import Console
+from streams import anthropic
 from view.seen_runs import HOSTILE, hostile_events, many_events, watched
 
+from streamtools import pipeline, tool
 from streamtools.parts import OUTCOMES
 from streamtools.view import draw
 from streamtools.view.terminal import SHAPES, TerminalView, show
 
 pytestmark = pytest.mark.anyio
+
+
+@tool
+async def book(people: int) -> str:
+    """Book a table."""
+    return "booked"
 
 
 def console(width: int = 110, *, terminal: bool = False) -> Console:
@@ -66,6 +74,16 @@ async def test_a_live_view_draws_and_leaves_the_finished_steps() -> None:
         assert view.picture.steps
     assert "Trip · 3 steps" in written(out)
     assert written(out).endswith("\n")
+
+
+async def test_the_arguments_of_a_call_that_did_not_succeed_are_shown_whole() -> None:
+    out, word = console(72), "x" * 60
+    body = anthropic([], [("c1", "book", f'{{"people": "{word}"}}'), ("c2", "gone", "{}")])
+    with TerminalView(console=out) as view:
+        await pipeline(body, tools=[book], observers=[view])
+    text = "".join(line.strip() for line in written(out).splitlines())
+    assert text.count(word) == 1
+    assert text.count("{}") == 1
 
 
 async def test_without_content_no_text_argument_or_result_is_shown() -> None:
