@@ -256,13 +256,18 @@ async def _end(body: AsyncIterator[bytes], *, cancelled: bool, chunks: int) -> N
 
 
 async def _close(stream: Any) -> None:
-    for name in ("aclose", "close"):
-        close = getattr(stream, name, None)
-        if callable(close):
-            result = close()
-            if inspect.isawaitable(result):
-                await result
-            return
+    name = next((name for name in ("aclose", "close") if callable(getattr(stream, name, None))), None)
+    if name is None:
+        return
+    result = getattr(stream, name)()
+    if inspect.isawaitable(result):
+        await result
+    # A proxy whose `__getattr__` gave the method of the stream inside does not know that it was closed: one of
+    # OpenTelemetry's ends its span only when its block is left. (wrapt's have this method, too, in C, whether or not
+    # there is one inside.)
+    leave = getattr(type(stream), "__aexit__", None)
+    if inspect.isfunction(leave) and inspect.getattr_static(stream, name, None) is None:
+        await leave(stream, None, None, None)
 
 
 async def _in_memory(items: Iterable[Any]) -> AsyncGenerator[Any, None]:

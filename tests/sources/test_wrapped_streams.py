@@ -110,6 +110,28 @@ class Holder:
         await self.inner.close()
 
 
+class Forwarding:
+    """A wrapper that ends with its block, and forwards `aclose` to the stream inside: as OpenTelemetry's for openai."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def __aiter__(self) -> Forwarding:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await anext(self.inner)
+
+    async def __aenter__(self) -> Forwarding:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        SEEN.append("left")
+
+
 def subclassed(stream: Any) -> Any:
     """The type is exchanged for one that overrides the way in which chunks are made."""
 
@@ -182,6 +204,23 @@ async def test_a_wrapped_stream_that_is_left_early_is_closed_through_its_wrapper
             async for _ in events:
                 break
         assert body.closed
+
+
+async def test_a_wrapper_that_forwards_the_closing_is_left_as_a_block_is() -> None:
+    SEEN.clear()
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            for event in chat(text=["Hel"], finish=None):
+                yield event
+
+    inner = endless()
+    async with pipeline(Forwarding(inner)) as events:
+        async for _ in events:
+            break
+    assert SEEN == ["left"]
+    with pytest.raises(StopAsyncIteration):
+        await anext(inner)
 
 
 @on_asyncio
