@@ -1,8 +1,9 @@
 """Lists every span and attribute name that streamtools emits, in one table.
 
 A profile is one `Names`: the default writes the GenAI semantic conventions v1.41, the last release of OpenTelemetry's
-conventions that has them (stability: development); ``openinference`` writes those that Arize Phoenix and its relatives
-read. A name that is None is not emitted. The ``streamtools.*`` names are ours, and the same in every profile.
+conventions that has them (stability: development); ``genai-0.1`` the first release of the repository that they have
+moved to; ``openinference`` those that Arize Phoenix and its relatives read. A name that is None is not emitted. The
+``streamtools.*`` names are ours, and the same in every profile.
 
     Tracing(names="openinference")
     Tracing(names=dataclasses.replace(SEMCONV, response_id=None))
@@ -14,12 +15,12 @@ Source: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conven
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from ..wires import find
 
-__all__ = ["OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "provider_of"]
+__all__ = ["GENAI_0_1", "OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "provider_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +182,22 @@ class Names:
 SEMCONV = Names()
 """The GenAI semantic conventions v1.41."""
 
+GENAI_0_1 = replace(
+    SEMCONV,
+    schema_url=None,  # the address of its schema was another one in each version that was read
+    usage={
+        **SEMCONV.usage,
+        # https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/client-inference.md: its
+        # metrics and its attributes say `cache_write` where v1.41 had `cache_creation`.
+        "cache_write_input_tokens": "gen_ai.usage.cache_write.input_tokens",
+        # https://github.com/open-telemetry/semantic-conventions-genai/blob/main/CHANGELOG.md: counts by modality.
+        "audio_input_tokens": "gen_ai.usage.audio.input_tokens",
+        "audio_output_tokens": "gen_ai.usage.audio.output_tokens",
+    },
+)
+"""The GenAI semantic conventions v0.1 of their own repository: the names that changed since v1.41, of those that are
+written here."""
+
 OPENINFERENCE = Names(
     schema_url=None,
     run_constants={"openinference.span.kind": "AGENT"},
@@ -220,7 +237,9 @@ OPENINFERENCE = Names(
 )
 """The OpenInference conventions."""
 
-PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "openinference": OPENINFERENCE})
+PROFILES: Mapping[str, Names] = MappingProxyType(
+    {"semconv-1.41": SEMCONV, "genai-0.1": GENAI_0_1, "openinference": OPENINFERENCE}
+)
 """The profiles by the names that `Tracing` accepts."""
 
 

@@ -41,8 +41,16 @@ def test_no_attribute_name_means_two_things() -> None:
 
 
 def test_the_profiles_really_differ() -> None:
-    default, other = (set(written(names)) for names in PROFILES.values())
+    default, other = (set(written(PROFILES[name])) for name in ("semconv-1.41", "openinference"))
     assert not {name for name in default & other if not name.startswith(("streamtools.", "error."))}
+
+
+def test_the_newer_profile_changes_what_its_conventions_renamed_and_nothing_else() -> None:
+    before, after = set(written(SEMCONV)), set(written(PROFILES["genai-0.1"]))
+    assert after - before == {
+        "gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.audio.input_tokens", "gen_ai.usage.audio.output_tokens",
+    }  # fmt: skip
+    assert len(before - after) == 3
 
 
 @pytest.mark.parametrize("profile", PROFILES)
