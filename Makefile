@@ -13,6 +13,8 @@ AIMOCK := @copilotkit/aimock@1.43.0
 # Frameworks that own the loop; Strands cannot live beside the others.
 AGENTS := .venv-agents
 AGENTS_STRANDS := .venv-agents-strands
+# Programs that keep traces: Phoenix and MLflow.
+BACKENDS := .venv-backends
 # Versions of pydantic that the tool boundary is tried with beside the newest, all else being new, and what depends on it.
 PYDANTICS := 2.11 2.12
 BY_PYDANTIC := tests/tools tests/exports tests/interop tests/modes tests/history tests/mcp tests/dispatch/test_dispatch.py
@@ -43,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all thorough sweeps soak test-integrations test-agents test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest bench bench-load bench-compare format clean help
+.PHONY: demo test test-all thorough sweeps soak test-integrations test-agents test-backends test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
@@ -100,6 +102,9 @@ test-agents: $(AGENTS)/.installed $(AGENTS_STRANDS)/.installed  ## agent framewo
 	$(AGENTS)/bin/python examples/pydantic_ai_toolset.py
 	$(AGENTS_STRANDS)/bin/python -m pytest -n $(JOBS) $(BY_STRANDS:%=tests/integrations/test_%_sdk.py) -k "strands or runner" $(ARGS)
 
+test-backends: $(BACKENDS)/.installed  ## traces in Phoenix and MLflow, as they read them; in Jaeger where STREAMTOOLS_JAEGER_URL is set
+	$(BACKENDS)/bin/python -m pytest -p no:phoenix tests/backends $(ARGS)
+
 test-ray: .venv-ray/.installed  ## RayExecutor, on a cluster of two nodes on this machine
 	.venv-ray/bin/python -m pytest tests/cluster $(ARGS)
 
@@ -120,7 +125,7 @@ format: $(VENV)/.dev  ## rewrite the code as `lint` wants it
 	$(BIN)/ruff format .
 
 clean:  ## remove the venvs, caches and builds
-	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(OLDEST) $(PYDANTICS:%=.venv-pydantic-%) .venv-ray .venv-dbos .aimock
+	rm -rf $(VENV) $(COMPARE) $(COMPARE_LITELLM) $(INTEGRATIONS) $(AGENTS) $(AGENTS_STRANDS) $(BACKENDS) $(OLDEST) $(PYDANTICS:%=.venv-pydantic-%) .venv-ray .venv-dbos .aimock
 	rm -rf build dist *.egg-info .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
