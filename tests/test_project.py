@@ -191,7 +191,7 @@ def test_the_extras_that_the_makefile_installs_exist() -> None:
 
 # -- the repository --------------------------------------------------------------------------------------------
 
-BINARY = {"demo/tools.gguf"}
+BINARY = {"demo/tools.gguf", "docs/pictures/demo-page-dark.png", "docs/pictures/demo-page-light.png"}
 """Files that are no text, each of which the project made itself."""
 
 

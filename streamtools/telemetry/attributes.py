@@ -155,7 +155,6 @@ class AttributeWriter:
         finish = end.finish_raw or end.finish
         if finish is not None:
             self._put(found, names.finish_reasons, (self.text(finish),))
-            self._put(found, names.finish_reason, finish)
         self._put(found, names.stream_finish, end.finish)
         self._put_usage(found, end.usage)
         self._put(found, names.cost, cost)

@@ -2,14 +2,13 @@
 
 A profile is one `Names`: the default writes the GenAI semantic conventions v1.41, the last release of OpenTelemetry's
 conventions that has them (stability: development); ``genai-0.1`` the first release of the repository that they have
-moved to; ``openinference`` those that Arize Phoenix and its relatives read. A name that is None is not emitted. The
-``streamtools.*`` names are ours, and the same in every profile.
+moved to. A name that is None is not emitted. The ``streamtools.*`` names are ours, and the same in every profile. Arize
+Phoenix and MLflow read the default, and fill more columns from it than from names of their own (`tests/backends`).
 
-    Tracing(names="openinference")
+    Tracing(names="genai-0.1")
     Tracing(names=dataclasses.replace(SEMCONV, response_id=None))
 
 Source: https://github.com/open-telemetry/semantic-conventions/tree/v1.41.1/docs/gen-ai (read 2026-11-20)
-Source: https://github.com/Arize-ai/openinference/blob/main/spec/semantic_conventions.md (read 2026-11-20)
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from types import MappingProxyType
 
 from ..wires import find
 
-__all__ = ["GENAI_0_1", "OPENINFERENCE", "PROFILES", "SEMCONV", "Names", "provider_of"]
+__all__ = ["GENAI_0_1", "PROFILES", "SEMCONV", "Names", "provider_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +77,6 @@ class Names:
     response_id: str | None = "gen_ai.response.id"
     finish_reasons: str | None = "gen_ai.response.finish_reasons"
     """The provider's own words, as a list."""
-    finish_reason: str | None = None
-    """The provider's own word, as a string."""
     time_to_first_chunk: str | None = "gen_ai.response.time_to_first_chunk"
     """Seconds from the request, or from the moment when streamtools took the stream over, to the first chunk."""
     usage: Mapping[str, str | None] = field(
@@ -198,48 +195,7 @@ GENAI_0_1 = replace(
 """The GenAI semantic conventions v0.1 of their own repository: the names that changed since v1.41, of those that are
 written here."""
 
-OPENINFERENCE = Names(
-    schema_url=None,
-    run_constants={"openinference.span.kind": "AGENT"},
-    agent_name="agent.name",
-    conversation_id="session.id",
-    step_constants={"openinference.span.kind": "CHAIN"},
-    chat_constants={"openinference.span.kind": "LLM"},
-    tool_constants={"openinference.span.kind": "TOOL"},
-    provider="llm.system",
-    request_stream=None,
-    request_model=None,  # one name for both: the provider's own says more
-    request_parameters={},
-    response_model="llm.model_name",
-    response_id=None,
-    finish_reasons=None,
-    finish_reason="llm.finish_reason",
-    time_to_first_chunk=None,
-    usage={
-        "input_tokens": "llm.token_count.prompt",
-        "output_tokens": "llm.token_count.completion",
-        "cached_input_tokens": "llm.token_count.prompt_details.cache_read",
-        "cache_write_input_tokens": "llm.token_count.prompt_details.cache_write",
-        "long_cache_write_input_tokens": None,
-        "audio_input_tokens": "llm.token_count.prompt_details.audio",
-        "tool_use_input_tokens": None,
-        "reasoning_tokens": "llm.token_count.completion_details.reasoning",
-        "audio_output_tokens": "llm.token_count.completion_details.audio",
-    },
-    cost="llm.cost.total",
-    input_messages="input.value",
-    system_instructions=None,
-    output_messages="output.value",
-    tool_name="tool.name",
-    tool_call_id="tool.id",
-    tool_arguments="input.value",
-    tool_result="output.value",
-)
-"""The OpenInference conventions."""
-
-PROFILES: Mapping[str, Names] = MappingProxyType(
-    {"semconv-1.41": SEMCONV, "genai-0.1": GENAI_0_1, "openinference": OPENINFERENCE}
-)
+PROFILES: Mapping[str, Names] = MappingProxyType({"semconv-1.41": SEMCONV, "genai-0.1": GENAI_0_1})
 """The profiles by the names that `Tracing` accepts."""
 
 

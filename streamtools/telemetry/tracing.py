@@ -95,8 +95,7 @@ class Tracing:
         tracer_provider: the provider that takes the spans; by default the global provider, also if it is set later.
         capture_content: put arguments, results, the response's text and exceptions' messages into the spans. None asks
             the environment variable `CAPTURE_CONTENT`; without it no content is captured.
-        names: a profile of `streamtools.telemetry.names` (``"semconv-1.41"``, ``"genai-0.1"``, ``"openinference"``), or
-            your own.
+        names: a profile of `streamtools.telemetry.names` (``"semconv-1.41"``, ``"genai-0.1"``), or your own.
         spans: the spans to draw, for example ``{"chat": False}`` where the client's own instrumentation draws them.
         max_attribute_chars: longer text is cut, and ends in ``…``; JSON is cut inside, and stays JSON.
         redact: sees every captured text first (JSON of arguments, results and messages; texts of exceptions) and

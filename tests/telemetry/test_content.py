@@ -260,25 +260,6 @@ def test_what_a_peer_chooses_is_bounded_also_without_content(spans: Spans) -> No
 # -- names -------------------------------------------------------------------------------------------------------
 
 
-def test_the_openinference_profile_writes_what_its_readers_expect(spans: Spans) -> None:
-    script = Script(Tracing(spans.provider, names="openinference", capture_content=True))
-    script.whole_step()
-    kinds = {span.name: attributes(span)["openinference.span.kind"] for span in spans.all}
-    assert kinds == {
-        "streamtools.step": "CHAIN",
-        "chat glm-mini": "LLM",
-        "execute_tool alpha": "TOOL",
-        "execute_tool beta": "TOOL",
-    }
-    chat, tool = attributes(spans.named("chat glm-mini")), attributes(spans.named("execute_tool alpha"))
-    assert (chat["llm.model_name"], chat["llm.system"]) == ("glm-mini", "openai")
-    assert (chat["llm.token_count.prompt"], chat["llm.token_count.completion"]) == (10, 5)
-    assert chat["llm.finish_reason"] == "tool_calls"
-    assert (tool["tool.name"], tool["tool.id"]) == ("alpha", "call_a")
-    assert (tool["input.value"], tool["output.value"]) == ("{}", "1")
-    assert not [name for span in spans.all for name in attributes(span) if name.startswith("gen_ai.")]
-
-
 def test_a_name_that_is_none_is_not_written(spans: Spans) -> None:
     Script(Tracing(spans.provider, names=replace(SEMCONV, response_id=None, step_span="turn"))).whole_step()
     assert "gen_ai.response.id" not in attributes(spans.named("chat glm-mini"))

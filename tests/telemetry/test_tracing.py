@@ -580,7 +580,7 @@ def test_an_unknown_span_or_profile_is_refused() -> None:
         ValueError, match=r"unknown \['tool'\]; there are run, step, chat, approval, wait, execute_tool"
     ):
         Tracing(spans={"tool": False})
-    with pytest.raises(ValueError, match=r"must be a Names or one of semconv-1.41, openinference"):
+    with pytest.raises(ValueError, match=r"must be a Names or one of semconv-1.41, genai-0.1"):
         Tracing(names="latest")
 
 
