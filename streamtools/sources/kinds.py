@@ -31,6 +31,7 @@ __all__ = [
     "TAPPED",
     "Kind",
     "connection_of",
+    "foreign_iterator_of",
     "is_untouched",
     "kind_of",
     "pulled_of",
@@ -136,6 +137,15 @@ def is_untouched(stream: Any) -> bool:
     return all(method is None or _is_of(home, method) for method in methods) and _is_of(
         home, getattr(stream, "_iterator", None)
     )
+
+
+def foreign_iterator_of(stream: Any) -> Any | None:
+    """Returns the generator that somebody has put into an SDK's stream, or that a subclass of its type makes."""
+    held = getattr(stream, "_iterator", None)
+    if not inspect.isasyncgen(held):
+        return None
+    files = (getattr(sys.modules.get(root), "__file__", None) for root in _SDKS)
+    return None if any(file and _is_of(os.path.dirname(file), held) for file in files) else held
 
 
 def _is_of(home: str, code: Any) -> bool:

@@ -16,7 +16,7 @@ from ..decode.body import read_json
 from ..limits import Limits
 from .encoding import Decoding, codings_of
 from .items import Item, answer_of, as_item, without_finish
-from .kinds import Kind, connection_of, kind_of, raw_of, response_of, untap
+from .kinds import Kind, connection_of, foreign_iterator_of, kind_of, raw_of, response_of, untap
 from .langchain import LangChainChunks
 from .sockets import NextResponse
 from .splitting import ResponseSource
@@ -169,6 +169,8 @@ class Source:
         elif kind is Kind.EVENTS:
             chunks = stream.aiter_sse()
         items: AsyncIterator[Any] = aiter(chunks)
+        if kind is Kind.ASYNC and (inner := foreign_iterator_of(stream)) is not None:
+            self._opened.push_async_callback(_close, inner)  # the SDKs leave it to the garbage collector
         if items is not stream:
             self._opened.push_async_callback(_close, items)
         if kind in (Kind.RESPONSE, Kind.AIOHTTP):

@@ -119,16 +119,10 @@ def test_their_span_has_the_tokens_and_the_output_since_we_read_their_wrapper(to
         assert all("get_weather" in output for *_, output in full)
 
 
-def test_their_span_ends_with_what_was_read_where_the_block_is_left_early(
-    told: dict[str, Any], package: str, request: pytest.FixtureRequest
-) -> None:
+def test_their_span_ends_with_what_was_read_where_the_block_is_left_early(told: dict[str, Any]) -> None:
     spans = theirs(told["left"]["spans"])
     assert spans
-    said = "".join(told_by(span)[2] for span in spans)
-    if package == "logfire" and "trio" in request.node.name:
-        assert "Hel" not in said, "the note in docs/observability.md is of the past"
-    else:
-        assert "Hel" in said
+    assert "Hel" in "".join(told_by(span)[2] for span in spans)
 
 
 @pytest.mark.parametrize("way", WAYS)

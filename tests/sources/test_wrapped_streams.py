@@ -224,6 +224,28 @@ async def test_a_wrapper_that_forwards_the_closing_is_left_as_a_block_is() -> No
 
 
 @on_asyncio
+async def test_the_iterator_inside_a_stream_that_is_left_early_is_closed_at_once() -> None:
+    """Logfire's record of a response is made when its generator ends, and not only when it is collected."""
+    async with stream_of_the_sdk(Watched()) as stream:
+        inner = stream._iterator
+
+        async def watched() -> AsyncIterator[Any]:
+            try:
+                async for chunk in inner:
+                    yield chunk
+            finally:
+                SEEN.append("closed")
+
+        SEEN.clear()
+        held = stream._iterator = watched()
+        async with pipeline(stream) as events:
+            async for _ in events:
+                break
+        assert SEEN == ["closed"]
+        assert held.ag_frame is None
+
+
+@on_asyncio
 async def test_a_stream_that_nobody_touched_is_read_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     def parse(*_: Any) -> Iterator[Any]:
         raise AssertionError("typed chunks are dear: read the response")
