@@ -77,7 +77,7 @@ async def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
         ASKS, ENDS, tools=[pay, fail], observers=[record(path, redact=redact)], wire=ANTHROPIC, approve=approve
     )
     written = path.read_text(encoding="utf-8")
-    for trace in ("4711", "tulip", "\\u0074ulip", str(CARD), "c2stNDcxMS10dWxpcA"):
+    for trace in ("sk-4711", "4711-", "tulip", "\\u0074ulip", str(CARD), "c2stNDcxMS10dWxpcA"):
         assert trace not in written
     found = Recording.read(path)
     assert found.redacted
