@@ -65,15 +65,6 @@ FORBIDDEN_BELOW = (
 SDK = ("opentelemetry.sdk", "opentelemetry.exporter")
 READS_THE_SDK = {"streamtools.telemetry.setup", "streamtools.telemetry.jaeger"}  # the second for type checkers alone
 
-MAX_LINES = 400
-LONG = {
-    "streamtools.pipelines.block": "the consumer's handle and the block's tasks, which share all of their state",
-    "streamtools.wires.openai_responses.decoder": "the events of one response; its items, texts and calls stand apart",
-    "streamtools.decode.decoder": "one response from its first byte to its end; framing, wire and stages stand apart",
-    "streamtools.events": "the catalogue of events, to be read in one go",
-}
-"""Modules that may be longer, with the reason."""
-
 
 class Import(NamedTuple):
     line: int
@@ -261,12 +252,6 @@ def begins_as_modules_do(module: Module) -> Iterator[str]:
         yield "lacks `__all__`"
 
 
-def is_no_longer_than_a_reader_bears(module: Module) -> Iterator[str]:
-    lines = module.source.count("\n")
-    if lines > MAX_LINES and module.name not in LONG:
-        yield f"has {lines} lines, more than {MAX_LINES}: it wants to be two"
-
-
 RULES: tuple[Callable[[Module], Iterator[str]], ...] = (
     has_a_layer,
     imports_go_down_only,
@@ -276,7 +261,6 @@ RULES: tuple[Callable[[Module], Iterator[str]], ...] = (
     only_the_pipeline_opens_task_groups,
     nothing_yields_inside_a_scope,
     begins_as_modules_do,
-    is_no_longer_than_a_reader_bears,
 )
 
 
@@ -299,7 +283,7 @@ def test_every_module_keeps_the_rule(rule: Callable[[Module], Iterator[str]]) ->
     assert not problems, "\n".join(problems)
 
 
-OF_FORM = (nothing_yields_inside_a_scope, begins_as_modules_do, is_no_longer_than_a_reader_bears)
+OF_FORM = (nothing_yields_inside_a_scope, begins_as_modules_do)
 
 
 @pytest.mark.parametrize("rule", OF_FORM, ids=lambda rule: rule.__name__)
@@ -335,7 +319,6 @@ def test_no_modules_import_each_other_in_a_circle_not_even_lazily_or_for_types()
 
 def test_every_exception_is_still_needed() -> None:
     assert set(ABOVE_THE_LINE) - set(MODULES) == set()
-    assert [name for name in LONG if MODULES[name].source.count("\n") <= MAX_LINES] == []
 
 
 # -- text: nothing left undone, nothing of one machine -------------------------------------------------------
@@ -447,7 +430,6 @@ BROKEN = [
     (begins_as_modules_do, "streamtools.sources", "from __future__ import annotations\n__all__ = ['f']"),
     (begins_as_modules_do, "streamtools.sources", '"""Doc."""\n__all__ = ["f"]'),
     (begins_as_modules_do, "streamtools.sources", HEAD + "x = 1"),
-    (is_no_longer_than_a_reader_bears, "streamtools.sources", "x = 1\n" * (MAX_LINES + 1)),
 ]
 
 KEPT = [
@@ -492,7 +474,6 @@ KEPT = [
     ),
     (begins_as_modules_do, "streamtools.sources", HEAD + "__all__ = ['f']"),
     (begins_as_modules_do, "streamtools.__main__", HEAD + "main()"),
-    (is_no_longer_than_a_reader_bears, "streamtools.sources", "x = 1\n" * MAX_LINES),
 ]
 
 
