@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from streamtools import Suspended, pipeline, resume, tool
+from streamtools import Decision, Suspended, pipeline, resume, tool
 from streamtools.dispatch import SqliteStore
 from streamtools.history import with_results
 
@@ -40,14 +40,15 @@ async def main() -> None:
                 pass
         messages = [{"role": "user", "content": "Pay them."}, *events.turn.messages()]
         assert events.suspended is not None
-        kept = events.suspended.to_json(secret)
+        kept = events.suspended.to_text(secret)
         print("before:", [m["content"] for m in messages if m["role"] == "tool"])
 
         # Days later, in another process, that has only `messages`, `kept` and the secret.
-        suspended = Suspended.from_json(kept, secret)
+        suspended = Suspended.from_text(kept, secret)
         for call in suspended.calls:
             print("asked about:", call.tool_name, call.arguments)
-        async with resume(suspended, tools=[pay], store=store, decisions={"call_1": True}) as events:
+        decisions = [Decision.on(call, True) for call in suspended.calls]
+        async with resume(suspended, tools=[pay], store=store, decisions=decisions) as events:
             async for _ in events:
                 pass
         messages = with_results(messages, events.turn.observations, CHAT)

@@ -23,7 +23,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .decode.decoder import StreamDecoder
     from .decode.whole import parse
-    from .dispatch.approval import Deny
+    from .dispatch.approval import Decision, Deny
     from .dispatch.suspended import Suspended
     from .errors import ModelRetry, StreamError, StreamToolsError, ToolError
     from .events import ApprovalRequested, Event, Observation, ReasoningDelta, StreamEnd, TextDelta, ToolCallValidated
@@ -45,6 +45,7 @@ __all__ = [
     "resume",
     "run_calls",
     "Suspended",
+    "Decision",
     "Deny",
     "agent_loop",
     "AgentLoop",
@@ -82,6 +83,7 @@ _HOMES = {
     "resume": "pipelines.entry",
     "run_calls": "pipelines.entry",
     "Suspended": "dispatch.suspended",
+    "Decision": "dispatch.approval",
     "Deny": "dispatch.approval",
     "AgentLoop": "pipelines.agent_loop",
     "agent_loop": "pipelines.agent_loop",

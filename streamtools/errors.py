@@ -20,6 +20,8 @@ that carries the matching `ToolError`; a mistake of yours is raised where you ma
     ├─ ConsumerTooSlow                    a branch that disconnects was full   .size .seq
     ├─ ToolDefinitionError (TypeError)    this function cannot be a tool   .tool .parameter
     ├─ SuspendedError (ValueError)        this is no state of suspended calls that can be trusted
+    ├─ DecisionError (ValueError)         this decision is about no call that waits: "unknown_call", or about
+    │                                     another one than was shown: "changed_call"   .call_id .code
     ├─ SchemaError (ValueError)           a schema that was given is not valid, or exceeds a limit   .path
     ├─ ExportError (ValueError)           this target is unknown, or cannot carry this tool
     └─ ToolError                          one call did not succeed; held by its Observation, never raised at you
@@ -46,6 +48,7 @@ No message contains argument values, tool results or credentials: they may be se
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from .text import one_line
 
@@ -60,6 +63,7 @@ __all__ = [
     "CallTruncated",
     "ConsumerTooSlow",
     "DeadlineExceeded",
+    "DecisionError",
     "ExportError",
     "InvalidArguments",
     "InvalidResult",
@@ -219,6 +223,18 @@ class SuspendedError(StreamToolsError, ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(f"suspended calls: {message}")
+
+
+class DecisionError(StreamToolsError, ValueError):
+    """A decision does not fit the suspended calls, so nothing was resumed."""
+
+    def __init__(self, call_id: str, code: Literal["unknown_call", "changed_call"], message: str) -> None:
+        super().__init__(f"decisions: {message}")
+        self.call_id = call_id
+        """The id that the decision names, as it was given."""
+        self.code = code
+        """``unknown_call``: no call of this id waits (a page is answered 404). ``changed_call``: one waits, but not the
+        one that was shown (409)."""
 
 
 class ExportError(StreamToolsError, ValueError):

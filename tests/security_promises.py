@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T29 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T30 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -131,8 +131,12 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         "forged approvals and suspended calls",
         (
             "tests/dispatch/test_suspended.py::test_a_state_that_was_changed_is_refused",
-            "tests/security/test_resumption.py::test_what_a_state_says_cannot_be_changed_without_the_key",
-            "tests/security/test_resumption.py::test_whatever_is_given_for_a_state_is_refused_with_one_kind_of_error",
+            "tests/dispatch/test_suspended.py::test_a_decision_counts_only_for_the_call_that_was_shown_not_for_its_id",
+            "tests/security/test_resumption.py::test_every_change_of_a_signed_state_is_refused",
+            "tests/security/test_resumption.py"
+            "::test_whatever_is_given_for_a_state_is_refused_by_its_signature_before_it_is_read",
+            "tests/security/test_resumption.py"
+            "::test_whatever_is_signed_and_is_not_a_state_is_refused_with_the_same_kind_of_error",
         ),
     ),
     "T16": (
@@ -284,6 +288,13 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/view/test_run_page.py::test_nothing_that_a_model_or_tool_wrote_runs_or_loads",
             "tests/view/test_run_page.py::test_the_policy_refuses_a_script_that_got_in_all_the_same",
             "tests/view/test_run_page.py::test_no_text_can_end_the_element_that_holds_the_data",
+        ),
+    ),
+    "T30": (
+        "one user's result for another",
+        (
+            "tests/web/test_tap_tools.py::test_a_call_gets_runs_of_its_own_conversation_only",
+            "tests/web/test_tap_tools.py::test_a_scope_that_names_nobody_shares_nothing",
         ),
     ),
 }

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .approval import Approver, Deny, Verdict
+from .approval import Approver, Decision, Deny, Verdict
 from .calls import Calls
 from .options import DispatchOptions, StartPolicy
 from .pool import CallPool
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Approver",
     "Calls",
+    "Decision",
     "Deny",
     "DispatchOptions",
     "StartPolicy",

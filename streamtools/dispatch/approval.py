@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import anyio
 from anyio.lowlevel import EventLoopToken
@@ -22,14 +22,15 @@ __all__ = [
     "Approver",
     "Decision",
     "Deny",
+    "Resolution",
     "Verdict",
     "ask",
     "check_loop",
-    "decision",
     "denied",
     "failed",
     "is_gated",
     "request",
+    "resolution",
 ]
 
 
@@ -54,9 +55,50 @@ Approver: TypeAlias = Callable[[ApprovalRequested], "Verdict | Awaitable[Verdict
 """Decides about one call: returns a verdict, or an awaitable of one. If the approver raises, the call is denied."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The decision about a call."""
+    """A verdict on one call, bound to the arguments that were shown to whoever decided.
+
+    An id alone does not say what was approved: a model may use the same id again for another call, even in one run. So
+    a decision repeats the fingerprint of the `ApprovalRequested` or `SuspendedCall` that was shown, and counts for no
+    other call. From a page, both come back in the request:
+
+        Decision(call_id=body["call_id"], fingerprint=body["fingerprint"], verdict=body["approved"])
+    """
+
+    call_id: str
+    fingerprint: str
+    """That of the event or record that was shown."""
+    verdict: bool | Deny
+    """True: the call may run. False, or `Deny` with a reason for the model: it may not."""
+
+    def __post_init__(self) -> None:
+        for name in ("call_id", "fingerprint"):
+            if not isinstance(value := getattr(self, name), str):
+                raise TypeError(f"Decision: expected {name} as a str, got {type(value).__name__}")
+        if not isinstance(self.verdict, (bool, Deny)):
+            raise TypeError(
+                f'Decision: expected True, False or Deny("why") as verdict, got {type(self.verdict).__name__}'
+            )
+
+    @classmethod
+    def on(cls, shown: Shown, verdict: bool | Deny) -> Decision:
+        """Returns the decision about a call, given by the event or record that was shown."""
+        return cls(call_id=shown.call_id, fingerprint=shown.fingerprint, verdict=verdict)
+
+
+class Shown(Protocol):
+    """Anything that shows a call to whoever decides: an `ApprovalRequested`, or a `SuspendedCall`."""
+
+    @property
+    def call_id(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The end of a call's approval, however it was made."""
 
     approved: bool
     reason: str | None = None
@@ -92,25 +134,25 @@ def request(call: Call) -> ApprovalRequested:
     return ApprovalRequested(call.call.call_id, tool.name, asked, fingerprint=call.fingerprint, index=call.call.index)
 
 
-def decision(verdict: Any) -> Decision | None:
-    """Returns the decision that a verdict stands for; None if it decides nothing.
+def resolution(verdict: Any) -> Resolution | None:
+    """Returns the resolution that a verdict stands for; None if it decides nothing.
 
     Raises:
         TypeError: this is no verdict.
     """
     if verdict is None or isinstance(verdict, bool):
-        return None if verdict is None else Decision(verdict)
+        return None if verdict is None else Resolution(verdict)
     if isinstance(verdict, Deny):
-        return Decision(False, verdict.reason)
+        return Resolution(False, verdict.reason)
     raise TypeError(f'an approval is True, False, Deny("why") or None, not {type(verdict).__name__}')
 
 
-async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
-    """Asks an approver and returns its decision, or None if it made none. Of the approver's exceptions, only a
+async def ask(approver: Approver, event: ApprovalRequested) -> Resolution | None:
+    """Asks an approver and returns its resolution, or None if it made none. Of the approver's exceptions, only a
     cancellation that was requested here comes out."""
     try:
         verdict = approver(event)
-        return decision(await verdict if inspect.isawaitable(verdict) else verdict)
+        return resolution(await verdict if inspect.isawaitable(verdict) else verdict)
     except Exception as error:
         return failed(error)
     except anyio.get_cancelled_exc_class() as error:
@@ -119,9 +161,9 @@ async def ask(approver: Approver, event: ApprovalRequested) -> Decision | None:
         return failed(error)  # the cancellation of a task that the approver awaited
 
 
-def failed(error: BaseException) -> Decision:
-    """Returns the decision of an approver that has raised."""
-    return Decision(False, f"asking for its approval failed ({type(error).__name__})", error)
+def failed(error: BaseException) -> Resolution:
+    """Returns the resolution by an approver that has raised."""
+    return Resolution(False, f"asking for its approval failed ({type(error).__name__})", error)
 
 
 def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
@@ -137,9 +179,9 @@ def check_loop(runs_in: EventLoopToken | None, act: str) -> None:
         )
 
 
-def denied(decision: Decision) -> Ending:
+def denied(resolved: Resolution) -> Ending:
     """Returns the ending of a call that was not approved."""
-    why = f": {decision.reason}" if decision.reason else ""
+    why = f": {resolved.reason}" if resolved.reason else ""
     error = CallDenied(f"not run: the call was not approved{why}")
-    error.__cause__ = decision.error
+    error.__cause__ = resolved.error
     return Ending("denied", error)

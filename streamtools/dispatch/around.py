@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from ..errors import LocalProtocolError, ToolError, ToolFailed
 from ..tools.middleware import Around, ToolCallRequest
 from ..tools.typed import as_json
-from .approval import Decision, Deny, denied
+from .approval import Deny, Resolution, denied
 from .attempts import Attempts
 from .call import Call, Ending
 from .endings import cancelled, failure
@@ -82,7 +82,7 @@ class _Wrapped:
             return ran
         if isinstance(value, Deny):
             if not self.call.attempts:
-                return denied(Decision(False, value.reason))
+                return denied(Resolution(False, value.reason))
             return Ending("failed", ToolFailed("the call was denied after it had run, by its middleware"))
         ending = await self.attempts.ended(self.call, value)
         ending.recorded = ran is not None and ran.recorded

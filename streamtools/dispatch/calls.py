@@ -19,7 +19,7 @@ from ..parts import ToolCall
 from ..tools import Tool, Toolset
 from ..tools.context import call_key
 from . import approval, endings
-from .approval import Decision
+from .approval import Resolution
 from .call import Call, Ending
 from .moves import LEFT, Moves
 from .options import LEAVES_CALLS
@@ -256,7 +256,7 @@ class Calls:
         """True once a call was announced."""
         return bool(self._moves.calls)
 
-    def decide(self, call_id: str, decision: Decision, fingerprint: str | None) -> bool:
+    def decide(self, call_id: str, decision: Resolution, fingerprint: str | None) -> bool:
         """Applies a decision about a call; returns False if that changes nothing, since the call was decided before or
         is over.
 

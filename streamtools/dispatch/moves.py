@@ -22,7 +22,7 @@ from ..limits import Limits
 from ..parts import OUTCOMES
 from ..tools import Toolset
 from . import approval, endings
-from .approval import Approver, Decision
+from .approval import Approver, Resolution
 from .around import run_call
 from .attempts import Attempts
 from .call import Call, Ending, Host
@@ -87,10 +87,10 @@ class Moves:
         self._start_task = start
         self._at = at
         self._attempts = Attempts(host, tools, limits, pool, options, self.move, self._due)
-        self._told: Ending | Decision | str | None = None  # came with the input at hand
+        self._told: Ending | Resolution | str | None = None  # came with the input at hand
         self._idle: anyio.Event | None = None
 
-    def move(self, call: Call, happened: Input, told: Ending | Decision | str | None = None) -> None:
+    def move(self, call: Call, happened: Input, told: Ending | Resolution | str | None = None) -> None:
         """Moves a call along the table, and carries the effects out. If an observer moves the call on meanwhile, the
         rest of the row is void. `told` is the call's ending, the decision about it, or why it is cancelled, if the
         input brings one."""
@@ -267,7 +267,7 @@ class Moves:
         if decision is not None:
             self.resolve(call, decision)
 
-    def resolve(self, call: Call, decision: Decision) -> bool:
+    def resolve(self, call: Call, decision: Resolution) -> bool:
         """Applies a decision about a call; returns False if it comes too late."""
         if call.state != "asked" or self.stopped is not None:
             return False
@@ -276,7 +276,7 @@ class Moves:
 
     def _resolved(self, call: Call) -> None:
         decision = self._told
-        assert isinstance(decision, Decision), "the input brings one"
+        assert isinstance(decision, Resolution), "the input brings one"
         self.host.emit(ApprovalResolved(call.call.call_id, call.ready[0].name, decision.approved, decision.reason))
 
     # -- effects: the observation --
@@ -286,7 +286,7 @@ class Moves:
         self._observe(call, self._told)
 
     def _end_denied(self, call: Call) -> None:
-        assert isinstance(self._told, Decision), "the input brings one"
+        assert isinstance(self._told, Resolution), "the input brings one"
         self._observe(call, approval.denied(self._told))
 
     def _end_skipped(self, call: Call) -> None:

@@ -1,11 +1,15 @@
-"""Keeps calls that wait for an approval across a restart, as JSON that nobody can change unnoticed.
+"""Keeps calls that wait for an approval across a restart, as text that nobody can change unnoticed.
 
-    text = events.suspended.to_json(key=SECRET)           keep it, or give it to a browser
-    suspended = Suspended.from_json(text, key=SECRET)     in any process that has the key
+    text = events.suspended.to_text(key=SECRET)           keep it, or give it to a browser
+    suspended = Suspended.from_text(text, key=SECRET)     in any process that has the key
 
-Anybody who has the text can read the arguments: it is signed (HMAC-SHA256 over all that it contains), not encrypted.
-The signature proves that these calls, with these arguments, were suspended by somebody who has the key; the application
-decides who may approve them. The store keeps a call from running twice when the text is used twice.
+The text is ``<JSON>.<HMAC-SHA256 of the JSON's bytes, in hex>``. It is signed, not encrypted: anybody who has it can
+read the arguments. The signature proves that these calls, with these arguments, were suspended by somebody who has the
+key; the application decides who may approve them. The store keeps a call from running twice when the text is used
+twice.
+
+The order of reading is the defence: first the length, then the signature over the bytes as they are, and only then is
+anything parsed. So a stranger's text costs one hash of at most `max_bytes`.
 """
 
 from __future__ import annotations
@@ -15,7 +19,10 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self, TypeAlias
+from functools import cache
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
 
 from ..display import shown_by
 from ..errors import SuspendedError
@@ -26,10 +33,11 @@ from .endings import undecided
 
 __all__ = ["Asked", "Suspended", "SuspendedCall"]
 
-VERSION = 2
-PURPOSE = b"streamtools suspended calls 1\n"  # so that no signature of something else with the same key fits
+VERSION = 3
+PURPOSE = b"streamtools suspended calls 3\n"  # so that no signature of something else with the same key fits
 MIN_KEY_BYTES = 16
-MAX_CHARS = 64 << 20  # eight times the arguments of a turn (`Limits.max_total_argument_bytes`), escaped as JSON
+MAX_BYTES = 256 << 10  # hashed in less than a millisecond; a few calls that write a page each
+MAC_CHARS = 64
 WEEK_S = 7 * 24 * 3600.0
 
 
@@ -105,49 +113,59 @@ class Suspended:
             for call in self.calls
         ]
 
-    def to_json(self, key: bytes | str) -> str:
-        """Returns the calls as signed JSON. Keep the history beside it: `Turn.messages` has a result for each of the
+    def to_text(self, key: bytes | str, *, max_bytes: int = MAX_BYTES) -> str:
+        """Returns the calls as signed text. Keep the history beside it: `Turn.messages` has a result for each of the
         calls that says that it waits.
 
         Args:
             key: a secret of at least 16 bytes, the same in every process that resumes.
+            max_bytes: how large the text may be, so that `from_text` with the same bound will read it.
 
         Raises:
-            ValueError: the key is too short, or the calls are larger than `from_json` reads.
+            SuspendedError: the text would be larger than `max_bytes`.
+            ValueError: the key is too short.
         """
-        said = {"version": VERSION, "issued_at": int(time.time()), **asdict(self)}
-        text = json.dumps({**said, "signature": _signature(said, key)})
-        if len(text) > MAX_CHARS:
-            raise ValueError(f"suspended calls: their text is larger than {MAX_CHARS} characters")
+        secret = _secret(key)
+        payload = json.dumps({"version": VERSION, "issued_at": int(time.time()), "suspended": asdict(self)})
+        text = f"{payload}.{_mac(payload.encode(), secret)}"
+        if len(text) > max_bytes:
+            raise SuspendedError(f"expected at most max_bytes={max_bytes}, got {len(text)} bytes")
         return text
 
     @classmethod
-    def from_json(cls, text: str | bytes, key: bytes | str, *, max_age_s: float | None = WEEK_S) -> Self:
-        """Returns the calls that `to_json` wrote, if the signature proves that it did.
+    def from_text(
+        cls, text: str | bytes, key: bytes | str, *, max_age_s: float | None = WEEK_S, max_bytes: int = MAX_BYTES
+    ) -> Suspended:
+        """Returns the calls that `to_text` wrote, if the signature proves that it did.
 
         Args:
-            text: the text, from anywhere; nothing in it is believed before the signature is.
+            text: the text, from anywhere; nothing in it is parsed before its signature was checked.
             key: the secret.
             max_age_s: how old the text may be; None: any age. A call that was right last month may not be so today.
+            max_bytes: how large the text may be; a larger one is refused without being looked at.
 
         Raises:
-            SuspendedError: the text is something else, was changed, was signed with another key, or is too old.
-            TypeError: this is no text.
+            SuspendedError: the text is something else, was changed, was signed with another key, is too large or too
+                old.
+            TypeError: the text is neither a str nor bytes.
             ValueError: the key is too short.
         """
-        said = _parsed(text)
-        signature = said.pop("signature", None)
-        if not isinstance(signature, str) or not hmac.compare_digest(
-            signature.encode("utf-8", "replace"), _signature(said, key).encode()
-        ):
-            raise SuspendedError("the signature does not fit: it was changed, or signed with another key")
-        if said.pop("version", None) != VERSION:
-            raise SuspendedError(f"it is of another version than {VERSION}, which this streamtools reads")
-        age = time.time() - said.pop("issued_at")
+        if not isinstance(text, (str, bytes)):
+            raise TypeError(f"expected the text that `to_text` returned, got {type(text).__name__}")
+        kept = _read(_verified(text, _secret(key), max_bytes))
+        age = time.time() - kept.issued_at
         if max_age_s is not None and age > max_age_s:
             raise SuspendedError(f"it is {age:.0f} s old (max_age_s={max_age_s:g})")
-        calls = tuple(SuspendedCall(**call) for call in said.pop("calls"))
-        return cls(calls=calls, **said)
+        return kept.suspended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """The payload of the text."""
+
+    version: int
+    issued_at: int
+    suspended: Suspended
 
 
 def _suspended(held: Call) -> SuspendedCall:
@@ -173,23 +191,47 @@ def _as_json(arguments: Mapping[str, Any]) -> str:
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
 
 
-def _parsed(text: str | bytes) -> dict[str, Any]:
-    if not isinstance(text, (str, bytes)):
-        raise TypeError(f"the text of suspended calls is what `to_json` gave, not {type(text).__name__}")
-    if len(text) > MAX_CHARS:
-        raise SuspendedError(f"it is larger than {MAX_CHARS} characters")
-    try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        raise SuspendedError("it is no JSON") from None
-    if not isinstance(said, dict):
-        raise SuspendedError("it is no JSON object")
-    return said
-
-
-def _signature(said: Mapping[str, Any], key: bytes | str) -> str:
+def _secret(key: bytes | str) -> bytes:
     secret = key.encode() if isinstance(key, str) else key
     if not isinstance(secret, bytes) or len(secret) < MIN_KEY_BYTES:
         raise ValueError(f"key is a secret of at least {MIN_KEY_BYTES} bytes, say secrets.token_bytes(32)")
-    canonical = json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
-    return hmac.new(secret, PURPOSE + canonical, "sha256").hexdigest()
+    return secret
+
+
+def _mac(payload: bytes, secret: bytes) -> str:
+    return hmac.new(secret, PURPOSE + payload, "sha256").hexdigest()
+
+
+def _verified(text: str | bytes, secret: bytes, max_bytes: int) -> bytes:
+    """Returns the payload of a text whose signature fits; the length comes first, since even a hash costs time."""
+    if len(text) > max_bytes:
+        raise SuspendedError(f"expected at most max_bytes={max_bytes}, got {len(text)}")
+    raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    payload, dot, mac = raw[: -MAC_CHARS - 1], raw[-MAC_CHARS - 1 : -MAC_CHARS], raw[-MAC_CHARS:]
+    if dot != b"." or not hmac.compare_digest(mac, _mac(payload, secret).encode()):
+        raise SuspendedError("the signature does not fit: it was changed, or signed with another key")
+    return payload
+
+
+@cache
+def _reader() -> TypeAdapter[_Kept]:
+    """Returns the check of a payload, derived from the types; made when the first text is read."""
+    return TypeAdapter(_Kept)
+
+
+def _read(payload: bytes) -> _Kept:
+    """Reads a payload that somebody with the key has signed, who may have signed something else with it."""
+    try:
+        parsed = json.loads(payload)
+        version = parsed.get("version") if isinstance(parsed, dict) else None
+        if version != VERSION:
+            raise SuspendedError(f"expected version {VERSION}, got another one")
+        return _reader().validate_json(payload, strict=True)
+    except (ValidationError, RecursionError) as error:
+        where = error.errors(include_input=False)[0]["loc"] if isinstance(error, ValidationError) else ("calls",)
+        place = ".".join(map(str, where))
+        raise SuspendedError(f"it is signed, and its {place} is not as `to_text` writes it") from None
+    except SuspendedError:
+        raise
+    except ValueError:
+        raise SuspendedError("it is signed, and not JSON") from None

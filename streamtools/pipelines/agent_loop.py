@@ -19,14 +19,14 @@ them.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 from anyio import create_task_group
 from anyio.abc import TaskGroup
 
-from ..dispatch import Suspended, Verdict
+from ..dispatch import Decision, Suspended
 from ..dispatch.call import Mention
 from ..dispatch.suspended import Asked
 from ..display import shown_by
@@ -77,7 +77,7 @@ def agent_loop(
     name: str | None = None,
     conversation_id: str | None = None,
     suspended: Suspended | None = None,
-    decisions: Mapping[str, Verdict] | None = None,
+    decisions: Iterable[Decision] = (),
     **options: Unpack[PipelineKeywords],
 ) -> AgentLoop:
     """Asks a model until it answers, running the calls that it makes on the way.
@@ -98,16 +98,18 @@ def agent_loop(
         name, conversation_id: of such a new run, for traces; see `Trajectory`.
         suspended: calls that another run has left, which are in `messages`: they are decided and run first. That needs
             a ``store=``; see `resume`.
-        decisions: the decisions about these calls.
+        decisions: those about these calls; see `resume`.
         options: for each step's `pipeline`: ``limits``, ``start``, ``context``, ``approve``, ``executor``,
             ``around``, ``store``, ``stages``, ``transforms``, ``pool``, ``on_tool_error``, ``on_source_error``.
 
     Raises:
         ExportError: the wire is unknown, or cannot carry a tool, or the messages are those of another wire.
         TypeError: an option is none of `pipeline`'s, or is the run's own, or has a value that `pipeline` does not take.
-        ValueError: `max_steps` is less than 1, a decision is about no suspended call, or an option is not known.
+        DecisionError: a decision is about no suspended call, or about another one than was shown.
+        ValueError: `max_steps` is less than 1, or an option is not known.
     """
     checked_bound("max_steps", max_steps)
+    decisions = tuple(decisions)  # they are read twice
     known = PipelineKeywords.__optional_keys__
     check_run(call_model, messages, wire, stop=stop, trajectory=trajectory, options=options, known=known)
     if suspended is not None and options.get("store") is None:
@@ -131,7 +133,7 @@ def agent_loop(
         stop=stop,
         trajectory=Trajectory.of_loop(trajectory, suspended, name, conversation_id),
         options=options,
-        resuming=None if suspended is None else (suspended, decisions or {}),
+        resuming=None if suspended is None else (suspended, decisions),
     )
 
 
@@ -149,7 +151,7 @@ class AgentLoop:
         stop: Callable[[Turn], bool] | None,
         trajectory: Trajectory,
         options: PipelineKeywords,
-        resuming: tuple[Suspended, Mapping[str, Verdict]] | None,
+        resuming: tuple[Suspended, Iterable[Decision]] | None,
     ) -> None:
         self.trajectory = trajectory
         """The run that the steps share: id, numbering, observers."""
@@ -365,7 +367,7 @@ class AgentLoop:
             raise
         return block.open_in(self._group)
 
-    def _resume(self, suspended: Suspended, decisions: Mapping[str, Verdict]) -> Pipeline:
+    def _resume(self, suspended: Suspended, decisions: Iterable[Decision]) -> Pipeline:
         """Returns the step that was left: its calls are decided, and the model is not asked."""
         taken = of_resume(self._options)
         return resume(

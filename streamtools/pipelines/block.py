@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import EventLoopToken, checkpoint_if_cancelled, current_token
 
 from ..dispatch import CallPool, Calls, DispatchOptions
-from ..dispatch.approval import Decision, check_loop
+from ..dispatch.approval import Resolution, check_loop
 from ..dispatch.call import Mention
 from ..dispatch.moves import Moves
 from ..dispatch.options import LEAVES_CALLS
@@ -220,12 +220,12 @@ class Pipeline:
         Raises:
             LocalProtocolError: nobody was asked about this call or these arguments; or this is another thread.
         """
-        return self._decide(call, Decision(True), fingerprint)
+        return self._decide(call, Resolution(True), fingerprint)
 
     def deny(self, call: Asked, reason: str | None = None, *, fingerprint: str | None = None) -> bool:
         """Denies a call that waits for an approval, so that it is ``denied``; `reason` is for the model to read. All
         else is as in `approve`."""
-        return self._decide(call, Decision(False, reason), fingerprint)
+        return self._decide(call, Resolution(False, reason), fingerprint)
 
     def cancel(self, call: Mention | str, reason: str | None = None) -> bool:
         """Stops one call, whatever its state, as a person's stop button does; the others go on. Returns False if that
@@ -246,7 +246,7 @@ class Pipeline:
         self._outbox.resting &= not changed
         return changed
 
-    def _decide(self, call: Asked, decision: Decision, fingerprint: str | None) -> bool:
+    def _decide(self, call: Asked, decision: Resolution, fingerprint: str | None) -> bool:
         self._check_begun()
         if isinstance(call, ApprovalRequested) and call.seq >= 0 and call.step not in self._steps():
             # A call of another step may have the same id and arguments.

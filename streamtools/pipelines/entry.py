@@ -9,17 +9,18 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 from ..decode.answers import as_items
 from ..decode.continuing import settled
 from ..decode.decoder import StreamDecoder
-from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy, Verdict
-from ..dispatch.approval import decision
+from ..dispatch import Approver, CallPool, Decision, Deny, DispatchOptions, StartPolicy
 from ..dispatch.executor import Executor
 from ..dispatch.options import OnToolError, arounds_of, check_context, executors_of
 from ..dispatch.store import IdempotencyStore
 from ..dispatch.suspended import Suspended
+from ..errors import DecisionError
 from ..events import ApprovalRequested
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
 from ..sources import answer_of, open_source
 from ..stages import DEFAULT, OutputType, StageList
+from ..text import one_line
 from ..tools import AnyTools, Around, Toolset
 from ..turn import Turn
 from ..wires import Wire
@@ -198,15 +199,15 @@ def resume(
     *,
     tools: AnyTools | Toolset,
     store: IdempotencyStore,
-    decisions: Mapping[str, Verdict] | None = None,
+    decisions: Iterable[Decision] = (),
     observers: Iterable[Observer] | None = None,
     trajectory: Trajectory | None = None,
     **options: Unpack[StepKeywords],
 ) -> Pipeline:
     """Goes on with calls that waited for an approval, perhaps in another process.
 
-        suspended = Suspended.from_json(text, key=SECRET)
-        async with resume(suspended, tools=tools, store=store, decisions={"call_1": True}) as events:
+        suspended = Suspended.from_text(text, key=SECRET)
+        async with resume(suspended, tools=tools, store=store, decisions=decisions) as events:
             async for event in events:
                 ...
         messages = with_results(messages, events.turn.observations, "openai.chat_completions")
@@ -219,7 +220,7 @@ def resume(
         suspended: the calls.
         tools: the tools that they call, as for the pipeline that they come from.
         store: keeps a call from running twice if this is resumed twice. A `SqliteStore` does so across processes.
-        decisions: the decisions, by `call_id`: True, False, or ``Deny("why")``.
+        decisions: those made so far, each about a call as it was shown; see `Decision`.
         observers: see `pipeline`.
         trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
         options: ``context``, ``approve`` (asked about the calls that are not decided), ``executor``, ``around``,
@@ -227,11 +228,12 @@ def resume(
             own run's limits are accepted here.
 
     Raises:
-        TypeError: `suspended` is no `Suspended`, a decision is no verdict, there is no store, or no such option.
-        ValueError: a decision is about none of the calls, or an option has an unknown value.
+        DecisionError: a decision is about none of the calls, or about another one than was shown.
+        TypeError: `suspended` is not a `Suspended`, a decision not a `Decision`; there is no store, or no such option.
+        ValueError: two decisions are about one call, or an option has an unknown value.
     """
     if not isinstance(suspended, Suspended):
-        raise TypeError(f"resume takes a Suspended, say Suspended.from_json(text, key), not {type(suspended).__name__}")
+        raise TypeError(f"resume takes a Suspended, say Suspended.from_text(text, key), not {type(suspended).__name__}")
     if store is None:
         raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
     step = _ModellessStep(tools, options, trajectory)
@@ -240,7 +242,7 @@ def resume(
     return step.pipeline(
         decoder_of(suspended, step.toolset, step.stages, step.limits),
         step.dispatch(
-            approver=_decided(suspended, decisions or {}, options.get("approve")),
+            approver=_decided(suspended, decisions, options.get("approve")),
             store=store,
             resumed={call.call_id: call.idempotency_key for call in suspended.calls},
         ),
@@ -353,21 +355,44 @@ class _ModellessStep:
         )
 
 
-def _decided(suspended: Suspended, decisions: Mapping[str, Verdict], approve: Approver | None) -> Approver | None:
+def _decided(suspended: Suspended, decisions: Iterable[Decision], approve: Approver | None) -> Approver | None:
     """Returns an approver that knows the decisions and asks `approve` for the rest."""
-    known = {call.call_id for call in suspended.calls}
-    for call_id, verdict in decisions.items():
-        if call_id not in known:
-            raise ValueError(f"decisions: no call {call_id!r} is suspended; there are {', '.join(sorted(known))}")
-        decision(verdict)
-    if not decisions:
+    verdicts = _checked(suspended, decisions)
+    if not verdicts:
         return approve
 
     def decide(request: ApprovalRequested) -> Any:
-        verdict = decisions.get(request.call_id)
-        return approve(request) if verdict is None and approve is not None else verdict
+        found = verdicts.get(request.call_id)
+        if found is None:
+            return None if approve is None else approve(request)
+        if found.fingerprint != request.fingerprint:  # the tools of today read the same text differently
+            return Deny("its arguments are no longer those that were decided about")
+        return found.verdict
 
     return decide
+
+
+def _checked(suspended: Suspended, decisions: Iterable[Decision]) -> dict[str, Decision]:
+    """Returns the decisions by call, each about a suspended call as it was shown."""
+    waiting = {call.call_id: call for call in suspended.calls}
+    found: dict[str, Decision] = {}
+    for one in decisions:
+        if not isinstance(one, Decision):
+            raise TypeError(
+                f"decisions: expected a list of Decision, got a {type(one).__name__} in it; an id alone does not say "
+                "which arguments were shown, so write [Decision.on(call, True) for call in suspended.calls]"
+            )
+        shown, call = one_line(one.call_id, 100), waiting.get(one.call_id)
+        if call is None:
+            known = ", ".join(one_line(known, 100) for known in sorted(waiting))
+            raise DecisionError(one.call_id, "unknown_call", f"no call {shown!r} is suspended; there are {known}")
+        if call.fingerprint != one.fingerprint:
+            why = f"the call {shown!r} that waits is not the one that was shown: its tool or arguments differ"
+            raise DecisionError(one.call_id, "changed_call", why)
+        if one.call_id in found:
+            raise ValueError(f"decisions: two are about the call {shown!r}")
+        found[one.call_id] = one
+    return found
 
 
 def _toolset(tools: AnyTools | Toolset) -> Toolset:

@@ -11,12 +11,14 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import pytest
+from decisions import decisions_on
 from every_wire import ANTHROPIC, GEMINI, framed, said
 from spoken_histories import NATIVE
 from streams import anthropic, chat, stream
 
 from streamtools import (
     ApprovalRequested,
+    Decision,
     Deny,
     Event,
     Limits,
@@ -104,23 +106,23 @@ async def test_a_turn_that_was_suspended_is_in_the_history_what_it_would_have_be
         async with block() as events:
             _ = [event async for event in events]
         assert events.suspended is not None
-        kept = json.dumps([[user, *events.turn.messages(target)], events.suspended.to_json(KEY)])
+        kept = json.dumps([[user, *events.turn.messages(target)], events.suspended.to_text(KEY)])
 
         messages, text = json.loads(kept)
         store = MemoryStore()
         assert lint(messages, target) == []
-        first, *rest = Suspended.from_json(text, KEY).calls
+        first, *rest = Suspended.from_text(text, KEY).calls
         assert [first.index, *(call.index for call in rest)] == [0, 2, 3]
         others = {call.call_id: call.arguments["to"] != "y" or Deny("too much") for call in rest}
         for decisions in ({first.call_id: True}, others):
-            async with resume(
-                Suspended.from_json(text, KEY), tools=[pay, look], store=store, decisions=decisions
-            ) as later:
+            suspended = Suspended.from_text(text, KEY)
+            given = decisions_on(suspended, decisions)
+            async with resume(suspended, tools=[pay, look], store=store, decisions=given) as later:
                 _ = [event async for event in later]
             messages = json.loads(json.dumps(with_results(messages, later.turn.observations, target)))
             assert lint(messages, target) == []
             if later.suspended is not None:
-                text = later.suspended.to_json(KEY)
+                text = later.suspended.to_text(KEY)
     assert later.suspended is None
     assert messages == json.loads(json.dumps(wanted))
     assert sorted(ran) == ["w 1", "x 5"]
@@ -141,9 +143,9 @@ async def test_a_run_of_any_wire_is_gone_on_with_where_it_was_suspended(wire: st
         async with agent_loop(model, [user], tools=exports, wire=wire) as run:
             await run.finish()
         assert run.suspended is not None
-        kept = json.dumps([run.messages, run.suspended.to_json(KEY)])
+        kept = json.dumps([run.messages, run.suspended.to_text(KEY)])
         messages, text = json.loads(kept)
-        suspended = Suspended.from_json(text, KEY)
+        suspended = Suspended.from_text(text, KEY)
         async with agent_loop(
             model, messages, tools=exports, wire=wire, suspended=suspended, approve=verdict, store=MemoryStore()
         ) as later:
@@ -165,7 +167,7 @@ async def test_signatures_of_a_suspended_turn_stay_in_its_history() -> None:
     assert events.suspended is not None
     one, other = events.suspended.calls
     messages = [NATIVE[GEMINI].user("Pay."), *events.turn.messages()]
-    decisions = {one.call_id: True, other.call_id: False}
+    decisions = [Decision.on(one, True), Decision.on(other, False)]
     async with resume(events.suspended, tools=[pay], store=MemoryStore(), decisions=decisions) as later:
         _ = [event async for event in later]
     after = with_results(messages, later.turn.observations, GEMINI)
@@ -202,7 +204,9 @@ async def test_a_suspended_turn_with_a_call_that_the_server_ran_stays_sendable()
     assert events.suspended is not None
     (call,) = events.suspended.calls
     messages = [NATIVE[ANTHROPIC].user("Pay."), *events.turn.messages()]
-    async with resume(events.suspended, tools=[pay], store=MemoryStore(), decisions={"toolu_1": True}) as later:
+    async with resume(
+        events.suspended, tools=[pay], store=MemoryStore(), decisions=decisions_on(events.suspended, {"toolu_1": True})
+    ) as later:
         _ = [event async for event in later]
     after = with_results(messages, later.turn.observations, ANTHROPIC)
     assert (call.call_id, lint(messages, ANTHROPIC), lint(after, ANTHROPIC)) == ("toolu_1", [], [])
@@ -231,8 +235,8 @@ async def test_a_call_in_a_models_text_is_asked_about_suspended_and_resumed(adap
         defaults = {} if isinstance(adapter, ParsedAdapter) else {"amount": 1}
         assert (request.arguments, ran) == ({"to": "x", **defaults}, [])
         assert events.suspended is not None
-        suspended = Suspended.from_json(events.suspended.to_json(KEY), KEY)
-        decisions = {request.call_id: True}
+        suspended = Suspended.from_text(events.suspended.to_text(KEY), KEY)
+        decisions = [Decision.on(request, True)]
         async with resume(
             suspended, tools=[pay], stages=adapter.stages(), store=MemoryStore(), decisions=decisions
         ) as later:
@@ -426,7 +430,7 @@ async def test_no_argument_is_in_what_is_shown_of_an_approval_or_a_state() -> No
     for shown in (*seen, events.suspended, *events.suspended.calls, left, left.report(), left.error, events):
         assert "SECRET" not in repr(shown)
         assert "SECRET" not in str(shown)
-    assert "SECRET" in events.suspended.to_json(KEY)
+    assert "SECRET" in events.suspended.to_text(KEY)
     assert not any(isinstance(event, ToolStarted) for event in seen)
 
 
@@ -523,7 +527,7 @@ async def test_resumed_and_cancelled_in_any_round_each_call_runs_once_at_most_an
         _ = [event async for event in events]
     assert events.suspended is not None
     messages = [NATIVE[ANTHROPIC].user("Pay."), *events.turn.messages()]
-    suspended, ids = Suspended.from_json(events.suspended.to_json(KEY), KEY), {"a", "b", "c"}
+    suspended, ids = Suspended.from_text(events.suspended.to_text(KEY), KEY), {"a", "b", "c"}
 
     async def approve(request: ApprovalRequested) -> bool | None:
         await anyio.lowlevel.checkpoint()
@@ -531,7 +535,7 @@ async def test_resumed_and_cancelled_in_any_round_each_call_runs_once_at_most_an
 
     options: dict[str, Any] = {}
     if given == "decisions":
-        options["decisions"] = {"a": True}
+        options["decisions"] = decisions_on(suspended, {"a": True})
     elif given == "approver":
         options["approve"] = approve
 

@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from decisions import decisions_on
 from payments import LOOK, PAY_A, PAY_B, block, look, outcomes, pay, ran
 from streams import chat, stream
 
@@ -39,6 +40,7 @@ from streamtools.pipelines.agent_loop import agent_loop
 pytestmark = pytest.mark.anyio
 
 KEY = b"0123456789abcdef0123456789abcdef"
+ROOM = 64 << 20  # for calls that are as large as the limits allow
 
 
 @pytest.fixture(autouse=True)
@@ -50,12 +52,14 @@ async def suspended_of(calls: list[tuple[str, str, str]], **options: Any) -> Sus
     async with block(calls, **options) as events:
         _ = [event async for event in events]
     assert events.suspended is not None
-    return Suspended.from_json(events.suspended.to_json(KEY), KEY)
+    text = events.suspended.to_text(KEY, max_bytes=ROOM)
+    return Suspended.from_text(text, KEY, max_bytes=ROOM)
 
 
 async def resumed(suspended: Suspended, **options: Any) -> Pipeline:
     options.setdefault("tools", [pay, look])
     options.setdefault("store", MemoryStore())
+    options["decisions"] = decisions_on(suspended, options.get("decisions", {}))
     with anyio.fail_after(5):
         async with resume(suspended, **options) as events:
             _ = [event async for event in events]
@@ -418,19 +422,19 @@ def test_a_text_of_any_depth_is_refused_in_so_many_words(opening: str) -> None:
     for depth in (10, 100, *range(400, 1000), 3_000, 100_000):
         text = '{"x":' + opening * depth + "1" + closing * depth + "}"
         with pytest.raises(SuspendedError):
-            Suspended.from_json(text, KEY)
+            Suspended.from_text(text, KEY)
 
 
 @pytest.mark.parametrize("text", [None, 7, {}, ["x"]])
 def test_what_is_no_text_is_refused_in_so_many_words(text: Any) -> None:
     with pytest.raises((SuspendedError, TypeError), match="text"):
-        Suspended.from_json(text, KEY)
+        Suspended.from_text(text, KEY)
 
 
 @pytest.mark.parametrize("text", ["{}", "null", "1", '"x"', '{"signature": 1}', b"\xff", b"\xff\xfe{", "\ud800"])
 def test_what_is_no_state_is_refused(text: Any) -> None:
     with pytest.raises(SuspendedError):
-        Suspended.from_json(text, KEY)
+        Suspended.from_text(text, KEY)
 
 
 # -- resumed --
@@ -560,7 +564,7 @@ async def test_ids_that_are_made_up_differ_in_all_steps_of_a_run_also_behind_a_r
         async with agent_loop(model, ASKED, trajectory=Trajectory(run_id="r", observers=()), **options) as run:
             await run.finish()
         assert run.suspended is not None
-        kept = Suspended.from_json(run.suspended.to_json(KEY), KEY)
+        kept = Suspended.from_text(run.suspended.to_text(KEY), KEY)
         async with agent_loop(model, run.messages, suspended=kept, approve=lambda _: True, **options) as later:
             seen = [event async for event in later if isinstance(event, ToolCallValidated)]
     assert (later.outcome, ran) == ("answered", ["pay x 1", "pay x 1"])

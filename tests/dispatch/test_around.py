@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from decisions import decisions_on
 
 from streamtools import Deny, Observation, ToolError, Trajectory, Turn, agent_loop, resume, run_calls, tool
 from streamtools.content import Text, ToolResult
@@ -358,7 +359,9 @@ async def test_a_call_that_was_approved_keeps_its_arguments() -> None:
     run = run_calls(calls, [pay], store=(store := MemoryStore()))
     await run
     assert run.suspended is not None
-    async with resume(run.suspended, tools=[pay], store=store, decisions={"c1": True}, around=more) as events:
+    async with resume(
+        run.suspended, tools=[pay], store=store, decisions=decisions_on(run.suspended, {"c1": True}), around=more
+    ) as events:
         await events.finish()
     assert ([seen.outcome for seen in events.turn.observations], ran) == (["failed"], [])
 

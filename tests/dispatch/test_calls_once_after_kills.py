@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 import placed_tools
 import pytest
+from decisions import decisions_on
 from once_turns import WAIT_S, run, said
 from placed_tools import marks
 from processes import wait_until_gone
@@ -185,12 +186,12 @@ async def test_a_call_that_waited_for_an_approval_runs_once_though_it_is_resumed
     made, key = replace(placed_tools.place_order, needs_approval=True), b"a key of thirty-two bytes or more"
     waiting = await run(said("place_order", path=str(path)), made, store)
     assert waiting.pipeline.suspended is not None
-    text = waiting.pipeline.suspended.to_json(key)
+    text = waiting.pipeline.suspended.to_text(key)
     seen: list[Observation] = []
     async with ProcessExecutor([placed_tools.place_order]) as executor:
         for _ in range(2):
-            suspended = Suspended.from_json(text, key)
-            options: dict[str, Any] = {"decisions": {"a": True}, "executor": executor}
+            suspended = Suspended.from_text(text, key)
+            options: dict[str, Any] = {"decisions": decisions_on(suspended, {"a": True}), "executor": executor}
             with anyio.fail_after(WAIT_S):
                 async with resume(suspended, tools=[made], store=store, **options) as events:
                     seen += [event async for event in events if isinstance(event, Observation)]

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import placed_tools
 import pytest
 from alone import run_alone
+from decisions import decisions_on
 from streams import chat, stream
 
 from streamtools import ToolContext, ToolError, agent_loop, pipeline, resume, run_calls, tool
@@ -88,8 +89,14 @@ async def test_resumed_calls_are_given_the_context_of_the_new_run() -> None:
     first = run_calls([("a", "pay", {})], [pay], store=store, context=Deps("Ada"))
     await first
     assert first.suspended is not None
-    assert "Ada" not in first.suspended.to_json(b"a secret of enough bytes")
-    turn = await resume(first.suspended, tools=[pay], store=store, decisions={"a": True}, context=Deps("Bo"))
+    assert "Ada" not in first.suspended.to_text(b"a secret of enough bytes")
+    turn = await resume(
+        first.suspended,
+        tools=[pay],
+        store=store,
+        decisions=decisions_on(first.suspended, {"a": True}),
+        context=Deps("Bo"),
+    )
     assert turn.observations[0].value == "paid by Bo"
 
 

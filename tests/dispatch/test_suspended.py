@@ -8,10 +8,12 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from decisions import decisions_on
 from streams import anthropic, chat, key_of, stream
 
 from streamtools import (
     ApprovalRequested,
+    Decision,
     Deny,
     Observation,
     Pipeline,
@@ -23,7 +25,7 @@ from streamtools import (
     tool,
 )
 from streamtools.dispatch import MemoryStore, SqliteStore
-from streamtools.errors import SuspendedError
+from streamtools.errors import DecisionError, SuspendedError
 from streamtools.events import StepStart, ToolStarted
 from streamtools.exports import export_all
 from streamtools.history import lint, with_results
@@ -77,14 +79,16 @@ async def left(body: list[bytes] | None = None, **options: Any) -> Pipeline:
 async def suspended_text(key: bytes | str = KEY) -> str:
     suspended = (await left(trajectory=Trajectory(run_id="run", observers=()))).suspended
     assert suspended is not None
-    return suspended.to_json(key)
+    return suspended.to_text(key)
 
 
 async def resumed(text: str, store: Any = None, **options: Any) -> Pipeline:
     """Resumed in what stands for another process: nothing but the text is shared."""
     options.setdefault("tools", TOOLS)
+    suspended = Suspended.from_text(text, KEY)
+    options["decisions"] = decisions_on(suspended, options.get("decisions", {}))
     with anyio.fail_after(5):
-        async with resume(Suspended.from_json(text, KEY), store=store or MemoryStore(), **options) as events:
+        async with resume(suspended, store=store or MemoryStore(), **options) as events:
             _ = [event async for event in events]
     return events
 
@@ -98,16 +102,16 @@ def outcomes(events: Pipeline) -> dict[str, str]:
 
 async def test_a_suspended_call_says_what_it_would_do_and_is_the_same_after_a_round_trip() -> None:
     text = await suspended_text()
-    suspended = Suspended.from_json(text, KEY)
+    suspended = Suspended.from_text(text, KEY)
     assert [(call.call_id, call.tool_name, call.arguments, call.index) for call in suspended.calls] == [
         ("a", "pay", {"to": "x", "amount": 5}, 0),
         ("b", "pay", {"to": "y"}, 2),
         ("c", "pay", {"to": "z"}, 3),
     ]
     assert (suspended.run_id, suspended.step, suspended.wire) == ("run", 0, "anthropic.messages")
-    assert Suspended.from_json(suspended.to_json(KEY).encode(), KEY.decode()) == suspended
+    assert Suspended.from_text(suspended.to_text(KEY).encode(), KEY.decode()) == suspended
     assert '"x"' not in repr(suspended)
-    assert isinstance(json.loads(text), dict)
+    assert isinstance(json.loads(text.rpartition(".")[0]), dict)
 
 
 def _changed(path: list[Any], value: Any) -> Any:
@@ -121,63 +125,70 @@ def _changed(path: list[Any], value: Any) -> Any:
     return change
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        _changed(["calls", 0, "arguments_text"], '{"to": "me", "amount": 999}'),
-        _changed(["calls", 0, "call_id"], "z"),
-        _changed(["calls", 0, "tool_name"], "look"),
-        _changed(["calls", 0, "idempotency_key"], "another"),
-        _changed(["run_id"], "another"),
-        _changed(["issued_at"], 9_999_999_999),
-        _changed(["version"], 3),
-        _changed(["extra"], 1),
-        _changed(["signature"], "0" * 64),
-        _changed(["signature"], None),
-        _changed(["signature"], "\ud800"),
-        lambda said: json.dumps({**said, "calls": said["calls"][:1]}),
-        lambda said: json.dumps({name: value for name, value in said.items() if name != "signature"}),
-        lambda said: json.dumps([said]),
-        lambda said: json.dumps(said)[:-1],
-        lambda said: "[" * 100_000,
-        lambda said: "",
-    ],
-)
-async def test_a_state_that_was_changed_is_refused(change: Any) -> None:
-    text = change(json.loads(await suspended_text()))
-    with pytest.raises(SuspendedError, match="suspended calls: "):
-        Suspended.from_json(text, KEY)
+CHANGES: list[Any] = [
+    _changed(["suspended", "calls", 0, "arguments_text"], '{"to": "me", "amount": 999}'),
+    _changed(["suspended", "calls", 0, "call_id"], "z"),
+    _changed(["suspended", "calls", 0, "tool_name"], "look"),
+    _changed(["suspended", "calls", 0, "idempotency_key"], "another"),
+    _changed(["suspended", "run_id"], "another"),
+    _changed(["issued_at"], 9_999_999_999),
+    _changed(["version"], 4),
+    _changed(["extra"], 1),
+    lambda said: json.dumps({**said, "suspended": {**said["suspended"], "calls": said["suspended"]["calls"][:1]}}),
+    lambda said: json.dumps([said]),
+    lambda said: json.dumps(said)[:-1],
+    lambda said: json.dumps(said) + " ",
+    lambda said: "[" * 100_000,
+    lambda said: "",
+]
+
+
+async def test_a_state_that_was_changed_is_refused() -> None:
+    payload, _, mac = (await suspended_text()).rpartition(".")
+    changed = [change(json.loads(payload)) for change in CHANGES]
+    macs = (mac, "0" * 64, "", mac.upper(), mac[:-1], "\ud800" * 64)
+    texts = [f"{text}.{one}" for text in changed for one in macs]
+    texts += [f"{payload}.{one}" for one in macs[1:]] + [payload, f"{payload}{mac}", f"{payload}..{mac}", f".{mac}"]
+    for text in texts:
+        with pytest.raises(SuspendedError, match="suspended calls: the signature does not fit"):
+            Suspended.from_text(text, KEY)
 
 
 async def test_a_state_that_was_signed_with_another_key_is_refused() -> None:
     text = await suspended_text()
     with pytest.raises(SuspendedError, match="changed, or signed with another key"):
-        Suspended.from_json(text, b"another key of some length")
+        Suspended.from_text(text, b"another key of some length")
 
 
 async def test_a_state_that_is_too_old_is_refused_and_says_how_old_it_may_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = await suspended_text()
-    issued_at = json.loads(text)["issued_at"]
+    issued_at = json.loads(text.rpartition(".")[0])["issued_at"]
     monkeypatch.setattr("time.time", lambda: issued_at + 8 * 24 * 3600.0)
     with pytest.raises(SuspendedError, match=r"is 691200 s old \(max_age_s=604800\)"):
-        Suspended.from_json(text, KEY)
-    assert Suspended.from_json(text, KEY, max_age_s=None)
+        Suspended.from_text(text, KEY)
+    assert Suspended.from_text(text, KEY, max_age_s=None)
 
 
 @pytest.mark.parametrize("key", [b"short", "", b"", 7])
 async def test_a_key_that_is_none_is_refused(key: Any) -> None:
     text = await suspended_text()
     with pytest.raises(ValueError, match="key is a secret of at least 16 bytes"):
-        Suspended.from_json(text, key)
+        Suspended.from_text(text, key)
     with pytest.raises(ValueError, match="key is a secret of at least 16 bytes"):
-        Suspended.from_json(text, KEY).to_json(key)
+        Suspended.from_text(text, KEY).to_text(key)
 
 
-def test_a_state_that_is_too_large_is_not_even_read() -> None:
-    with pytest.raises(SuspendedError, match="larger than"):
-        Suspended.from_json(" " * (65 << 20), KEY)
+async def test_a_state_that_is_too_large_is_refused_whole_when_it_is_written_and_when_it_is_read() -> None:
+    text = await suspended_text()
+    suspended = Suspended.from_text(text, KEY, max_bytes=len(text))
+    for given in (" " * (256 * 1024 + 1), b" " * (256 * 1024 + 1), '{"a":' + "[" * (4 << 20)):
+        with pytest.raises(SuspendedError, match=r"expected at most max_bytes=262144, got \d+"):
+            Suspended.from_text(given, KEY)
+    for act in (lambda: suspended.to_text(KEY, max_bytes=100), lambda: Suspended.from_text(text, KEY, max_bytes=100)):
+        with pytest.raises(SuspendedError, match=rf"expected at most max_bytes=100, got {len(text)}"):
+            act()
 
 
 # -- resuming --
@@ -190,12 +201,12 @@ async def test_decisions_are_taken_and_what_is_not_decided_stays_suspended() -> 
     rest = events.suspended
     assert rest is not None
     assert [(call.call_id, call.index) for call in rest.calls] == [("c", 3)]
-    again = await resumed(rest.to_json(KEY), decisions={"c": True})
+    again = await resumed(rest.to_text(KEY), decisions={"c": True})
     assert (ran, outcomes(again), again.suspended) == (["x 5", "z 1"], {"c": "ok"}, None)
 
 
 async def test_resumed_calls_are_decided_one_by_one_as_well() -> None:
-    suspended = Suspended.from_json(await suspended_text(), KEY)
+    suspended = Suspended.from_text(await suspended_text(), KEY)
     with anyio.fail_after(5):
         async with resume(suspended, tools=TOOLS, store=MemoryStore()) as events:
             async for event in events:
@@ -224,7 +235,9 @@ async def test_the_run_goes_on_with_its_id_its_step_its_numbers_and_the_calls_ke
     suspended = first.suspended
     assert suspended is not None
     with anyio.fail_after(5):
-        async with resume(suspended, tools=TOOLS, store=MemoryStore(), decisions={"a": True}) as events:
+        async with resume(
+            suspended, tools=TOOLS, store=MemoryStore(), decisions=decisions_on(suspended, {"a": True})
+        ) as events:
             seen = [event async for event in events]
     assert isinstance(seen[0], StepStart)
     assert (seen[0].run_id, seen[0].asks_model, seen[0].step) == ("run", False, 0)
@@ -249,7 +262,7 @@ async def test_a_call_that_was_approved_before_it_was_suspended_does_not_run_aga
             async with pipeline(stream(anthropic(calls=CALLS)), tools=TOOLS, store=store) as events:
                 _ = [event async for event in events]
                 assert events.suspended is not None
-                text = events.suspended.to_json(KEY)
+                text = events.suspended.to_text(KEY)
                 events.approve("a")
                 _ = [event async for event in events]
         later = await resumed(text, store, decisions={"a": True})
@@ -289,7 +302,7 @@ async def test_what_an_export_has_rewritten_is_turned_back_when_it_is_resumed() 
     events = await left(chat(calls=[("a", "book", arguments)]), tools=exports)
     suspended = events.suspended
     assert suspended is not None
-    _ = await resumed(suspended.to_json(KEY), tools=exports, decisions={"a": True})
+    _ = await resumed(suspended.to_text(KEY), tools=exports, decisions={"a": True})
     assert ran == ["{'A': 2}"]
 
 
@@ -306,7 +319,7 @@ async def test_a_freeform_call_is_resumed_with_its_text() -> None:
     async with pipeline(stream(body), tools=[patch], wire="openai.responses") as events:
         _ = [event async for event in events]
     assert events.suspended is not None
-    _ = await resumed(events.suspended.to_json(KEY), tools=[patch], decisions={"a": True})
+    _ = await resumed(events.suspended.to_text(KEY), tools=[patch], decisions={"a": True})
     assert ran == ['say "hi"\n']
 
 
@@ -316,7 +329,7 @@ async def test_the_history_gets_the_results_where_the_calls_are() -> None:
     assert lint(messages, "anthropic.messages") == []
     assert json.dumps(messages).count("waits for an approval") == 3
     assert events.suspended is not None
-    later = await resumed(events.suspended.to_json(KEY), decisions={"a": True, "b": Deny("no"), "c": True})
+    later = await resumed(events.suspended.to_text(KEY), decisions={"a": True, "b": Deny("no"), "c": True})
     after = with_results(messages, later.turn.observations, "anthropic.messages")
     assert lint(after, "anthropic.messages") == []
     assert "waits for an approval" not in json.dumps(after)
@@ -327,16 +340,51 @@ async def test_the_history_gets_the_results_where_the_calls_are() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"decisions": {"q": True}}, ValueError, "decisions: no call 'q' is suspended; there are a, b, c"),
-        ({"decisions": {"a": 1}}, TypeError, "an approval is True, False, Deny"),
+        ({"decisions": {"a": True}}, TypeError, r"write \[Decision.on\(call, True\) for call in suspended.calls\]"),
+        ({"decisions": [True]}, TypeError, "expected a list of Decision, got a bool"),
         ({"store": None}, TypeError, "resume needs a store, say SqliteStore"),
     ],
 )
 async def test_misuse_is_refused_before_anything_runs(options: dict[str, Any], error: Any, told: str) -> None:
-    suspended = Suspended.from_json(await suspended_text(), KEY)
+    suspended = Suspended.from_text(await suspended_text(), KEY)
     given = {"store": MemoryStore(), **options}
     with pytest.raises(error, match=told):
         resume(suspended, tools=TOOLS, **given)
+
+
+async def test_a_decision_counts_only_for_the_call_that_was_shown_not_for_its_id() -> None:
+    """Tab 1 shows a payment, the conversation goes on, and another payment waits under the same id."""
+    shown = (await left(anthropic(calls=[("call_0", "pay", '{"to": "bob", "amount": 5}')]))).suspended
+    waits = (await left(anthropic(calls=[("call_0", "pay", '{"to": "eve", "amount": 9000}')]))).suspended
+    assert shown is not None
+    assert waits is not None
+    old, new = Decision.on(shown.calls[0], True), Decision.on(waits.calls[0], True)
+    unknown = Decision(call_id="call_1", fingerprint=new.fingerprint, verdict=True)
+    for decision, code, words in (
+        (old, "changed_call", "the call 'call_0' that waits is not the one that was shown"),
+        (unknown, "unknown_call", "no call 'call_1' is suspended; there are call_0"),
+    ):
+        with pytest.raises(DecisionError, match=f"decisions: {words}") as caught:
+            resume(waits, tools=TOOLS, store=MemoryStore(), decisions=[decision])
+        assert (caught.value.code, caught.value.call_id) == (code, decision.call_id)
+        assert "eve" not in str(caught.value)
+    with pytest.raises(ValueError, match="decisions: two are about the call 'call_0'"):
+        resume(waits, tools=TOOLS, store=MemoryStore(), decisions=[new, Decision.on(waits.calls[0], False)])
+    assert ran == []
+    later = await resumed(waits.to_text(KEY), decisions={"call_0": True})
+    assert (outcomes(later), ran) == ({"call_0": "ok"}, ["eve 9000"])
+
+
+def test_a_decision_is_checked_where_it_is_made() -> None:
+    for given, words in (
+        ({"call_id": 7, "fingerprint": "f", "verdict": True}, "expected call_id as a str, got int"),
+        ({"call_id": "c", "fingerprint": None, "verdict": True}, "expected fingerprint as a str, got NoneType"),
+        ({"call_id": "c", "fingerprint": "f", "verdict": "yes"}, "expected True, False or Deny"),
+        ({"call_id": "c", "fingerprint": "f", "verdict": None}, "expected True, False or Deny"),
+        ({"call_id": "c", "fingerprint": "f", "verdict": 1}, "expected True, False or Deny"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            Decision(**given)
 
 
 def test_only_what_was_read_is_resumed() -> None:
@@ -345,7 +393,7 @@ def test_only_what_was_read_is_resumed() -> None:
 
 
 async def test_leaving_a_resumed_block_suspends_its_calls_again() -> None:
-    suspended = Suspended.from_json(await suspended_text(), KEY)
+    suspended = Suspended.from_text(await suspended_text(), KEY)
     async with resume(suspended, tools=TOOLS, store=MemoryStore()) as events:
         async for event in events:
             if isinstance(event, ToolStarted):

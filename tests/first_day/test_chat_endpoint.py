@@ -130,7 +130,13 @@ async def test_a_button_on_the_page_decides_and_the_answer_follows(
             request = next(data for name, data in asked if name == "approval_requested")
             assert request["arguments"] == {"to": "Ada", "amount": 5}
             assert script.paid == []
-            events = told((await client.post("/decide", json={"decisions": {"c3": approved}})).content)
+            click = {"call_id": "c3", "fingerprint": request["fingerprint"], "approved": approved}
+            for wrong, status in (({"call_id": "c4"}, 404), ({"fingerprint": "of another payment"}, 409)):
+                refused = await client.post("/decide", json=[{**click, **wrong}])
+                assert (refused.status_code, script.paid) == (status, [])
+            events = told((await client.post("/decide", json=[click])).content)
+            for second, status in (({}, 409), ({"approved": not approved}, 409), ({"call_id": "c4"}, 404)):
+                assert (await client.post("/decide", json=[{**click, **second}])).status_code == status
     assert [data["outcome"] for name, data in events if name == "observation"] == [outcome]
     assert script.paid == (["5 to Ada"] if approved else [])
     assert (said(events), events[-1]) == ("It is sunny in Tokyo.", ("run_end", {"outcome": "answered"}))

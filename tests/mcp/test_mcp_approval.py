@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from decisions import decisions_on
 from mcp_session import FakeSession, listed
 from streams import chat, stream
 
@@ -33,8 +34,10 @@ async def test_a_servers_tool_is_not_called_before_it_is_approved_also_when_it_i
             _ = [event async for event in events]
         assert [name for name, _ in session.calls] == ["look", "pay"]
         assert events.suspended is not None
-        suspended = Suspended.from_json(events.suspended.to_json(KEY), KEY)
-        async with resume(suspended, tools=tools, store=MemoryStore(), decisions={"b": True}) as later:
+        suspended = Suspended.from_text(events.suspended.to_text(KEY), KEY)
+        async with resume(
+            suspended, tools=tools, store=MemoryStore(), decisions=decisions_on(suspended, {"b": True})
+        ) as later:
             _ = [event async for event in later]
     assert [o.outcome for o in later.turn.observations] == ["ok"]
     assert [name for name, _ in session.calls] == ["look", "pay", "pay"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from decisions import decisions_on
 from streams import chat
 
 from streamtools import (
@@ -230,9 +231,9 @@ async def test_calls_that_wait_for_an_approval_are_asked_about_suspended_and_res
         turn = await events.finish()
         assert [one.outcome for one in turn.observations] == ["ok"]
         assert events.suspended is not None
-        kept = events.suspended.to_json(KEY)
-    later = Suspended.from_json(kept, KEY)
-    done = await resume(later, tools=[pay], store=store, decisions={"a": True})
+        kept = events.suspended.to_text(KEY)
+    later = Suspended.from_text(kept, KEY)
+    done = await resume(later, tools=[pay], store=store, decisions=decisions_on(later, {"a": True}))
     assert [(one.call_id, one.value) for one in done.observations] == [("a", "paid x")]
     asked = {"id": "a", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
     history = with_results([{"role": "assistant", "tool_calls": [asked]}], done.observations, "openai.chat_completions")

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from alone import run_alone
+from decisions import decisions_on
 from streams import anthropic, chat, stream
 
 from streamtools import (
@@ -317,10 +318,10 @@ async def test_a_large_call_that_waits_for_an_approval_is_judged_again_when_it_g
                 if isinstance(event, ApprovalRequested):
                     break
         assert events.suspended is not None
-        state = events.suspended.to_json(key)
-        async with resume(
-            Suspended.from_json(state, key), tools=[made], decisions={"a": True}, store=MemoryStore()
-        ) as again:
+        state = events.suspended.to_text(key, max_bytes=len(LARGE) * 3)
+        suspended = Suspended.from_text(state, key, max_bytes=len(state))
+        given = decisions_on(suspended, {"a": True})
+        async with resume(suspended, tools=[made], decisions=given, store=MemoryStore()) as again:
             async for _ in again:
                 pass
     assert [one.outcome for one in again.turn.observations] == ["ok"]

@@ -9,11 +9,12 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from decisions import decisions_on
 from profiles import mostly_thorough
 from pydantic import BaseModel
 from streams import anthropic, chat, stream
 
-from streamtools import ApprovalRequested, Deny, Limits, Observation, Suspended, TextDelta, Trajectory, tool
+from streamtools import ApprovalRequested, Decision, Deny, Limits, Observation, Suspended, TextDelta, Trajectory, tool
 from streamtools.content import Media, Text, ToolResult
 from streamtools.dispatch import MemoryStore
 from streamtools.events import ReasoningDelta
@@ -384,12 +385,12 @@ async def test_a_run_left_while_its_call_waits_goes_on_in_another_process(
             during = run.messages
         assert (run.outcome, ran) == ("suspended", [])
         assert run.suspended is not None
-        saved = json.dumps(kept_messages(run, during)), run.suspended.to_json(KEY)
+        saved = json.dumps(kept_messages(run, during)), run.suspended.to_text(KEY)
 
-        suspended = Suspended.from_json(saved[1], KEY)
+        suspended = Suspended.from_text(saved[1], KEY)
         (call,) = suspended.calls
         model = Model(ANSWER, wrapped=True)
-        options = {"suspended": suspended, "decisions": {call.call_id: decision}, "store": MemoryStore()}
+        options = {"suspended": suspended, "decisions": [Decision.on(call, decision)], "store": MemoryStore()}
         later = run_of(model, OpenAIStructuredAdapter(), json.loads(saved[0]), **options)
         await later
     told = "paid x" if decision is True else "Error: not run: the call was not approved: not them"
@@ -427,7 +428,7 @@ async def test_results_of_several_calls_find_their_places(mode: StreamingAdapter
     with anyio.fail_after(5):
         run = run_of(NativePays("pay"), mode)
         await run
-        decisions = {"a": True, "b": Deny("no")}
+        decisions = decisions_on(run.suspended, {"a": True, "b": Deny("no")})
         model = Model(ANSWER)
         later = run_of(model, mode, run.messages, suspended=run.suspended, decisions=decisions, store=MemoryStore())
         await later
@@ -441,7 +442,7 @@ async def test_suspended_calls_that_the_history_does_not_say_are_refused_before_
     await run
     assert run.suspended is not None
     given: dict[str, Any] = {"suspended": run.suspended, "store": MemoryStore()}
-    given["decisions"] = {call.call_id: True for call in run.suspended.calls}
+    given["decisions"] = [Decision.on(call, True) for call in run.suspended.calls]
     twice = f"{run.messages[-1]['content']}\n{run.messages[-1]['content']}"
     for messages in (ASKED, [*ASKED, {"role": "user", "content": twice}]):
         with pytest.raises(ValueError, match="1 calls wait for a result, and the history says so of"):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from decisions import decisions_on
 from streams import anthropic, chat, stream
 
 from streamtools import ApprovalRequested, Deny, Event, Observation, Suspended, ToolCallValidated, Trajectory, tool
@@ -111,14 +113,13 @@ async def test_left_while_calls_wait_it_is_gone_on_with_in_another_process(targe
             await run.finish()
         assert run.outcome == "suspended"
         assert run.suspended is not None
-        kept = json.dumps({"messages": run.messages, "suspended": run.suspended.to_json(KEY)})
+        kept = json.dumps({"messages": run.messages, "suspended": run.suspended.to_text(KEY)})
 
         saved, model, store = json.loads(kept), Model(answer), MemoryStore()
         assert lint(saved["messages"], target) == []
-        suspended = Suspended.from_json(saved["suspended"], KEY)
-        async with run_of(
-            model, saved["messages"], target, suspended=suspended, decisions={"a": True, "b": Deny("no")}, store=store
-        ) as later:
+        suspended = Suspended.from_text(saved["suspended"], KEY)
+        options = {"decisions": decisions_on(suspended, {"a": True, "b": Deny("no")}), "store": store}
+        async with run_of(model, saved["messages"], target, suspended=suspended, **options) as later:
             seen = [event async for event in later]
     assert (later.outcome, ran) == ("answered", ["z", "x"])
     steps = [event for event in seen if isinstance(event, StepStart)]
@@ -136,7 +137,8 @@ async def test_what_is_decided_in_parts_is_suspended_again_in_between() -> None:
             await run.finish()
         store, model = MemoryStore(), Model(chat(["Done."], finish="stop"))
         assert run.suspended is not None
-        async with run_of(model, run.messages, suspended=run.suspended, decisions={"b": True}, store=store) as second:
+        given = decisions_on(run.suspended, {"b": True})
+        async with run_of(model, run.messages, suspended=run.suspended, decisions=given, store=store) as second:
             await second.finish()
         assert (second.outcome, model.asked, ran) == ("suspended", [], ["z", "y"])
         assert second.suspended is not None
@@ -155,7 +157,8 @@ async def test_a_resumed_step_is_none_that_the_model_was_asked_for() -> None:
     with anyio.fail_after(5):
         async with run_of(Model(chat(calls=PAY))) as run:
             await run.finish()
-        options = {"decisions": {"a": True, "b": True}, "store": MemoryStore(), "max_steps": 1}
+        given = decisions_on(run.suspended, {"a": True, "b": True})
+        options = {"decisions": given, "store": MemoryStore(), "max_steps": 1}
         async with run_of(model, run.messages, suspended=run.suspended, **options) as later:
             await later.finish()
     assert (later.outcome, len(model.asked)) == ("max_steps", 1)
@@ -164,15 +167,16 @@ async def test_a_resumed_step_is_none_that_the_model_was_asked_for() -> None:
 async def test_suspended_calls_that_are_not_in_the_messages_are_refused_before_anything_runs() -> None:
     async with run_of(Model(chat(calls=PAY))) as run:
         await run.finish()
-    given: dict[str, Any] = {"suspended": run.suspended, "store": MemoryStore(), "decisions": {"a": True}}
+    decisions = decisions_on(run.suspended, {"a": True})
+    given: dict[str, Any] = {"suspended": run.suspended, "store": MemoryStore(), "decisions": decisions}
     with pytest.raises(ValueError, match="'a'"):
         run_of(Model(), ASKED, **given)
     with pytest.raises(TypeError, match="pass store=: it keeps them from running twice"):
         run_of(Model(), run.messages, suspended=run.suspended)
     with pytest.raises(ValueError, match="decisions: no call 'q' is suspended; there are a, b"):
-        run_of(Model(), run.messages, **{**given, "decisions": {"q": True}})
+        run_of(Model(), run.messages, **{**given, "decisions": [replace(decisions[0], call_id="q")]})
     with pytest.raises(ValueError, match="pass suspended=, too"):
-        run_of(Model(), ASKED, decisions={"a": True})
+        run_of(Model(), ASKED, decisions=decisions)
     assert ran == ["z"]
 
 

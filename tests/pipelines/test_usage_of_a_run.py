@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from decisions import decisions_on
 from streams import chat, chat_chunk, sse, stream
 
 from streamtools import Usage, agent_loop, tool
@@ -87,7 +88,7 @@ async def test_a_resumed_step_asks_no_model_and_counts_nothing() -> None:
         wire=CHAT,
         store=store,
         suspended=run.suspended,
-        decisions={"c1": True},
+        decisions=decisions_on(run.suspended, {"c1": True}),
     )
     assert (await later).text == "Seen."
     assert (later.usage, [turn.usage for turn in later.turns]) == (

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from decisions import decisions_on
 from pydantic import BaseModel
 from record.recorded import answers, files, lines, run_loop, same, sent
 from streams import anthropic, chat
@@ -114,8 +115,10 @@ async def test_a_run_goes_on_in_its_file_after_an_approval(tmp_path: Path) -> No
     ) as loop:
         before = [event async for event in loop]
     assert loop.suspended is not None
-    kept = Suspended.from_json(loop.suspended.to_json(key="k" * 32), key="k" * 32)
-    async with resume(kept, tools=[pay], store=store, decisions={"c1": True}, observers=[record(path)]) as events:
+    kept = Suspended.from_text(loop.suspended.to_text(key="k" * 32), key="k" * 32)
+    async with resume(
+        kept, tools=[pay], store=store, decisions=decisions_on(kept, {"c1": True}), observers=[record(path)]
+    ) as events:
         after = [event async for event in events]
     found = Recording.read(path)
     same([event for event in found.events if event.seq >= after[0].seq], after)

@@ -14,6 +14,7 @@ from weakref import ref
 
 import anyio
 import pytest
+from decisions import decisions_on
 from openai.lib.responses_websocket import AsyncResponsesWebSocketSession, ResponsesWebSocketLimits
 from responses_streams import Payload, added, done, event, function, message, output_text, text
 from sockets import Server, client_of, connected, serving
@@ -268,7 +269,12 @@ async def test_a_call_that_waits_for_approval_is_decided_while_the_connection_se
         assert events.suspended is not None
         await connection.response.create(model="m", input="other")
         assert (await read(connection)).text == "meanwhile"
-        async with resume(events.suspended, tools=[pay], store=MemoryStore(), decisions={"call_1": True}) as resumed:
+        async with resume(
+            events.suspended,
+            tools=[pay],
+            store=MemoryStore(),
+            decisions=decisions_on(events.suspended, {"call_1": True}),
+        ) as resumed:
             _ = [event async for event in resumed]
         items = with_results(events.turn.messages(), resumed.turn.observations, "openai.responses")
         await connection.response.create(model="m", input=items)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from decisions import decisions_on
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -92,7 +93,7 @@ async def test_a_resumed_step_has_no_span_of_a_chat() -> None:
     assert suspended is not None
     tracing = Tracing(second.provider)
     async with resume(
-        suspended, tools=[pay], store=MemoryStore(), decisions={"c": True}, observers=[tracing]
+        suspended, tools=[pay], store=MemoryStore(), decisions=decisions_on(suspended, {"c": True}), observers=[tracing]
     ) as events:
         _ = [event async for event in events]
     assert second.names() == ["execute_tool pay", "streamtools.approval pay", "streamtools.step"]
@@ -135,7 +136,8 @@ async def test_a_call_that_the_store_remembered_says_so_in_its_span_and_its_repo
     suspended = (await decided(first)).suspended
     assert suspended is not None
     for trace in (first, second):
-        options: dict[str, Any] = {"store": store, "decisions": {"c": True}, "observers": [Tracing(trace.provider)]}
+        decisions = decisions_on(suspended, {"c": True})
+        options: dict[str, Any] = {"store": store, "decisions": decisions, "observers": [Tracing(trace.provider)]}
         async with resume(suspended, tools=[pay], **options) as events:
             _ = [event async for event in events]
     (again,) = second.named("execute_tool pay")

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio.lowlevel
 import pytest
+from decisions import decisions_on
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -211,9 +212,11 @@ async def test_what_happened_the_day_before() -> None:
         async for _ in loop:
             pass
     assert loop.suspended is not None
-    kept = Suspended.from_json(loop.suspended.to_json(key="k" * 32), key="k" * 32)
+    kept = Suspended.from_text(loop.suspended.to_text(key="k" * 32), key="k" * 32)
     before = {span.context.trace_id for span in exporter.get_finished_spans() if span.context is not None}
-    await resume(kept, tools=[pay], store=store, decisions={"c1": True}, observers=[Tracing(provider)])
+    await resume(
+        kept, tools=[pay], store=store, decisions=decisions_on(kept, {"c1": True}), observers=[Tracing(provider)]
+    )
     jaeger = Jaeger(exporter)
     steps = [span for span in jaeger.spans if span["operationName"] == "streamtools.step"]
     resumed = next(span for span in steps if int(span["traceID"], 16) not in before)

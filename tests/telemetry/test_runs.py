@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from decisions import decisions_on
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 from scripted import Spans, span_id
@@ -151,9 +152,11 @@ async def test_calls_that_are_resumed_are_linked_to_the_step_that_asked(spans: S
     asked = spans.named("streamtools.step")
     pending = spans.named("execute_tool pay")
     assert (pending.status.status_code, pending.events) == (StatusCode.UNSET, ()), "waiting is no failure"
-    again = Suspended.from_json(suspended.to_json(KEY), KEY)
+    again = Suspended.from_text(suspended.to_text(KEY), KEY)
     observers = [Tracing(spans.provider)]
-    async with resume(again, tools=[pay], store=MemoryStore(), decisions={"c1": True}, observers=observers) as resumed:
+    async with resume(
+        again, tools=[pay], store=MemoryStore(), decisions=decisions_on(again, {"c1": True}), observers=observers
+    ) as resumed:
         _ = [seen async for seen in resumed]
     (_, step) = (span for span in spans.all if span.name == "streamtools.step")
     assert [dict(link.attributes or {}) for link in step.links] == [{"streamtools.link.type": "resumes"}]
@@ -171,7 +174,9 @@ async def test_a_traceparent_that_names_no_span_is_no_link(spans: Spans, text: s
     assert events.suspended is not None
     strange = replace(events.suspended, traceparent=text)
     observers = [Tracing(spans.provider)]
-    async with resume(strange, tools=[pay], store=MemoryStore(), decisions={"c1": False}, observers=observers) as run:
+    async with resume(
+        strange, tools=[pay], store=MemoryStore(), decisions=decisions_on(strange, {"c1": False}), observers=observers
+    ) as run:
         _ = [seen async for seen in run]
     assert spans.named("streamtools.step").links == ()
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
+from decisions import decisions_on
 from responses_streams import CREATED, Payload, added, done, ended, event, function
 
 from streamtools import Limits, Observation, Suspended, Turn, parse, pipeline, resume, tool
@@ -247,10 +248,12 @@ async def test_an_approved_call_runs_in_its_namespace_after_a_restart() -> None:
         async for _ in events:
             pass
     assert events.suspended is not None
-    kept = Suspended.from_json(events.suspended.to_json(KEY), KEY)
+    kept = Suspended.from_text(events.suspended.to_text(KEY), KEY)
     assert kept.calls[0].namespace == "billing"
     for tools, outcome in ([gated, look_around], "ok"), ([look_around, dotted], "unknown_tool"):
-        async with resume(kept, tools=tools, store=MemoryStore(), decisions={"call_1": True}) as again:
+        async with resume(
+            kept, tools=tools, store=MemoryStore(), decisions=decisions_on(kept, {"call_1": True})
+        ) as again:
             seen = [event async for event in again if isinstance(event, Observation)]
         assert [one.outcome for one in seen] == [outcome]
 

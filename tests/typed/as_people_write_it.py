@@ -109,7 +109,7 @@ async def runs() -> None:
     turn = await agent_loop(ask, [], wire="anthropic.messages")
     print(turn.text, turn.calls[0].name)
     if run.suspended is not None:
-        kept = run.suspended.to_json(b"key")
+        kept = run.suspended.to_text(b"key")
         await resume(run.suspended, tools=[get_weather, add], store=SqliteStore("calls.sqlite"))
         print(kept.upper())
 

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from decisions import decisions_on
 from profiles import examples, mostly_thorough
 from view.seen_runs import hostile_events, many_events, stamped, watched
 
@@ -126,7 +127,9 @@ async def test_a_run_that_was_resumed_is_drawn_behind_the_one_that_asked(verdict
         waiting: Suspended | None = events.suspended
     assert waiting is not None
     store = MemoryStore()
-    async with resume(waiting, tools=[pay], decisions={"c1": verdict}, store=store, observers=[watch]) as events:
+    async with resume(
+        waiting, tools=[pay], decisions=decisions_on(waiting, {"c1": verdict}), store=store, observers=[watch]
+    ) as events:
         async for _ in events:
             pass
     picture = watch.picture

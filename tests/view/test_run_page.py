@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from decisions import decisions_on
 from view.browser import Browser, needs_chromium
 from view.seen_runs import HOSTILE, hostile_events, many_events, watched
 
@@ -99,7 +100,11 @@ def test_a_run_that_was_resumed_says_where_it_was_asked_for(chromium: Browser, t
                 pass
         assert events.suspended is not None
         async with resume(
-            events.suspended, tools=[pay], decisions={"c1": True}, store=MemoryStore(), observers=[watch]
+            events.suspended,
+            tools=[pay],
+            decisions=decisions_on(events.suspended, {"c1": True}),
+            store=MemoryStore(),
+            observers=[watch],
         ) as events:
             async for _ in events:
                 pass

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from asgi_client import Client
+from decisions import decisions_on
 from streams import chat, hanging, stream
 
 from streamtools import Event, TextDelta, agent_loop, pipeline, tool
@@ -77,7 +78,7 @@ async def test_a_run_that_waits_for_an_approval_ends_its_response_and_goes_on_in
         wire=WIRE,
         tools=[pay_if_approved],
         suspended=run.suspended,
-        decisions={"c1": True},
+        decisions=decisions_on(run.suspended, {"c1": True}),
         store=MemoryStore(),
     )
     await client.request(EventStreamResponse(next_run, after=kept))

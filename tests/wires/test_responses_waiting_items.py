@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
+from decisions import decisions_on
 from responses_streams import CREATED, Payload, added, done, ended
 from wire_cases.responses import check_items
 
@@ -213,8 +214,8 @@ async def test_an_approval_that_nobody_has_decided_is_suspended_and_no_answer_is
     assert events.suspended is not None
     history = [QUESTION, *events.turn.messages()]
     assert history == [QUESTION, APPROVAL]
-    kept = Suspended.from_json(events.suspended.to_json(KEY), KEY)
-    async with resume(kept, tools=[], store=MemoryStore(), decisions={"mcpr_1": True}) as again:
+    kept = Suspended.from_text(events.suspended.to_text(KEY), KEY)
+    async with resume(kept, tools=[], store=MemoryStore(), decisions=decisions_on(kept, {"mcpr_1": True})) as again:
         async for _ in again:
             pass
     whole = with_results(history, again.turn.observations, RESPONSES)

@@ -32,7 +32,7 @@ async def main() -> None:
         async with agent_loop(ask, question, tools=[pay], wire="openai.chat_completions", store=store) as run:
             await run.finish()
     assert run.suspended is not None
-    Path("waiting.json").write_text(run.suspended.to_json(SECRET))
+    Path("waiting.json").write_text(run.suspended.to_text(SECRET))
     Path("history.json").write_text(json.dumps(run.messages))
     print(run.outcome, [call.tool_name for call in run.suspended.calls])
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from approval_asked import SECRET, ask, pay
 
-from streamtools import Suspended, agent_loop
+from streamtools import Decision, Suspended, agent_loop
 from streamtools.dispatch import SqliteStore
 
 
 async def main() -> None:
-    suspended = Suspended.from_json(Path("waiting.json").read_text(), SECRET)
+    suspended = Suspended.from_text(Path("waiting.json").read_text(), SECRET)
     history = json.loads(Path("history.json").read_text())
-    decisions = {call.call_id: True for call in suspended.calls}
+    decisions = [Decision.on(call, True) for call in suspended.calls]
     with SqliteStore("calls.db") as store:
         run = agent_loop(
             ask,

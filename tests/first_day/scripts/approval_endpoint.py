@@ -4,10 +4,12 @@ import os
 
 import httpx
 from fastapi import FastAPI
+from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel
 
-from streamtools import AgentLoop, Suspended, agent_loop, tool
+from streamtools import AgentLoop, Decision, Suspended, agent_loop, tool
 from streamtools.dispatch import SqliteStore
+from streamtools.errors import DecisionError
 from streamtools.integrations import EventStreamResponse
 
 SECRET = b"32 bytes that only your servers know"
@@ -18,6 +20,7 @@ model = httpx.AsyncClient(base_url=os.environ["OPENAI_BASE_URL"])
 store = SqliteStore(os.environ["CALLS"])
 history: list[dict] = []
 waiting: list[str] = []
+decided: set[tuple[str, str]] = set()
 paid: list[str] = []
 
 
@@ -25,8 +28,10 @@ class Question(BaseModel):
     text: str
 
 
-class Decision(BaseModel):
-    decisions: dict[str, bool]
+class Click(BaseModel):
+    call_id: str
+    fingerprint: str
+    approved: bool
 
 
 @tool(needs_approval=True)
@@ -42,7 +47,7 @@ async def ask(messages, tools):
 
 async def keep(run: AgentLoop) -> None:
     history[:] = run.messages
-    waiting[:] = [] if run.suspended is None else [run.suspended.to_json(SECRET)]
+    waiting[:] = [] if run.suspended is None else [run.suspended.to_text(SECRET)]
 
 
 @app.post("/chat")
@@ -52,9 +57,17 @@ async def chat(question: Question) -> EventStreamResponse:
 
 
 @app.post("/decide")
-async def decide(decision: Decision) -> EventStreamResponse:
-    suspended = Suspended.from_json(waiting[0], SECRET)
-    run = agent_loop(
-        ask, history, tools=[pay], wire=WIRE, store=store, suspended=suspended, decisions=decision.decisions
-    )
+async def decide(clicks: list[Click]) -> Response:
+    if any((click.call_id, click.fingerprint) in decided for click in clicks):
+        return PlainTextResponse("decided before", 409)
+    if not waiting:
+        return PlainTextResponse("no call waits", 404)
+    decisions = [Decision(call_id=one.call_id, fingerprint=one.fingerprint, verdict=one.approved) for one in clicks]
+    suspended = Suspended.from_text(waiting[0], SECRET)
+    try:
+        run = agent_loop(ask, history, tools=[pay], wire=WIRE, store=store, suspended=suspended, decisions=decisions)
+    except DecisionError as error:
+        return PlainTextResponse(str(error), 404 if error.code == "unknown_call" else 409)
+    decided.update((click.call_id, click.fingerprint) for click in clicks)
+    waiting.clear()
     return EventStreamResponse(run, after=keep)
