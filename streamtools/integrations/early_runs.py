@@ -3,10 +3,12 @@
 Input: the events of tapped responses, and the calls of functions that `EarlyRuns.wrapped` made. Output: each such call
 gets the result of the run whose name and arguments are its own, or, where there is none, calls the function itself.
 
-Guarantees: a run is given to one call only; the first call gets the first run of the latest response that has one. The
-function's own value or exception is passed on. Everything but an end of the function's own (a timeout, a refusal, a
-failure of ours) leads to a plain call of the function, as if nothing had been started. Runs that nobody asks for are
-forgotten with time, with number, and when their response was cut.
+Guarantees: a run is given to one call only, and only to a call of its own scope: the user's, if `scope` names one, else
+the response that was asked for last in the call's own context, or in the one that its task was started from. So
+conversations that share a client share nothing. Of a scope, the first call gets the first run of the latest response
+that has one. The function's own value or exception is passed on. Everything but an end of the function's own (a
+timeout, a refusal, a failure of ours) leads to a plain call of the function, as if nothing had been started. Runs that
+nobody asks for are forgotten with time, with number, and when their response was cut.
 """
 
 from __future__ import annotations
@@ -97,13 +99,17 @@ class EarlyRun:
 _running: ContextVar[EarlyRun | None] = ContextVar("streamtools_early_run", default=None)
 """The run that the code is part of."""
 
+_request: ContextVar[object] = ContextVar("streamtools_request")
+"""The request that was made last in this context, or in the one from which it was copied."""
+
 
 class EarlyRuns:
     """The tools that may start early, and their runs that nobody has asked for yet.
 
     Args:
         note: takes note of calls that could not be compared with runs.
-        scope: returns the one that a run is for, or a call comes from; a call gets runs of its own scope only.
+        scope: returns the one that a run is for, or a call comes from; a call gets runs of its own scope only. By
+            default it is the latest request of the context.
         limits: how long a call may wait for its run.
         clock: monotonic seconds.
     """
@@ -118,8 +124,8 @@ class EarlyRuns:
     ) -> None:
         self.tools = Toolset()
         """The tools, for a pipeline that starts their calls."""
-        self.scope = scope or (lambda: None)
-        """Returns the one that a run is for, or a call comes from."""
+        self.scope = scope or functools.partial(_request.get, None)
+        """Returns the one that a run is for, or a call comes from; None of a call outside every request."""
         self.note = note
         """Takes note of a failure of ours."""
         self.clock = clock
@@ -157,6 +163,10 @@ class EarlyRuns:
         bound.apply_defaults()
         return bound.arguments
 
+    def begin_request(self) -> None:
+        """Notes in the current context that a request is made. Tasks that it starts from now on are of this request."""
+        _request.set(object())
+
     def patience_s(self, tool: Tool[..., Any]) -> float | None:
         """Returns how long a thread waits for a run: the run's own time, and that of its end."""
         seconds = self._limits.tool_timeout if tool.timeout is None else tool.timeout
@@ -173,7 +183,9 @@ class EarlyRuns:
 
     def claim(self, name: str, arguments: Mapping[str, Any]) -> EarlyRun | None:
         """Returns the run of a call, which is then nobody else's; None if there is none."""
-        key = (self.scope(), name, canonical(arguments))
+        if (scope := self.scope()) is None:
+            return None
+        key = (scope, name, canonical(arguments))
         with self._lock:
             old = self._aged()
             runs = [run for run in self._by_key.get(key, ()) if run not in old]

@@ -92,9 +92,10 @@ class Tap(_Transport):
             block. If it raises, it is not called again for that response.
         observers: makes the observers of one response; by default one that draws spans, if OpenTelemetry is configured.
         wire: the wire of all streams, or its name; by default each is found by its first payload.
-        scope: returns the user or the conversation that the running code is for (``current_user.get``). A call then
-            gets only runs that were started in its own scope. Without it the runs of all conversations that share the
-            client are shared, so that a tool's result must depend on its arguments alone.
+        scope: returns the user or the conversation that the running code is for (``current_user.get``); a call gets
+            only runs that were started in its own scope. Without it a call gets runs of the request that was made last
+            in its own context, or in the one from which its task was started: nothing is handed from one conversation
+            to another. A framework that asks the model in a task of its own, apart from its tools, needs a scope.
         limits: bounds for each response. At most ``max_waiting_bytes`` of a copy wait to be decoded.
 
     Raises:
@@ -174,6 +175,7 @@ class Tap(_Transport):
         """
         _check_fits(_package(type(request)), self._transport, "handle_async_request")
         response = await self._transport.handle_async_request(request)
+        self._runs.begin_request()
         self._tap(response, copy_context(), is_async=True)
         return response
 
@@ -181,6 +183,7 @@ class Tap(_Transport):
         """Does as `handle_async_request` does, for a synchronous client."""
         _check_fits(_package(type(request)), self._transport, "handle_request")
         response = self._transport.handle_request(request)
+        self._runs.begin_request()
         self._tap(response, thread_context(), is_async=False)
         return response
 

@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
@@ -140,10 +141,12 @@ BODIES = {"openai.responses": responses, "anthropic.messages": messages}
 
 
 @asynccontextmanager
-async def tapped(bodies: list[list[Any]], library: str = "httpx2") -> AsyncIterator[tuple[Loopback, Tap, Any]]:
+async def tapped(
+    bodies: list[list[Any]], library: str = "httpx2", **options: Any
+) -> AsyncIterator[tuple[Loopback, Tap, Any]]:
     """Gives a server, a tap, and a client whose transport is the tap."""
     httpx = installed(library)
-    tap = Tap(httpx.AsyncHTTPTransport())
+    tap = Tap(httpx.AsyncHTTPTransport(), **options)
     with Loopback(*bodies) as server, anyio.fail_after(PATIENCE_S):
         async with httpx.AsyncClient(transport=tap, trust_env=False) as client:
             yield server, tap, client
@@ -197,8 +200,10 @@ def pydantic_model(wire: str, url: str, client: Any) -> Any:
 
 async def test_create_react_agent(how: str) -> None:
     prebuilt, langchain_openai = installed("langgraph.prebuilt"), installed("langchain_openai")
-    tool = LookUp()
-    async with tapped(responses(tool.started), library_of(installed("openai"))) as (server, tap, client):
+    tool, conversation = LookUp(), ContextVar[str]("conversation")
+    body, library = responses(tool.started), library_of(installed("openai"))
+    async with tapped(body, library, scope=conversation.get) as (server, tap, client):
+        conversation.set("of this user")  # LangGraph runs model and tools in tasks apart from each other
         look_up = tap.tool(getattr(tool, how)(), effect="pure")
         model = langchain_openai.ChatOpenAI(
             model="m", base_url=server.url, http_async_client=client, use_responses_api=True, **KEY

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_type_hints
 
 import anyio
@@ -104,7 +105,7 @@ async def test_a_run_of_the_latest_response_is_taken_first() -> None:
         """Looks a key up."""
         return next(numbers)
 
-    async with tapped(Server(ALL)) as (tap, client):
+    async with tapped(Server(ALL), scope=lambda: "a conversation") as (tap, client):
         early = tap.tool(look_up, effect="pure")
         await read(client)
         await read(client)
@@ -278,7 +279,8 @@ def test_under_plain_asyncio_a_response_that_was_left_takes_its_runs_along() -> 
 
 async def test_a_run_that_was_claimed_goes_on_when_its_response_is_left() -> None:
     work = LookUp(waits=True)
-    async with tapped(Server([*CALL[0], anyio.Event()])) as (tap, client), anyio.create_task_group() as tasks:
+    server = Server([*CALL[0], anyio.Event()])
+    async with tapped(server, scope=lambda: "all") as (tap, client), anyio.create_task_group() as tasks:
         look_up = tap.tool(work.look_up, effect="pure")
         values: list[str] = []
 
@@ -360,27 +362,73 @@ async def test_a_retry_replaces_what_the_run_has_raised() -> None:
         assert tries == ["a", "a"]
 
 
-async def test_a_call_gets_runs_of_its_own_scope_only() -> None:
+@pytest.mark.parametrize("given", ["the user", "nothing"])
+async def test_a_call_gets_runs_of_its_own_conversation_only(given: str) -> None:
+    """Two users share a client. Each response has two equal calls, of which each user asks for one, and then for more,
+    while runs of the other user are left."""
     user: ContextVar[str] = ContextVar("user")
+    bodies_run: list[str] = []
 
     async def whoami(key: str) -> str:
         """Says for whom it runs."""
+        bodies_run.append(user.get())
         return user.get()
 
-    async def converse(name: str) -> None:
+    async def converse(name: str, *, ask: int) -> None:
         user.set(name)
         await read(client)
-        said[name] = [await early("a"), await early("a")]
+        arrived.append(name)
+        while len(arrived) < 2:
+            await checkpoint()
+        said[name] = [await early("a") for _ in range(ask)]
 
     said: dict[str, list[str]] = {}
-    head, rest = called("whoami")
-    async with tapped(Server(head + rest), scope=lambda: user.get(None)) as (tap, client):
+    arrived: list[str] = []
+    head, rest = called("whoami", times=2)
+    options: dict[str, Any] = {"scope": lambda: user.get(None)} if given == "the user" else {}
+    async with tapped(Server(head + rest), **options) as (tap, client):
         early = tap.tool(whoami, effect="pure")
         async with anyio.create_task_group() as tasks:
-            for name in ("ada", "bob"):
-                tasks.start_soon(converse, name)
-    assert said == {"ada": ["ada", "ada"], "bob": ["bob", "bob"]}
+            tasks.start_soon(partial(converse, "ada", ask=1))
+            tasks.start_soon(partial(converse, "bob", ask=4))
+    assert said == {"ada": ["ada"], "bob": ["bob"] * 4}
+    assert sorted(bodies_run) == ["ada"] * 2 + ["bob"] * 4  # two of each were started early
     assert tap.warnings == {}
+
+
+async def test_tasks_that_a_conversation_starts_get_its_runs_and_those_apart_from_it_get_none() -> None:
+    """A framework may run its tools in tasks of their own: they are started after the request."""
+    work = LookUp()
+    may_call = anyio.Event()
+    values: list[str] = []
+
+    async def call(*, wait: bool) -> None:
+        if wait:
+            await may_call.wait()
+        values.append(await early("a"))
+
+    async with tapped(Server(ALL)) as (tap, client), anyio.create_task_group() as tasks:
+        early = tap.tool(work.look_up, effect="pure")
+        tasks.start_soon(partial(call, wait=True))  # before the request: nothing says that it is of this conversation
+        await read(client)
+        async with anyio.create_task_group() as of_the_framework:
+            of_the_framework.start_soon(partial(call, wait=False))
+        assert work.keys == ["a"]
+        await read(client)
+        may_call.set()
+        while len(values) < 2:
+            await checkpoint()
+    assert values == ["aa"] * 2
+    assert len(work.keys) == 3  # two early, one of which nobody has asked for, and one plain
+
+
+async def test_a_scope_that_names_nobody_shares_nothing() -> None:
+    work = LookUp()
+    async with tapped(Server(ALL), scope=lambda: None) as (tap, client):
+        look_up = tap.tool(work.look_up, effect="pure")
+        await read(client)
+        assert await look_up("a") == "aa"
+    assert work.keys == ["a", "a"]
 
 
 async def test_a_scope_that_fails_leads_to_a_plain_call() -> None:
@@ -493,13 +541,13 @@ def test_a_function_may_be_given_again_but_no_other_of_its_name() -> None:
 
 async def test_runs_that_nobody_asks_for_are_forgotten_with_time_and_number() -> None:
     now = 0.0
-    kept = EarlyRuns(lambda code, error: None, clock=lambda: now)
+    kept = EarlyRuns(lambda code, error: None, scope=lambda: "all", clock=lambda: now)
     kept.wrapped(tool(LookUp().look_up, effect="pure"))
     response = ResponseRuns(kept, anyio.lowlevel.current_token())
 
     def add(key: str) -> EarlyRun:
         arguments = {"key": key, "times": 2}
-        run = EarlyRun(key, (None, "look_up", canonical(arguments)), arguments, response, now)
+        run = EarlyRun(key, ("all", "look_up", canonical(arguments)), arguments, response, now)
         kept.add(run)
         return run
 
@@ -525,7 +573,7 @@ async def test_runs_that_nobody_asks_for_are_forgotten_with_time_and_number() ->
 
 async def test_a_call_whose_pipeline_ended_without_observing_it_is_made_directly() -> None:
     work = LookUp()
-    kept = EarlyRuns(lambda code, error: None)
+    kept = EarlyRuns(lambda code, error: None, scope=lambda: "all")
     look_up = kept.wrapped(tool(work.look_up, effect="pure"))
     response = ResponseRuns(kept, anyio.lowlevel.current_token())
     (validated,) = [event for event in await _events_of(ALL, kept) if isinstance(event, ToolCallValidated)]
