@@ -15,8 +15,21 @@ from typing import Any, Literal, TypeAlias, get_args
 from .text import PLAIN_NAME_CHARACTERS, PLAIN_NAME_LENGTH, one_line
 
 _Kind: TypeAlias = Literal["image", "audio", "video", "file"]
+Caller: TypeAlias = Literal["direct", "code"]
+"""Who makes a call: the model itself, or code that it wrote and the provider runs."""
 
-__all__ = ["Block", "Grammar", "Media", "Namespace", "Opaque", "FinalResult", "RequestHints", "Text", "ToolResult"]
+__all__ = [
+    "Block",
+    "Caller",
+    "Grammar",
+    "Media",
+    "Namespace",
+    "Opaque",
+    "FinalResult",
+    "RequestHints",
+    "Text",
+    "ToolResult",
+]
 
 _MAX_WORD_CHARS = 1024  # of a type or a name in a placeholder: as long as an address may be
 
@@ -179,9 +192,9 @@ class RequestHints:
 
     defer_loading: bool = False
     """The model finds the tool by searching, and does not see it before."""
-    allowed_callers: tuple[Literal["direct", "code"], ...] = ()
-    """The callers of the tool: the model itself, or code that it wrote and the provider runs. Empty: the provider's
-    default."""
+    allowed_callers: tuple[Caller, ...] = ()
+    """The callers of the tool: the model itself, or code that it wrote and the provider runs. A call of any other is
+    ``denied``. Empty: the provider's default, and no call is denied for its caller."""
     cache: Literal["5m", "1h"] | None = None
     """The provider's cache keeps the request up to this tool, for that long."""
     examples: tuple[Mapping[str, Any], ...] = ()
@@ -193,7 +206,7 @@ class RequestHints:
     by which the provider's calls are known (``computer_call``), and its schema is for us alone."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.allowed_callers, tuple) or not set(self.allowed_callers) <= {"direct", "code"}:
+        if not isinstance(self.allowed_callers, tuple) or not set(self.allowed_callers) <= set(get_args(Caller)):
             raise ValueError(f"allowed_callers={self.allowed_callers!r}: must be a tuple of 'direct' and 'code'")
         if self.cache not in (None, "5m", "1h"):
             raise ValueError(f"cache={self.cache!r}: must be '5m', '1h' or None")

@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, dataclass_transform
 
+from .content import Caller
 from .display import ALWAYS, NEVER, described, shown_by
 from .errors import ToolFailed
 from .parts import FINISHES, ResumePoint
@@ -232,6 +233,8 @@ class ToolCallFragment(Event):
     """The namespace of the tool, where the wire names one beside `name`."""
     awaits: str | None = None
     """As `ToolCall.awaits`."""
+    caller: Caller | None = None
+    """As `ToolCall.caller`; None if this piece does not name one."""
 
 
 @event

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
+from .content import Caller
 from .display import ALWAYS, shown_by
 
 __all__ = [
@@ -237,6 +238,8 @@ class ToolCall:
     awaits: str | None = None
     """The answer that the provider waits for, where the tool is one that it defines and we run
     (``computer_call_output``); None for tools that the request defined."""
+    caller: Caller = "direct"
+    """Who made the call: the model itself, or code that it wrote and the provider runs (``code``)."""
 
     __repr__ = shown_by()
 

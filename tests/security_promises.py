@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T30 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T31 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -295,6 +295,14 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "tests/web/test_tap_tools.py::test_a_call_gets_runs_of_its_own_conversation_only",
             "tests/web/test_tap_tools.py::test_a_scope_that_names_nobody_shares_nothing",
+        ),
+    ),
+    "T31": (
+        "calls by somebody who may not call the tool",
+        (
+            "tests/dispatch/test_callers.py"
+            "::test_a_call_by_somebody_who_may_not_call_is_denied_and_answered_on_every_wire_that_names_callers",
+            "tests/dispatch/test_callers.py::test_calls_at_hand_have_callers_too",
         ),
     ),
 }

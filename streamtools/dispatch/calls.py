@@ -196,7 +196,7 @@ class Calls:
     def _accept(self, call: Call) -> bool:
         """Counts a valid call, and notes its approval and conflict key; refuses it and returns False if it was repeated
         too often, or the tool's own functions fail."""
-        refused = self._repeated(call)
+        refused = endings.wrong_caller(call.ready[0], call.call) or self._repeated(call)
         if refused is None:
             try:
                 call.gated = bool(self._options.resumed) or approval.is_gated(call)

@@ -12,6 +12,7 @@ from pydantic_core import from_json
 from ..errors import (
     ApprovalPending,
     CallCancelled,
+    CallDenied,
     CallRepeated,
     CallSkipped,
     CallTruncated,
@@ -26,6 +27,7 @@ from ..errors import (
 from ..events import StreamEnd
 from ..limits import Limits
 from ..parts import ToolCall
+from ..tools import Tool
 from .call import Call, Ending, RunCounts
 from .results import AsRead, is_small
 
@@ -110,6 +112,17 @@ def unknown_tool(name: str, names: Iterable[str], awaits: str | None = None) -> 
     folded = {known.casefold(): known for known in islice(available, _COMPARED)}
     close = get_close_matches(name.casefold(), folded, n=1) if name else []
     return UnknownTool(name, available=available, closest=folded[close[0]] if close else None, awaits=awaits)
+
+
+def wrong_caller(tool: Tool, call: ToolCall) -> Ending | None:
+    """Returns a refusal if the tool may not be called by whoever made the call. The provider was told who may, but
+    a compatible server or a gateway need not hold to that."""
+    allowed = () if tool.hints is None else tool.hints.allowed_callers
+    if not allowed or call.caller in allowed:
+        return None
+    names = {"direct": "the model itself", "code": "the model's code"}
+    only = " or ".join(names[one] for one in allowed)
+    return Ending("denied", CallDenied(f"not run: {tool.name} is for calls by {only}, not by {names[call.caller]}"))
 
 
 def repeated(call: ToolCall, counts: RunCounts, limits: Limits) -> Ending | None:

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
+from ..content import Caller
 from ..display import shown_by
 from ..errors import SuspendedError
 from ..events import ApprovalRequested, Observation
@@ -61,6 +62,8 @@ class SuspendedCall:
     """The namespace that the call named, with which `tool_name` begins."""
     awaits: str | None = None
     """As `ToolCall.awaits`."""
+    caller: Caller = "direct"
+    """As `ToolCall.caller`."""
 
     __repr__ = shown_by()
 
@@ -182,6 +185,7 @@ def _suspended(held: Call) -> SuspendedCall:
         index=call.index,
         namespace=call.namespace,
         awaits=call.awaits,
+        caller=call.caller,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from ..content import Caller
 from ..errors import ExportError, InvalidArguments, StreamError
 from ..events import Event, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallStart, ToolCallValidated
 from ..interop import ToolInteropRegistry
@@ -23,6 +24,7 @@ from ..tools import Toolset
 from ..tools.problems import refusal
 from ..tools.typed import as_json
 from ..wires import Wire
+from ..wires.reading import caller_of
 
 __all__ = ["AnyCall", "CallsDecoder", "GivenCall", "as_given", "one_item"]
 
@@ -49,6 +51,8 @@ class GivenCall:
     """The namespace that the call named; a part of `name`, too."""
     awaits: str | None = None
     """As `ToolCall.awaits`."""
+    caller: Caller = "direct"
+    """As `ToolCall.caller`."""
     ended: ToolCallEnd | None = None
     """How it ended, if that keeps it from being read again."""
 
@@ -94,6 +98,7 @@ def _of_ours(call: ToolCall, place: int) -> GivenCall:
         kind=call.kind,
         namespace=call.namespace,
         awaits=call.awaits,
+        caller=call.caller,
     )
     return given if call.status == "ready" else replace(given, ended=ToolCallEnd(call))
 
@@ -124,7 +129,8 @@ def _of_mapping(call: Mapping[str, Any], place: int) -> GivenCall:
     """Reads a call of a provider or a framework; flat ones by their keys, others as `streamtools.interop` does."""
     key = next((key for key in _ARGUMENTS_KEYS if key in call), None)
     if key is not None and "name" in call and call.get("type") != "custom_tool_call":
-        return _of_three(next((call[key] for key in _ID_KEYS if call.get(key)), None), call["name"], call[key], place)
+        call_id = next((call[key] for key in _ID_KEYS if call.get(key)), None)
+        return replace(_of_three(call_id, call["name"], call[key], place), caller=caller_of(call) or "direct")
     try:
         read = ToolInteropRegistry.of().inspect_call(call)
     except ExportError as error:
@@ -132,7 +138,7 @@ def _of_mapping(call: Mapping[str, Any], place: int) -> GivenCall:
     said = read.payload_metadata.get("arguments_text", read.payload)
     given = _of_three(read.call_id, read.tool_name, said, place)
     kind: CallKind = "custom" if read.payload_kind == "raw" else "function"
-    return replace(given, kind=kind, namespace=read.namespace)
+    return replace(given, kind=kind, namespace=read.namespace, caller=caller_of(call) or "direct")
 
 
 async def one_item() -> AsyncIterator[Mapping[str, Any]]:
@@ -199,6 +205,7 @@ class CallsDecoder:
             name=local,
             namespace=call.namespace,
             awaits=call.awaits,
+            caller=call.caller,
             arguments=call.text,
             kind=call.kind,
             start=True,

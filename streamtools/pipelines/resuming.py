@@ -28,6 +28,7 @@ def _given(call: SuspendedCall) -> GivenCall:
         kind=call.kind,
         namespace=call.namespace,
         awaits=call.awaits,
+        caller=call.caller,
     )
 
 

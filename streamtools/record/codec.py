@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from .. import content, errors, events, parts
 from ..display import class_name
@@ -374,6 +374,7 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     "ResumePoint | None": _is(parts.ResumePoint, _NONE),
     "_Kind": _is_text,
     "CallKind": _is_text,
+    "Caller": lambda value: value in get_args(content.Caller),
     "Outcome": _is_text,
     "StepOutcome": _is_text,
     "WaitReason": _is_text,

@@ -25,11 +25,10 @@ _KEPT = frozenset({
     # the event, and its place
     "event", MARK, "seq", "step", "causes", "time", "run_id", "asks_model", "dispatches", "requested_at", "resumes",
     # identities and words of ours or the provider's
-    "wire", "model", "response_id", "call_id", "idempotency_key", "name", "tool_name", "namespace", "awaits", "kind",
-    "type", "place", "code", "status", "problem", "normalizations", "outcome", "finish", "finish_raw", "schema_source",
-    "owner",
-    "validator", "boundary", "observation_type", "reason", "error_type", "mime_type", "setting", "limit", "seconds",
-    "timeout_s",
+    "wire", "model", "response_id", "call_id", "idempotency_key", "name", "tool_name", "namespace", "awaits",
+    "caller", "kind", "type", "place", "code", "status", "problem", "normalizations", "outcome", "finish", "finish_raw",
+    "schema_source", "owner", "validator", "boundary", "observation_type", "reason", "error_type", "mime_type",
+    "setting", "limit", "seconds", "timeout_s",
 })  # fmt: skip
 """Fields of events, of our own values and of errors that say nothing about content."""
 _DROPPED = frozenset({"resume_from", "fingerprint"})  # deltas again, and a hash of arguments

@@ -102,6 +102,8 @@ class Accumulate:
             self._keep(slot, fragment.provider_state)
         if fragment.namespace and not slot.announced:
             slot.namespace = fragment.namespace
+        if fragment.caller is not None:
+            slot.caller = fragment.caller
         if fragment.problem:
             slot.problem = slot.problem or fragment.problem
         if fragment.whole:
@@ -330,6 +332,7 @@ class Accumulate:
             provider_state=slot.provider_state,
             namespace=slot.namespace or None,
             awaits=slot.awaits,
+            caller=slot.caller,
         )
         self._out.append(ToolCallEnd(call, error))
 

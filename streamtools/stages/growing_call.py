@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..content import Caller
 from ..errors import InvalidArguments, ToolError
 from ..events import ToolCallDelta, ToolCallFragment
 from ..limits import Limits
@@ -16,8 +17,8 @@ class GrowingCall:
     """One call while it grows."""
 
     __slots__ = (
-        "announced", "awaits", "call_id", "closed", "ended", "index", "joiner", "json", "json_end", "kind", "name",
-        "namespace", "number", "pieces", "problem", "provider_state", "shown_name", "synthesized", "text_came",
+        "announced", "awaits", "call_id", "caller", "closed", "ended", "index", "joiner", "json", "json_end", "kind",
+        "name", "namespace", "number", "pieces", "problem", "provider_state", "shown_name", "synthesized", "text_came",
         "wire_id",
     )  # fmt: skip
 
@@ -28,6 +29,7 @@ class GrowingCall:
         self.name = fragment.name or ""
         self.namespace = ""
         self.awaits = fragment.awaits
+        self.caller: Caller = "direct"
         self.wire_id = ""  # as the wire gives it, even where it cannot serve as the identity
         self.call_id = ""  # the identity; "" until it is known
         self.shown_name = ""

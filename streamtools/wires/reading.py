@@ -7,10 +7,12 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from ..content import Caller
 from ..errors import ProviderError, RemoteProtocolError
 from ..text import well_formed
 
 __all__ = [
+    "caller_of",
     "json_text",
     "label_of",
     "malformed",
@@ -24,6 +26,15 @@ __all__ = [
 ]
 
 _NO_MESSAGE = "the provider sent an error without a message"
+
+
+def caller_of(raw: Mapping[str, Any]) -> Caller | None:
+    """Returns who made a call, by the ``caller`` that Anthropic and OpenAI put beside it; None if none is named. One
+    that cannot be read is not the model itself, as far as anybody can tell."""
+    caller = raw.get("caller")
+    if caller is None:
+        return None
+    return "direct" if isinstance(caller, Mapping) and caller.get("type") == "direct" else "code"
 
 
 def weight(value: object) -> int:

@@ -14,7 +14,7 @@ from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
-from ..reading import label_of, malformed, named_error, read_text, rest_of
+from ..reading import caller_of, label_of, malformed, named_error, read_text, rest_of
 from .facts import BLOCK_FIELDS, CALL_BLOCKS, DELTA_FIELDS, EVENT_FIELDS
 
 __all__ = ["AnthropicDecoder", "recognises"]
@@ -222,6 +222,7 @@ class AnthropicDecoder(WireDecoder):
                 start=True,
                 provider_state=self.to_keep(rest_of(block.raw, "id", "name", "input")),
                 namespace=read_text(block.raw.get("toolset_name")),
+                caller=caller_of(block.raw),
             )
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ...events import ToolCallFragment
-from ..reading import read_text
+from ..reading import caller_of, read_text
 from .items import ANSWERS, BUILT_IN, TEXT_FIELDS, Item, name_of
 
 __all__ = ["ObjectText", "Path", "announced", "arguments_of", "begun", "completed", "ended", "grown", "repeated"]
@@ -30,7 +30,13 @@ def announced(item: Item, raw: Mapping[str, Any], kept: Mapping[str, Any], *, st
         state["item"] = {key: value for key, value in kept.items() if key not in unfinished}
     namespace = read_text(raw.get("namespace"))
     return _fragment(
-        item, id=_id(item, raw), name=_name(item, raw), namespace=namespace, start=start, provider_state=state
+        item,
+        id=_id(item, raw),
+        name=_name(item, raw),
+        namespace=namespace,
+        caller=caller_of(raw),
+        start=start,
+        provider_state=state,
     )
 
 
@@ -70,6 +76,7 @@ def completed(
         id=_id(item, raw),
         name=_name(item, raw),
         namespace=read_text(raw.get("namespace")),
+        caller=caller_of(raw),
         whole=text or None,
         end=item.ended,
         cut=item.cut,

@@ -1,0 +1,126 @@
+"""A tool is run for the callers that its hints allow, whoever the provider says has called it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from decisions import decisions_on
+from responses_streams import CREATED, added, done, ended, function
+from streams import anthropic, chat, stream
+
+from streamtools import Suspended, ToolCall, parse, pipeline, resume, run_calls, tool
+from streamtools.content import RequestHints
+from streamtools.dispatch import MemoryStore
+from streamtools.history import lint
+
+pytestmark = pytest.mark.anyio
+
+ran: list[str] = []
+
+PROGRAM = {"type": "program", "caller_id": "call_p"}
+CODE = {"type": "code_execution_20260521", "tool_id": "srvtoolu_1"}
+DIRECT = {"type": "direct"}
+UNREADABLE: tuple[Any, ...] = ("me", ["direct"], {}, {"type": None}, {"type": ["direct"]})
+KEY = b"0123456789abcdef"
+
+
+def made(*allowed: Any, **options: Any) -> Any:
+    @tool(name="f", hints=RequestHints(allowed_callers=allowed), **options)
+    async def pay(to: str = "everyone") -> str:
+        """Pay."""
+        ran.append(to)
+        return "paid"
+
+    return pay
+
+
+def messages_body(caller: Any) -> list[Any]:
+    """An Anthropic stream with one call of a caller; with none named, if that is None."""
+    body = [json.loads(line.partition(b"data: ")[2]) for line in anthropic(calls=[("a", "f", '{"to": "bob"}')])]
+    body[1]["content_block"] |= {} if caller is None else {"caller": caller}
+    return body
+
+
+def responses_body(caller: Any) -> list[Any]:
+    """The same on the Responses API."""
+    item = function(1, '{"to": "bob"}', **({} if caller is None else {"caller": caller}))
+    return [CREATED, added(0, {**item, "arguments": ""}), done(0, item), ended(output=[item])]
+
+
+BODIES = {"anthropic.messages": (messages_body, CODE), "openai.responses": (responses_body, PROGRAM)}
+
+
+async def outcome(body: list[Any], wire: str, *allowed: Any) -> tuple[str, str]:
+    ran.clear()
+    with anyio.fail_after(5):
+        async with pipeline(stream(body), tools=[made(*allowed)], wire=wire) as events:
+            _ = [event async for event in events]
+    (call,), (seen,) = events.turn.calls, events.turn.observations
+    assert (ran == ["bob"]) == (seen.outcome == "ok")
+    assert lint([{"role": "user", "content": "Pay."}, *events.turn.messages()], wire, last=True) == []
+    return call.caller, seen.outcome
+
+
+async def test_a_call_by_somebody_who_may_not_call_is_denied_and_answered_on_every_wire_that_names_callers() -> None:
+    for wire, (body, code) in BODIES.items():
+        for caller in (None, DIRECT):
+            assert await outcome(body(caller), wire) == ("direct", "ok")
+            assert await outcome(body(caller), wire, "direct") == ("direct", "ok")
+            assert await outcome(body(caller), wire, "direct", "code") == ("direct", "ok")
+            assert await outcome(body(caller), wire, "code") == ("direct", "denied")
+        for caller in (code, *UNREADABLE):
+            assert await outcome(body(caller), wire) == ("code", "ok"), caller
+            assert await outcome(body(caller), wire, "direct") == ("code", "denied"), caller
+            assert await outcome(body(caller), wire, "code") == ("code", "ok"), caller
+
+
+async def test_where_a_wire_names_no_callers_the_model_calls_itself() -> None:
+    body = chat(calls=[("a", "f", '{"to": "bob"}')])
+    assert await outcome(body, "openai.chat_completions", "direct") == ("direct", "ok")
+    assert await outcome(body, "openai.chat_completions", "code") == ("direct", "denied")
+
+
+async def test_the_model_reads_who_may_call() -> None:
+    call = ToolCall(call_id="a", name="f", arguments_text="{}", arguments={}, status="ready", caller="code")
+    (seen,) = (await run_calls([call], [made("direct")])).observations
+    assert seen.model_content == "Error: not run: f is for calls by the model itself, not by the model's code"
+
+
+async def test_calls_at_hand_have_callers_too() -> None:
+    ours = ToolCall(call_id="a", name="f", arguments_text="{}", arguments={}, status="ready", caller="code")
+    block = {"type": "tool_use", "id": "a", "name": "f", "input": {}, "caller": CODE}
+    item = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}", "caller": PROGRAM}
+    for call in (ours, block, item):
+        ran.clear()
+        (seen,) = (await run_calls([call], [made("direct")])).observations
+        assert (seen.outcome, ran) == ("denied", []), call
+    for direct in (
+        ("a", "f", {}),
+        {**block, "caller": DIRECT},
+        {"type": "tool_use", "id": "a", "name": "f", "input": {}},
+    ):
+        (seen,) = (await run_calls([direct], [made("direct")])).observations
+        assert seen.outcome == "ok", direct
+
+
+async def test_nobody_is_asked_to_approve_a_call_that_may_not_be_made_and_a_kept_one_keeps_its_caller() -> None:
+    body = messages_body(CODE)
+    async with pipeline(stream(body), tools=[made("direct", needs_approval=True)]) as events:
+        _ = [event async for event in events]
+    assert (events.suspended, [one.outcome for one in events.turn.observations]) == (None, ["denied"])
+    async with pipeline(stream(body), tools=[made("code", needs_approval=True)]) as events:
+        _ = [event async for event in events]
+    assert events.suspended is not None
+    kept = Suspended.from_text(events.suspended.to_text(KEY), KEY)
+    for allowed, expected in (("direct", "denied"), ("code", "ok")):
+        decisions = decisions_on(kept, {"a": True})
+        turn = await resume(kept, tools=[made(allowed)], store=MemoryStore(), decisions=decisions)
+        assert [one.outcome for one in turn.observations] == [expected]
+
+
+def test_a_decoded_call_names_its_caller() -> None:
+    for wire, (body, code) in BODIES.items():
+        assert [parse(body(caller), wire=wire).calls[0].caller for caller in (DIRECT, code)] == ["direct", "code"]
