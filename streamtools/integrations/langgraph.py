@@ -1,4 +1,4 @@
-"""Runs the tool calls of a LangGraph `ToolNode` as a pipeline would: limits, order, approvals, stores, observations.
+"""Runs the tool calls of a LangGraph `ToolNode` as a pipeline would: limits, order, approvals, observations.
 
     from streamtools.integrations.langgraph import CallsNode
 
@@ -29,6 +29,7 @@ from ..errors import ToolError
 from ..events import Observation
 from ..pipelines.entry import StepKeywords, run_calls
 from ..tools import AnyTools, Tool, Toolset
+from .promises import broken_alone, refuse_store
 
 __all__ = ["CallsNode", "RunCalls"]
 
@@ -39,8 +40,12 @@ class RunCalls:
     Args:
         with_options: the node's tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``. All
             others have the defaults.
-        store: see `run_calls`.
-        options: as for `run_calls`. Calls share a pool, unless they are run by `sync`: each is a run of its own then.
+        store: refused: LangGraph's calls have no identity here that outlives a crash or a retry.
+        options: as for `run_calls`. Calls share a pool, unless they are run by `sync`: each is a run of its own then,
+            so `sync` refuses calls if an option of the tools or the pipeline is about calls at the same time.
+
+    Raises:
+        TypeError: a store was given.
     """
 
     def __init__(
@@ -50,8 +55,8 @@ class RunCalls:
         store: IdempotencyStore | None = None,
         **options: Unpack[StepKeywords],
     ) -> None:
+        refuse_store("RunCalls", store)
         self._known = Toolset(with_options)
-        self._store = store
         self._options = options
         self._pool = CallPool()
 
@@ -67,11 +72,20 @@ class RunCalls:
                 raise one.interrupted_by(error) from None
 
         options: StepKeywords = {"pool": self._pool, **self._options}
-        turn = await run_calls([one.call], [self._made(one, run)], store=self._store, **options)
+        turn = await run_calls([one.call], [self._made(one, run)], **options)
         return one.answer(turn.observations[0])
 
     def sync(self, request: Any, execute: Any) -> Any:
-        """Runs one call in a program without an event loop; see `__call__`."""
+        """Runs one call in a program without an event loop; see `__call__`.
+
+        Raises:
+            TypeError: an option cannot hold here, since each call is a run of its own; nothing has run.
+        """
+        if (option := broken_alone(self._known, self._options)) is not None:
+            raise TypeError(
+                f"RunCalls: {option} cannot hold under invoke and stream, where each call is a run of its own; "
+                "await graph.ainvoke(...) or iterate graph.astream(...), where calls share a pool"
+            )
         one = _Call(request)
 
         def run(arguments: dict[str, Any]) -> Any:
@@ -81,7 +95,7 @@ class RunCalls:
                 raise one.interrupted_by(error) from None
 
         made = self._made(one, run)
-        turn = run_calls([one.call], [made], store=self._store, **self._options).sync().finish()
+        turn = run_calls([one.call], [made], **self._options).sync().finish()
         return one.answer(turn.observations[0])
 
     def _made(self, one: _Call, run: Any) -> Tool[..., Any]:
@@ -98,8 +112,7 @@ class CallsNode(ToolNode):  # type: ignore[misc,unused-ignore]
     Args:
         tools: as for `ToolNode`.
         with_options: see `RunCalls`.
-        store: see `run_calls`.
-        options: as for `run_calls`: ``{"approve": ask, "limits": Limits(...)}``.
+        store, options: see `RunCalls`; the options as a dict: ``{"approve": ask, "limits": Limits(...)}``.
         more: as for `ToolNode`.
     """
 

@@ -1,4 +1,4 @@
-"""Runs the tool calls of a pydantic-ai agent as a pipeline would: limits, order, approvals, stores, observations.
+"""Runs the tool calls of a pydantic-ai agent as a pipeline would: limits, order, approvals, observations.
 
     from pydantic_ai import Agent, FunctionToolset
     from streamtools.integrations.pydantic_ai import CallsToolset
@@ -23,6 +23,7 @@ from ..dispatch.store import IdempotencyStore
 from ..errors import ToolError
 from ..pipelines.entry import StepKeywords, run_calls
 from ..tools import AnyTools, Tool, Toolset
+from .promises import refuse_store
 
 __all__ = ["CallsToolset"]
 
@@ -37,12 +38,13 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
     tools: AnyTools | Toolset = ()
     """Those of the tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``."""
     store: IdempotencyStore | None = None
-    """See `run_calls`."""
+    """Refused: pydantic-ai's calls have no identity here that outlives a crash or a retry."""
     options: StepKeywords = field(default_factory=StepKeywords)
     """As for `run_calls`: ``{"approve": ask, "limits": Limits(...)}``."""
     pool: CallPool = field(default_factory=CallPool, repr=False)
 
     def __post_init__(self) -> None:
+        refuse_store("CallsToolset", self.store)
         self.tools = Toolset(self.tools)
 
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
@@ -66,7 +68,7 @@ class CallsToolset(WrapperToolset[Any]):  # type: ignore[misc,unused-ignore]
         else:
             made = known.running(run)
         options: StepKeywords = {"pool": self.pool, **self.options}
-        turn = await run_calls([(ctx.tool_call_id, name, tool_args)], [made], store=self.store, **options)
+        turn = await run_calls([(ctx.tool_call_id, name, tool_args)], [made], **options)
         (seen,) = turn.observations
         if said is not None and seen.outcome == "failed":
             raise said

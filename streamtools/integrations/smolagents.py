@@ -1,12 +1,12 @@
-"""Runs the tool calls of a smolagents agent as a pipeline would: limits, approvals, stores, observations.
+"""Runs the tool calls of a smolagents agent as a pipeline would: limits, approvals, observations.
 
     from streamtools.integrations.smolagents import CallsAgent
 
     agent = CallsAgent(tools=[look_up, pay], model=model)
 
 smolagents' own way of running one call is the body of each tool here, so that state variables, managed agents and its
-errors stay. Each call is a run of its own: calls at the same time share no limit or order. The body runs in a thread of
-ours, with the caller's context variables and without its thread-local state.
+errors stay. Each call is a run of its own, so options about calls at the same time are refused. The body
+runs in a thread of ours, with the caller's context variables and without its thread-local state.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..dispatch.store import IdempotencyStore
 from ..errors import ToolError
 from ..pipelines.entry import StepKeywords, run_calls
 from ..tools import AnyTools, Tool, Toolset
+from .promises import broken_alone, refuse_store
 
 __all__ = ["CallsAgent"]
 
@@ -31,9 +32,13 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
     Args:
         args: as for `ToolCallingAgent`.
         with_options: those of the tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``.
-        store: see `run_calls`.
+        store: refused: smolagents' calls have no identity here that outlives a crash or a retry.
         options: as for `run_calls`: ``{"approve": ask, "limits": Limits(...)}``.
         more: as for `ToolCallingAgent`.
+
+    Raises:
+        TypeError: a store was given, or an option that cannot hold where each call is a run of its own:
+            ``exclusive``, ``conflict_key``, ``max_concurrency``, a pool.
     """
 
     def __init__(
@@ -44,10 +49,15 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         options: StepKeywords | None = None,
         **more: Any,
     ) -> None:
-        super().__init__(*args, **more)
+        refuse_store("CallsAgent", store)
         self._known = Toolset(with_options)
-        self._store = store
         self._options: StepKeywords = options or {}
+        if (option := broken_alone(self._known, self._options)) is not None:
+            raise TypeError(
+                f"CallsAgent: {option} cannot hold, since smolagents runs each call by itself in a thread; an "
+                "asynchronous loop holds it: agent_loop(...), or CallsNode, CallsToolset, CallsExecutor"
+            )
+        super().__init__(*args, **more)
 
     def execute_tool_call(self, tool_name: str, arguments: Any) -> Any:
         """Runs one call; returns the tool's value, or raises smolagents' error. Of a call that was not run, denied say,
@@ -70,7 +80,7 @@ class CallsAgent(ToolCallingAgent):  # type: ignore[misc,unused-ignore]
         else:
             made = known.running(run)
         given = arguments if isinstance(arguments, Mapping) else {}
-        turn = run_calls([(None, tool_name, given)], [made], store=self._store, **self._options).sync().finish()
+        turn = run_calls([(None, tool_name, given)], [made], **self._options).sync().finish()
         (seen,) = turn.observations
         if said is not None and seen.outcome == "failed":
             raise said

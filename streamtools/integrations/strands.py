@@ -1,4 +1,4 @@
-"""Runs the tool calls of a Strands agent as a pipeline would: limits, order, approvals, stores, one observation each.
+"""Runs the tool calls of a Strands agent as a pipeline would: limits, order, approvals, one observation each.
 
     from strands import Agent
     from streamtools.integrations.strands import CallsExecutor
@@ -22,6 +22,7 @@ from ..errors import ToolError
 from ..events import Observation, ToolProgress
 from ..pipelines.entry import StepKeywords, run_calls
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
+from .promises import refuse_store
 
 __all__ = ["CallsExecutor"]
 
@@ -35,8 +36,11 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
     Args:
         tools: the agent's tools that have options of ours, say ``tool(look_up, effect="pure", timeout=5)``. All others
             have the defaults.
-        store: see `run_calls`.
+        store: refused: Strands' calls have no identity here that outlives a crash or a retry.
         options: as for `run_calls`. An approver decides before Strands' own hooks are asked.
+
+    Raises:
+        TypeError: a store was given.
     """
 
     def __init__(
@@ -46,8 +50,8 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
         store: IdempotencyStore | None = None,
         **options: Unpack[StepKeywords],
     ) -> None:
+        refuse_store("CallsExecutor", store)
         self._known = Toolset(tools)
-        self._store = store
         self._options = options
 
     async def _execute(
@@ -72,7 +76,7 @@ class CallsExecutor(ConcurrentToolExecutor):  # type: ignore[misc,unused-ignore]
 
         tools = [self._tool(agent, name, uses, results, events) for name in {use["name"]: None for use in tool_uses}]
         calls = [(call_id, use["name"], use["input"]) for call_id, use in uses.items()]
-        async with run_calls(calls, [one for one in tools if one], store=self._store, **self._options) as told:
+        async with run_calls(calls, [one for one in tools if one], **self._options) as told:
             async for event in told:
                 if isinstance(event, ToolProgress):
                     yield event.value

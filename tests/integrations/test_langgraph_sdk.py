@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 from anyio import to_thread
 
-from streamtools import Deny, tool
+from streamtools import Deny, Limits, tool
+from streamtools.dispatch import CallPool, MemoryStore
 
 pytest.importorskip("langgraph.prebuilt")
 from langchain_core.messages import AIMessage, ToolMessage
@@ -164,3 +167,46 @@ async def test_options_of_ours_hold_for_the_nodes_tools() -> None:
     checked = RunCalls([tool(add, check=lambda given: given["a"] < 5)])
     (wrong,) = await messages(("add", {"a": 9, "b": 2}), wrapper=checked)
     assert (wrong.status, ran) == ("error", [(1, 2)])
+
+
+async def test_a_store_is_refused_where_the_node_is_made_since_its_calls_have_no_identity() -> None:
+    for make in (lambda: CallsNode([add], store=MemoryStore()), lambda: RunCalls(store=MemoryStore())):
+        with pytest.raises(TypeError, match=r"RunCalls: store= would not keep a call from running twice.*run_id"):
+            make()
+
+
+async def test_what_only_calls_in_one_loop_can_keep_is_kept_by_ainvoke_and_refused_by_invoke() -> None:
+    """Three exclusive calls of one answer: one body at a time, or none at all and words that name the other way."""
+    at_once: list[int] = []
+
+    async def write(path: str) -> str:
+        """Write a file."""
+        ran.append(path)
+        at_once.append(len(ran))
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+        ran.remove(path)
+        return path
+
+    calls = [{"name": "write", "args": {"path": name}, "id": name, "type": "tool_call"} for name in "abc"]
+    state = {"messages": [AIMessage("", tool_calls=calls)]}
+    options = {"exclusive": True}, {"conflict_key": lambda arguments: "disk"}, {"max_concurrency": 1}
+    for given in options:
+        at_once.clear()
+        graph = StateGraph(MessagesState)
+        node = CallsNode([write], with_options=[tool(write, effect="idempotent", **given)])
+        graph.add_node("tools", node).add_edge(START, "tools").add_edge("tools", END)
+        compiled = graph.compile()
+        await compiled.ainvoke(state)
+        assert at_once == [1, 1, 1], given
+        with pytest.raises(TypeError, match=r"RunCalls: \w+= of write cannot hold under invoke.*await graph.ainvoke"):
+            await to_thread.run_sync(compiled.invoke, state)
+        assert at_once == [1, 1, 1], given
+
+
+async def test_a_shared_pool_and_a_bound_of_its_own_are_refused_by_invoke() -> None:
+    given: tuple[tuple[str, Any], ...] = (("pool", CallPool()), ("limits", Limits(max_concurrency=2)))
+    for name, value in given:
+        calls = RunCalls(**{name: value})
+        with pytest.raises(TypeError, match=r"cannot hold under invoke"):
+            calls.sync(None, None)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from streamtools import Deny
+from streamtools import Deny, Limits
 from streamtools import tool as boundary
+from streamtools.dispatch import CallPool, MemoryStore
 
 pytest.importorskip("smolagents")
 from smolagents import tool
@@ -92,3 +93,18 @@ def test_options_of_ours_hold_for_the_agents_tools() -> None:
     )
     assert agent.run("1 + 2?") == "no"
     assert "not today" in agent.memory.steps[1].observations
+
+
+def test_what_an_agent_without_a_loop_cannot_keep_is_refused_where_it_is_made() -> None:
+    model = Scripted()
+    options: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"store": MemoryStore()}, r"CallsAgent: store= would not keep a call from running twice.*run_id"),
+        ({"with_options": [boundary(add, exclusive=True)]}, r"exclusive= of add cannot hold.*agent_loop"),
+        ({"with_options": [boundary(add, conflict_key="a")]}, r"conflict_key= of add cannot hold.*agent_loop"),
+        ({"with_options": [boundary(add, max_concurrency=1)]}, r"max_concurrency= of add cannot hold.*CallsNode"),
+        ({"options": {"pool": CallPool()}}, r"pool= cannot hold.*CallsToolset"),
+        ({"options": {"limits": Limits(max_concurrency=2)}}, r"Limits\(max_concurrency=...\) cannot hold"),
+    )
+    for given, words in options:
+        with pytest.raises(TypeError, match=words):
+            CallsAgent(tools=[add], model=model, **given)
