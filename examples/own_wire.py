@@ -33,10 +33,6 @@ FINISHES: dict[str, Finish] = {"done": "stop", "calls": "tool_calls", "full": "l
 class ExampleDecoder(WireDecoder):
     """Decodes one response of Example."""
 
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Leaves every payload to `feed`; a fast path here is optional."""
-        return None
-
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Returns the events of one line."""
         self.out = []

@@ -200,6 +200,8 @@ class TurnBuilder:
         self._calls: dict[str, ToolCall] = {}
         self.add_text: Callable[[str], None] = self._first_text
         """Takes a delta of text, as `add` takes a `TextDelta`, at the price of a list's append."""
+        self.add_reasoning: Callable[[str], None] = self._first_reasoning
+        """Takes a delta of reasoning in the same way."""
         self._warnings: dict[tuple[str, str], StreamWarning] = {}
         self._observations: dict[str, Observation] = {}
 
@@ -279,10 +281,14 @@ class TurnBuilder:
         self._begin("reasoning")
 
     def _reasoning(self, event: ReasoningDelta) -> None:
-        (self._open.get("reasoning") or self._begin("reasoning")).append(event.text)
+        self.add_reasoning(event.text)
+
+    def _first_reasoning(self, text: str) -> None:
+        self._begin("reasoning").append(text)
 
     def _reasoning_end(self, event: ReasoningEnd) -> None:
         self._finish("reasoning", event)
+        self.add_reasoning = self._first_reasoning
 
     def _refusal(self, event: RefusalDelta) -> None:
         (self._open.get("refusal") or self._begin("refusal")).append(event.text)
@@ -326,6 +332,8 @@ class TurnBuilder:
         self._parts.append(part)
         if kind == "text":
             self.add_text = part.append
+        elif kind == "reasoning":
+            self.add_reasoning = part.append
         return part
 
     def _finish(self, kind: str, end: TextEnd | ReasoningEnd) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import orjson
 
 from ..errors import LimitExceeded, LocalProtocolError, ProviderError, StreamError, TruncatedStream, WrongWire
-from ..events import Event, StreamEnd, StreamWarning, TextDelta, UnknownPayload
+from ..events import Event, ReasoningDelta, StreamEnd, StreamWarning, TextDelta, ToolCallFragment, UnknownPayload
 from ..framing import Frame
 from ..limits import Limits
 from ..stages import DEFAULT, Deferred, OutputType, StageList, TypedOutput
@@ -21,6 +21,7 @@ from ..tools import AnyTools, Toolset
 from ..turn import Turn
 from ..wires import Wire, WireDecoder, detect, find
 from ..wires.fields import beside_error
+from ..wires.plain import GrowingPart, PlainPath
 from ..wires.reading import malformed, named_error, provider_error
 from .answers import payloads_of, rewritten
 from .body import Body, tolerant_json, unknown_wire, weighed, wrapped
@@ -69,11 +70,15 @@ class StreamDecoder:
         self._wire = None if self.record is None else self.record.new_decoder(limits)
         toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
         stages = stages if output is None else stages.append(TypedOutput(output))
-        self._chain = stages.build(toolset, limits, id_salt, defer=defer)
+        self.chain = stages.build(toolset, limits, id_salt, defer=defer)
+        """The stages."""
         self.done = False
         """True once the terminal marker or an error was seen: nothing that follows changes the turn."""
-        self._text_delta: Callable[[dict[str, Any]], TextDelta | None] | None = None  # while it may be called
-        self._is_direct = False  # no stage wants text
+        self._plain = PlainPath(() if self._wire is None else self._wire.plain)
+        self._part: GrowingPart | None = None  # what a piece belongs to; None if it belongs to a call
+        self._add_arguments: Callable[[Any], Event | None] = _nothing  # takes a piece of the call's arguments
+        self._last_plain: dict[str, Any] | None = None  # the last payload that was decoded so
+        self._is_direct = False  # no stage wants the events of pieces
         self._size, self._max_size = 0, limits.max_stream_bytes
         self._seen = False  # some payload came out of the body
         self._is_answer = False  # the payloads are those of a whole answer
@@ -115,17 +120,17 @@ class StreamDecoder:
     def deferred(self) -> Deferred | None:
         """Work for a large call that has to be done, and its result given to `resume`, before anything else is fed;
         nearly always None, and always None unless the decoder was made with ``defer=True``."""
-        return self._chain.deferred
+        return self.chain.deferred
 
     def resume(self, made: Iterable[Event]) -> list[Event]:
         """Goes on with the events that the `deferred` work returned; returns events."""
         out: list[Event] = []
         try:
-            self._chain.resume_all(made, out)
+            self.chain.resume_all(made, out)
         except StreamError as error:
             if self._finished:
                 self._end_with(error, out)
-                out.extend(self._chain.finish())
+                out.extend(self.chain.finish())
             else:
                 self._deaf = True
                 self._fail(error)
@@ -143,33 +148,56 @@ class StreamDecoder:
             if self._finished:
                 raise LocalProtocolError("StreamDecoder.feed() after finish()")
             return out
+        if type(item) is not bytes:
+            return self._feed_other(item)
+        size = self._size + len(item)
+        if size > self._max_size and not self.done:
+            return self._last_bytes(item[: self._max_size - self._size], size)
+        self._size = size
         try:
-            if type(item) is bytes:
-                size = self._size + len(item)
-                if size > self._max_size and not self.done:
-                    return self._last_bytes(item[: self._max_size - self._size], size)
-                self._size = size
-                for data in self._body.feed_payloads(item):  # the hot loop
-                    try:
-                        payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
-                    except orjson.JSONDecodeError:
-                        self._odd_payload(data, out)
-                        continue
-                    if self._text_delta is not None and (delta := self._text_delta(payload)) is not None:
-                        if self._is_direct:
-                            out.append(delta)
-                        else:
-                            self._chain.feed_all((delta,), out)
+            # The hot loop. A payload that equals the template is decoded right here, since one call of Python costs
+            # about as much as the comparison; `_plain_event` does the same.
+            plain = self._plain
+            for data in self._body.feed_payloads(item):
+                try:
+                    payload = orjson.loads(data)  # type: ignore[arg-type]  # a frame is refused like bad JSON
+                except orjson.JSONDecodeError:
+                    self._odd_payload(data, out)
+                    continue
+                delta: Event | None = None
+                if payload == plain.template:
+                    text, part = plain.leaf.value, self._part
+                    if part is None:
+                        delta = self._add_arguments(text)
+                    elif type(text) is str and text and (size := part.size + len(text)) <= part.max_size:
+                        part.size, kind, sink = size, part.kind, part.sink
+                        if sink is not None:
+                            sink(text)
+                        delta = kind(text)
+                if delta is None:
+                    self._rare_payload(payload, data, out)
+                    plain = self._plain
+                else:
+                    self._last_plain = payload
+                    if self._is_direct:
+                        out.append(delta)
                     else:
-                        self._rare_payload(payload, data, out)
-            elif isinstance(item, Mapping):
-                self._mapping(item if type(item) is dict else dict(item), out)
-            elif isinstance(item, str):
-                return self.feed(item.encode("utf-8", "surrogatepass"))
-            elif isinstance(item, (bytes, bytearray, memoryview)):
-                return self.feed(bytes(item))
-            else:
-                raise TypeError(f"a stream yields bytes, str or mappings, not {type(item).__name__}")
+                        self.chain.feed_all((delta,), out)
+        except StreamError as error:
+            self._deaf = True
+            self._fail(error)
+        return out
+
+    def _feed_other(self, item: bytes | bytearray | memoryview | str | Mapping[str, Any]) -> list[Event]:
+        if isinstance(item, str):
+            return self.feed(item.encode("utf-8", "surrogatepass"))
+        if isinstance(item, (bytes, bytearray, memoryview)):
+            return self.feed(bytes(item))
+        if not isinstance(item, Mapping):
+            raise TypeError(f"a stream yields bytes, str or mappings, not {type(item).__name__}")
+        out: list[Event] = []
+        try:
+            self._mapping(item if type(item) is dict else dict(item), out)
         except StreamError as error:
             self._deaf = True
             self._fail(error)
@@ -200,22 +228,23 @@ class StreamDecoder:
                 self._error = WrongWire(self._wire.name, looks_like=self._looks_like)
         if self._wire is not None and self._seen:
             framed = self._body.began and not self._is_answer
+            self._leave_plain(self._wire)
             last = self._wire.finish(framed=framed, error=self._error, abandoned=abandoned)
         else:
             in_band = self._seen and self._error is not None and not isinstance(self._error, TruncatedStream)
             last = [StreamEnd(finish="error" if in_band else None, error=self._error)]
         for event in last:
             try:
-                out.extend(self._chain.feed(event))
+                out.extend(self.chain.feed(event))
             except StreamError as found:  # the call whose arguments came last exceeds a limit
                 self._end_with(found, out)
                 break
-        out.extend(self._chain.finish())
+        out.extend(self.chain.finish())
         return out
 
     def _end_with(self, error: StreamError, out: list[Event]) -> None:
         self._error = self._error or error
-        out.extend(self._chain.feed(StreamEnd(finish="error", error=self._error)))
+        out.extend(self.chain.feed(StreamEnd(finish="error", error=self._error)))
 
     def _last_bytes(self, item: bytes, size: int) -> list[Event]:
         """Feeds the bytes that the limit still allows; if they do not end the stream, ends it with an error."""
@@ -243,6 +272,7 @@ class StreamDecoder:
         elif data == b"[DONE]":
             self._see()
             if self._wire is not None and not self.done:
+                self._leave_plain(self._wire)
                 self._pass_on(self._wire, self._wire.terminate(), out)
         elif not data or data.startswith(b":"):
             self._see()
@@ -256,7 +286,7 @@ class StreamDecoder:
             raise ProviderError(text) if is_error else malformed(f"the data of an event is no JSON: {text}")
         elif is_error and isinstance(payload, dict):
             self._see()
-            self._chain.feed_all(beside_error(payload), out)
+            self.chain.feed_all(beside_error(payload), out)
             raise named_error(payload)
         else:
             self._loose = True
@@ -283,10 +313,29 @@ class StreamDecoder:
         size, is_loose = weighed(payload)
         self._loose = self._loose or is_loose
         self._grow(size)
-        if self._text_delta is not None and not self._loose and (delta := self._text_delta(payload)) is not None:
-            self._chain.feed_all((delta,), out)
-        else:
+        delta = None if self._loose else self._plain_event(payload)
+        if delta is None:
             self._payload(payload, None, out)
+        else:
+            self._last_plain = payload
+            self.chain.feed_all((delta,), out)
+
+    def _plain_event(self, payload: dict[str, Any]) -> Event | None:
+        """Returns the event of a payload that came parsed, as `_feed_bytes` makes it, if it equals the template."""
+        try:
+            if self._plain.template is None or payload != self._plain.template:
+                return None
+        except Exception:  # comparing runs code of the program's own values
+            return None
+        text, part = self._plain.leaf.value, self._part
+        if part is None:
+            return self._add_arguments(text)
+        if type(text) is not str or not text or part.size + len(text) > part.max_size:
+            return None
+        part.size += len(text)
+        if part.sink is not None:
+            part.sink(text)
+        return part.kind(text)
 
     def _grow(self, size: int) -> None:
         """Counts a payload of this size."""
@@ -316,11 +365,38 @@ class StreamDecoder:
             wire = self._detect(payload, raw, out)
             if wire is None:
                 return
+        self._leave_plain(wire)
         wire.raw = raw
         if self._loose and not wire.loose:
             wire.be_loose()
-        self._pass_on(wire, wire.feed(payload), out)
+        events = wire.feed(payload)
+        self._pass_on(wire, events, out)
         wire.forget()
+        if len(events) == 1 and not wire.needs_each and self.chain.deferred is None:
+            self._learn_plain(wire, payload, events[0])
+        else:
+            self._plain.forget()
+
+    def _leave_plain(self, wire: WireDecoder) -> None:
+        """Lets the wire know the last payload that it was not asked about."""
+        self._plain.template = None
+        if self._last_plain is not None:
+            wire.after_plain(self._last_plain)
+            self._last_plain = None
+
+    def _learn_plain(self, wire: WireDecoder, payload: dict[str, Any], event: Event) -> None:
+        """Learns how the payloads look that give nothing but events like this one."""
+        if isinstance(event, ToolCallFragment):
+            grow = self.chain.grower(event)
+            if grow is not None:
+                if self._plain.learn(payload, event.arguments):
+                    self._part, self._add_arguments, self._is_direct = None, grow, True
+                return
+        elif isinstance(event, (TextDelta, ReasoningDelta)):
+            if self._plain.learn(payload, event.text):
+                self._part, self._is_direct = wire.part, self.chain.passes(type(event))
+            return
+        self._plain.forget()
 
     def _see(self) -> None:
         """Notes that a payload came out of the body."""
@@ -344,7 +420,7 @@ class StreamDecoder:
         name = detect(payload)
         if name is None:
             if error := provider_error(payload):
-                self._chain.feed_all(beside_error(payload), out)
+                self.chain.feed_all(beside_error(payload), out)
                 raise error
             if payload.get("type") not in _KEEPALIVES:
                 self._untold.append((payload, raw))
@@ -353,6 +429,7 @@ class StreamDecoder:
             return None
         self.record = find(name)
         wire = self._wire = self.record.new_decoder(self._limits)
+        self._plain = PlainPath(wire.plain)
         for early, early_raw in self._untold:
             wire.raw = early_raw
             self._pass_on(wire, wire.feed(early), out)
@@ -360,14 +437,9 @@ class StreamDecoder:
 
     def _pass_on(self, wire: WireDecoder, events: list[Event], out: list[Event]) -> None:
         """Sends a wire's events through the stages."""
-        self._chain.feed_all(events, out)
+        self.chain.feed_all(events, out)
         if wire.done:
-            self.done, self._text_delta = True, None
-        elif self._chain.deferred is not None:
-            self._text_delta = None  # text must not overtake the events that wait in the chain
-        elif self._text_delta is None:
-            self._text_delta = wire.text_delta
-            self._is_direct = self._chain.passes(TextDelta)
+            self.done = True
 
     def _flush(self, out: list[Event]) -> None:
         """Takes a last block although its blank line is missing: at a clean end of the body it counts, if it is
@@ -399,7 +471,9 @@ class StreamDecoder:
     def _fail(self, error: StreamError) -> None:
         if self.done:
             return
-        self.done, self._text_delta = True, None
+        self.done = True
+        if self._wire is not None:
+            self._leave_plain(self._wire)
         if self._wire is not None and self._seen:
             self._wire.fail(error)
             self._error = self._wire.error
@@ -413,9 +487,13 @@ class StreamDecoder:
         events = wire.after_end(payload) if wire is not None and isinstance(payload, dict) else None
         if events is None:
             self._warn("data_after_done", out)
-        self._chain.feed_all([UnknownPayload(payload)] if events is None and payload else events or (), out)
+        self.chain.feed_all([UnknownPayload(payload)] if events is None and payload else events or (), out)
 
     def _warn(self, code: str, out: list[Event]) -> None:
         if code not in self._warned:
             self._warned |= {code}
             out.append(StreamWarning(code))
+
+
+def _nothing(text: Any) -> None:
+    """Makes no event: nothing was learned."""

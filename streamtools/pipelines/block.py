@@ -138,8 +138,8 @@ class Pipeline:
         outbox = self._outbox
         if outbox.queue or await outbox.wait():
             event = outbox.queue.popleft()
-            if outbox.room_awaited is not None:
-                outbox.took_one()
+            if outbox.room_awaited is not None and len(outbox.queue) <= outbox.size // 2:
+                outbox.make_room()
             return event
         if self._error is not None:
             error, self._error = self._error, None

@@ -169,23 +169,24 @@ class CallsDecoder:
         self.done = False
         self._calls = calls
         self._indexes = {call.call_id: place if call.index is None else call.index for place, call in enumerate(calls)}
-        self._chain = stages.build(tools, limits, "", defer=True)
+        self.chain = stages.build(tools, limits, "", defer=True)
+        """The stages."""
 
     @property
     def deferred(self) -> Deferred | None:
         """Work for a large call that has to be done, and given to `resume`."""
-        return self._chain.deferred
+        return self.chain.deferred
 
     def resume(self, made: Iterable[Event], /) -> list[Event]:
         """Goes on with the events that `deferred` has made; returns events."""
-        return [self._placed(event) for event in self._chain.resume(made)]
+        return [self._placed(event) for event in self.chain.resume(made)]
 
     def feed(self, _: bytes | Mapping[str, Any], /) -> list[Event]:
         """Returns all events of the calls, and the end: the calls were complete, and so was their turn."""
         self.done = True
         events = [event for call in self._calls for event in self._events(call)]
-        events += self._chain.feed(StreamEnd(finish="tool_calls", complete=True))
-        events += self._chain.finish()
+        events += self.chain.feed(StreamEnd(finish="tool_calls", complete=True))
+        events += self.chain.finish()
         return [self._placed(event) for event in events]
 
     def finish(self, error: StreamError | None = None, *, abandoned: bool = False) -> list[Event]:
@@ -193,7 +194,7 @@ class CallsDecoder:
         if self.done:
             return []
         self.done = True
-        return [*self._chain.feed(StreamEnd(error=error)), *self._chain.finish()]
+        return [*self.chain.feed(StreamEnd(error=error)), *self.chain.finish()]
 
     def _events(self, call: GivenCall) -> list[Event]:
         if call.ended is not None:
@@ -211,7 +212,7 @@ class CallsDecoder:
             start=True,
             end=True,
         )
-        return list(self._chain.feed(fragment))
+        return list(self.chain.feed(fragment))
 
     def _placed(self, event: Event) -> Event:
         """Returns a call's event with the index that the call has in its turn."""

@@ -175,8 +175,8 @@ class Outbox:
             for branch in self.branches:
                 await branch.wait_for_room()
 
-    def took_one(self) -> None:
-        """Lets the pump go on when half of the room is free; called when an event was taken from `queue`."""
+    def make_room(self) -> None:
+        """Lets the pump go on if half of the room is free; called when an event was taken from `queue`."""
         if self.room_awaited is not None and len(self.queue) <= self.size // 2:
             self.room_awaited.set()
             self.room_awaited = None
@@ -200,7 +200,7 @@ class Outbox:
         self._skipped_to_end = anyio.Event()
         try:
             if self.room_awaited is not None:
-                self.took_one()
+                self.make_room()
             await self._skipped_to_end.wait()
         finally:
             self._skipped_to_end = None
@@ -389,7 +389,7 @@ class BranchQueue:
         if self._settled:
             return self._settled.popleft()
         event = self._box.queue.popleft()
-        self._box.took_one()
+        self._box.make_room()
         return event
 
 

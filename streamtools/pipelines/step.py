@@ -14,11 +14,13 @@ from ..events import (
     CausedEvent,
     Event,
     Observation,
+    ReasoningDelta,
     StepEnd,
     StepStart,
     StreamEnd,
     StreamWarning,
     TextDelta,
+    ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     ToolCallValidated,
@@ -30,6 +32,8 @@ from .queues import DELTAS, Branch, BranchQueue, Outbox, WhenFull
 from .trajectory import Causality, Trajectory
 
 __all__ = ["Step"]
+
+_PLAIN = frozenset({TextDelta, ReasoningDelta, ToolCallDelta})
 
 _LASTING = frozenset({ToolCallStart, ToolCallEnd, ToolCallValidated, Observation, StreamEnd, StepEnd})
 
@@ -54,7 +58,7 @@ class Step:
         self._failures: list[tuple[Observer, Exception]] = []
         self._routes: dict[type[Event], tuple[Callback, ...]] = {}
         self._cut: list[tuple[Event, Callback | None]] = []  # interrupted events, and the callback that was running
-        self._plain_text = False  # only the turn and the consumer want text deltas
+        self._plain: set[type[Event]] = set()  # deltas that only the turn and the consumer want
         self._turn: Turn | None = None  # the final one, once it was asked for
 
     @property
@@ -115,16 +119,20 @@ class Step:
         return turn
 
     def emit_all(self, events: Iterable[Event]) -> None:
-        """Emits each event. Text deltas, which are the most frequent, take a path without calls."""
+        """Emits each event. Deltas, which are the most frequent, take a path without calls."""
         run, outbox, builder, step = self._trajectory, self._outbox, self._builder, self.number
         for event in events:
-            if self._plain_text and type(event) is TextDelta and event.seq < 0 and not outbox.closed:
+            kind = type(event)
+            if kind in self._plain and event.seq < 0 and not outbox.closed:
                 seq = run.next_seq
                 run.next_seq = seq + 1
                 event.seq = seq  # type: ignore[misc]  # events are immutable to everybody else
                 if step:
                     event.step = step  # type: ignore[misc]
-                builder.add_text(event.text)
+                if kind is TextDelta:
+                    builder.add_text(event.text)  # type: ignore[attr-defined]
+                elif kind is ReasoningDelta:
+                    builder.add_reasoning(event.text)  # type: ignore[attr-defined]
                 outbox.queue.append(event)
             else:
                 self.emit(event)
@@ -222,13 +230,13 @@ class Step:
                 self._failures.append((observer, error))
         callbacks.extend(callback for kinds, callback in self._listeners if kind in kinds)
         route = self._routes[kind] = tuple(callbacks)
-        if kind is TextDelta:
-            self._plain_text = not route
+        if kind in _PLAIN and not route:
+            self._plain.add(kind)
         return route
 
     def _reroute(self) -> None:
         self._routes.clear()
-        self._plain_text = False
+        self._plain.clear()
 
     def _leave(self, queue: BranchQueue) -> None:
         self._outbox.branches = tuple(known for known in self._outbox.branches if known is not queue)

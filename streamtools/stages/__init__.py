@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..events import Event
+from ..events import Event, ToolCallDelta, ToolCallFragment
 from ..limits import Limits
 from ..tools import Toolset
 from .accumulate import Accumulate
@@ -67,6 +67,18 @@ class Chain:
     def passes(self, kind: type[Event]) -> bool:
         """Returns whether events of this type go through untouched, so that they need not be fed."""
         return (self._next.get(kind) or self._find_next(kind))[0] == len(self._stages)
+
+    def grower(self, fragment: ToolCallFragment) -> Callable[[Any], Event | None] | None:
+        """Returns a function that makes the event of more arguments for the call of this fragment, as the chain would;
+        of anything but a text within the limits it makes none. None if a stage beside `accumulate` wants to see such
+        events, or the call does not just grow. It serves until the chain is fed."""
+        end = len(self._stages)
+        at = (self._next.get(ToolCallFragment) or self._find_next(ToolCallFragment))[0]
+        stage = self._stages[at] if at < end else None
+        if type(stage) is not Accumulate or self.deferred is not None:
+            return None
+        wanted = (self._next.get(ToolCallDelta) or self._find_next(ToolCallDelta))[at + 1]
+        return stage.grower(fragment) if wanted == end else None
 
     def feed(self, event: Event) -> list[Event]:
         """Takes one event; returns the events that come out at the end."""

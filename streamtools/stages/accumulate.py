@@ -19,7 +19,8 @@ is joined once. Cost is linear in bytes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from ..errors import LimitExceeded
 from ..events import (
@@ -27,6 +28,7 @@ from ..events import (
     StreamEnd,
     StreamStart,
     StreamWarning,
+    ToolCallDelta,
     ToolCallEnd,
     ToolCallFragment,
     ToolCallStart,
@@ -85,6 +87,44 @@ class Accumulate:
     def finish(self) -> Iterable[Event]:
         """Returns nothing: no event is held past the `StreamEnd`."""
         return ()
+
+    def grower(self, fragment: ToolCallFragment) -> Callable[[Any], ToolCallDelta | None] | None:
+        """Returns a function that takes more arguments for the call of a fragment, as `feed` would take fragments like
+        it, and returns their event; None if the call does not just grow. The function makes no event of anything but a
+        text within the limits. It serves until the next `feed`."""
+        slot = self._growing(fragment)
+        if slot is None or slot.ended or slot.closed or slot.problem or not slot.announced or not slot.text_came:
+            return None
+        json, pieces, shown = slot.json, slot.pieces, None if slot.kind == "custom" else slot.json
+        most, most_of_all = self._limits.max_argument_bytes, self._limits.max_total_argument_bytes
+
+        def grow(text: Any) -> ToolCallDelta | None:
+            if type(text) is not str or not text:
+                return None
+            length = len(text)
+            size = self._argument_size + length
+            if size > most_of_all or json.length + length > most:
+                return None
+            self._argument_size = size
+            json.feed(text)
+            pieces.append(text)
+            slot.json_end = end = slot.json_end + length
+            return ToolCallDelta(slot.call_id, text, shown, end)
+
+        return grow
+
+    def _growing(self, fragment: ToolCallFragment) -> GrowingCall | None:
+        """Returns the call that a fragment has just been found to continue; None if the fragment says more."""
+        if (
+            *(fragment.start, fragment.end, fragment.cut, fragment.name, fragment.problem, fragment.whole),
+            *(fragment.provider_state, fragment.namespace, fragment.caller),
+        ) != (False, False, False, None, None, None, None, None, None):
+            return None
+        by_index = None if fragment.index is None else self._by_index.get(fragment.index)
+        if not fragment.id:
+            return by_index if fragment.index is not None else self._slots[-1] if self._slots else None
+        by_id = self._by_id.get(fragment.id)
+        return by_id if by_id is by_index else None
 
     def _stream_end(self, end: StreamEnd) -> None:
         ended_well = end.ended_well

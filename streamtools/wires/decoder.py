@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic_core import from_json, to_json
 
@@ -28,6 +28,7 @@ from ..limits import Limits
 from ..parts import Finish, ResumePoint
 from ..text import SurrogateJoiner, deeper_than, one_line, well_formed, well_formed_tree
 from .fields import ERROR_PAYLOAD, KnownFields, place_of, unread
+from .plain import GrowingPart, PlainDelta
 from .reading import provider_error, read_text, says_something, weight
 from .usage import NO_COUNTS, UsageMap
 
@@ -46,6 +47,9 @@ class WireDecoder(ABC):
 
     name: str = ""
     usage: UsageMap = NO_COUNTS
+    plain: ClassVar[tuple[PlainDelta, ...]] = ()
+    """The forms of payloads that add nothing but a piece of text, thought or arguments. Such payloads may be decoded
+    without `feed`; without any forms, each goes through it."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -61,11 +65,10 @@ class WireDecoder(ABC):
         self.out: list[Event] = []
         self._started = False
         self._open: str | None = None  # the part that is being told: "text" or "reasoning"
-        self._text_size = 0
         self._whole: str | None = None  # of the part that is being told, if its deltas were wrong
         self._part_count = 0
-        self._max_text = limits.max_text_bytes
-        self._plain_text_max = 0  # how large `text_delta` may make it; 0 unless plain text is being told
+        self.part = GrowingPart(limits.max_text_bytes)
+        """The part that grows, for payloads that are decoded without `feed`."""
         self._joiners: dict[str, SurrogateJoiner] = {}
         self._finish_raw: str | None = None
         self._after: str | int | None = None  # the id or the number of the last event, where the wire can resume
@@ -81,16 +84,16 @@ class WireDecoder(ABC):
         return self._started
 
     @abstractmethod
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Returns the event of a payload that is nothing but one more delta of the text that is being told; None for
-        any other, which is then for `feed`.
-
-        That is what most payloads are: asking first saves half of the decoder's time.
-        """
-
-    @abstractmethod
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one payload."""
+
+    @property
+    def needs_each(self) -> bool:
+        """True while `feed` has to see each payload, since a piece may mean something beyond itself."""
+        return self.loose or self.done
+
+    def after_plain(self, payload: dict[str, Any]) -> None:  # noqa: B027 - most wires have nothing there that counts
+        """Takes the last of the payloads that were decoded without `feed`, for what stands beside its piece."""
 
     def terminate(self) -> list[Event]:
         """Takes the ``[DONE]`` line. On most wires it says nothing: gateways add it."""
@@ -157,7 +160,6 @@ class WireDecoder(ABC):
     def be_loose(self) -> None:
         """Joins halves of surrogate pairs from now on: payloads may hold some."""
         self.loose = True
-        self._plain_text_max = 0
 
     def fail(self, error: StreamError) -> None:
         """Ends the stream because of `error`; nothing after it is read."""
@@ -187,7 +189,6 @@ class WireDecoder(ABC):
         """Emits a delta of text; it begins a text if none is open."""
         if self._open != "text":
             self._begin_part("text")
-            self._plain_text_max = 0 if self.loose else self._max_text
             self.out.append(TextStart())
         if text := self._bounded("text", text):
             self.out.append(TextDelta(text))
@@ -207,7 +208,7 @@ class WireDecoder(ABC):
 
     def _begin_part(self, kind: str) -> None:
         self.end_part()
-        self._open = kind
+        self._open, self.part.kind, self.part.sink = kind, _DELTAS[kind], None
         self._part_count += 1
         self.holds(self._part_count, "the response")
 
@@ -220,7 +221,6 @@ class WireDecoder(ABC):
         elif self._open == "reasoning":
             self.out.append(ReasoningEnd(provider_state, self._whole))
         self._open = self._whole = None
-        self._plain_text_max = 0
 
     def replace_part(self, whole: str) -> None:
         """Replaces all deltas of the text or the reasoning that is open: its end will have the whole of it."""
@@ -323,20 +323,20 @@ class WireDecoder(ABC):
 
     def charge(self, extra: object) -> bool:
         """Counts what is kept beside the text (a signature, a citation) as if it were; False if that is too much."""
-        self._text_size += weight(extra)
-        if self._text_size > self._max_text:
-            error = LimitExceeded("max_text_bytes", limit=self._max_text, value=self._text_size, where="the text")
-            self.fail(error)
-        return self._text_size <= self._max_text
+        return self._counted(weight(extra))
 
     def _bounded(self, kind: str, text: str) -> str:
         """Returns `text` within the limit, without halves of surrogate pairs."""
-        self._text_size += len(text)
-        if self._text_size > self._max_text:
-            error = LimitExceeded("max_text_bytes", limit=self._max_text, value=self._text_size, where="the text")
-            self.fail(error)
+        if not self._counted(len(text)):
             return ""
         return self._joined(kind, text) if self.loose else text
+
+    def _counted(self, size: int) -> bool:
+        part = self.part
+        part.size += size
+        if part.size > part.max_size:
+            self.fail(LimitExceeded("max_text_bytes", limit=part.max_size, value=part.size, where="the text"))
+        return part.size <= part.max_size
 
     def _joined(self, kind: str, text: str) -> str:
         joiner = self._joiners.setdefault(kind, SurrogateJoiner())

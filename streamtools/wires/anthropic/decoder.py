@@ -9,11 +9,12 @@ from typing import Any
 from typing_extensions import override
 
 from ...errors import RemoteProtocolError
-from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
+from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
+from ..plain import PlainDelta
 from ..reading import caller_of, label_of, malformed, named_error, read_text, rest_of
 from .facts import BLOCK_FIELDS, CALL_BLOCKS, DELTA_FIELDS, EVENT_FIELDS
 
@@ -68,6 +69,11 @@ class _Block:
 class AnthropicDecoder(WireDecoder):
     """Decodes one Messages response."""
 
+    plain = tuple(
+        PlainDelta(("delta", name), {(): frozenset({"index", "type"}), ("delta",): frozenset({"type"})})
+        for name in ("text", "thinking", "partial_json")
+    )
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._message_id: object = None
@@ -77,25 +83,6 @@ class AnthropicDecoder(WireDecoder):
         self._delta_names: list[object] = []  # the fields of a delta that has no other, and its type
         self._has_calls = False
         self._stopped = False
-
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Returns the event of a payload that holds one delta of the text that is being told."""
-        try:
-            delta = payload["delta"]
-            if (
-                delta["type"] == "text_delta"
-                and payload["index"] == self._current
-                and payload["type"] == "content_block_delta"
-                and len(payload) == 3
-                and len(delta) == 2
-            ):
-                text = delta["text"]
-                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
-                    self._text_size = size
-                    return TextDelta(text)
-        except (KeyError, TypeError):
-            return None  # whatever it is, `feed` knows
-        return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one stream event."""

@@ -8,11 +8,12 @@ from typing import Any
 from typing_extensions import override
 
 from ...errors import ProviderError, RemoteProtocolError
-from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
+from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
+from ..plain import PlainDelta
 from ..reading import label_of, malformed, read_text, rest_of
 from .blocks import OPAQUE_BLOCKS, StartedBlock
 from .facts import EVENT_FIELDS, NOISE
@@ -44,6 +45,15 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 class BedrockDecoder(WireDecoder):
     """Decodes one ConverseStream response."""
 
+    plain = tuple(
+        PlainDelta(
+            ("contentBlockDelta", "delta", *path),
+            {("contentBlockDelta",): frozenset({"contentBlockIndex", "p"})},
+            varies=frozenset({("contentBlockDelta", "p")}),
+        )
+        for path in (("text",), ("reasoningContent", "text"), ("toolUse", "input"))
+    )
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._blocks: dict[object, StartedBlock] = {}
@@ -53,27 +63,6 @@ class BedrockDecoder(WireDecoder):
         self._has_calls = False
         self._stopped = False
         self._metered = False
-
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Returns the event of a payload that holds one delta of the text that is being told."""
-        try:
-            event = payload["contentBlockDelta"]
-            delta = event["delta"]
-            text = delta["text"]
-            if (
-                type(text) is str
-                and text
-                and (size := self._text_size + len(text)) <= self._plain_text_max
-                and event["contentBlockIndex"] == self._current_index
-                and (len(event) == 2 or (len(event) == 3 and "p" in event))
-                and len(delta) == 1
-                and len(payload) == 1
-            ):
-                self._text_size = size
-                return TextDelta(text)
-        except (KeyError, TypeError):
-            return None  # whatever it is, `feed` knows
-        return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one event, or several in one object."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...errors import ProviderError, RemoteProtocolError
-from ...events import Event, TextDelta, ToolCallFragment
+from ...events import Event, ToolCallFragment
 from ...limits import Limits
 from ..fields import place_of
+from ..plain import PlainDelta
 from ..reading import provider_error, read_text, rest_of
 from .known import EVENT_FIELDS, FUNCTION
 from .legacy import LegacyEvents
@@ -39,34 +40,25 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 class CohereDecoder(LegacyEvents):
     """Decodes one chat response, of either version."""
 
+    plain = (
+        PlainDelta(("text",), {(): frozenset({"event_type", "is_finished"})}),
+        *(
+            PlainDelta(("delta", "message", *path), {(): frozenset({"index", "type"})})
+            for path in (
+                ("content", "text"),
+                ("content", "thinking"),
+                ("tool_plan",),
+                ("tool_calls", "function", "arguments"),
+            )
+        ),
+    )
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._message_id: object = None
         self._blocks: set[int | str | None] = set()  # content blocks that are open
         self._current: int | str | None = None  # index of the block that is being told
         self._heads: dict[int | str | None, dict[str, Any]] = {}  # the starts of calls that got no more since
-
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Returns the event of a payload that holds one delta of the text that is being told."""
-        if self._told is not None:
-            return self._legacy_text_delta(payload)
-        try:
-            delta = payload["delta"]
-            message = delta["message"]
-            content = message["content"]
-            if (
-                payload["index"] == self._current
-                and payload["type"] == "content-delta"
-                and len(payload) == 3
-                and len(delta) == len(message) == len(content) == 1
-            ):
-                text = content["text"]
-                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
-                    self._text_size = size
-                    return TextDelta(text)
-        except (KeyError, TypeError):
-            return None  # whatever it is, `feed` knows
-        return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one stream event."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...events import ProviderItem, TextDelta, ToolCallFragment
+from ...events import ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
@@ -42,26 +42,6 @@ class LegacyEvents(CohereParts):
             self._state = _STATE
         return self._told
 
-    def _legacy_text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Does as `text_delta`, once the stream is known to be of v1."""
-        told = self._told
-        assert told is not None, "the caller looked"
-        try:
-            text = payload["text"]
-            if (
-                payload["event_type"] == "text-generation"
-                and type(text) is str
-                and text
-                and len(payload) == 2 + ("is_finished" in payload)
-                and (size := self._text_size + len(text)) <= self._plain_text_max
-            ):
-                self._text_size = size
-                told.text.append(text)
-                return TextDelta(text)
-        except (KeyError, TypeError):
-            return None
-        return None
-
     def _stream_start(self, payload: dict[str, Any]) -> None:
         if not self._started:
             self.emit_start(None, payload.get("generation_id"))
@@ -72,6 +52,7 @@ class LegacyEvents(CohereParts):
         if isinstance(text := payload.get("text"), str) and text:
             told.text.append(text)
             self.emit_text(text)
+            self.part.sink = told.text.append
 
     def _citation_generation(self, payload: dict[str, Any]) -> None:
         self._begin_legacy()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic_core import from_json
 from typing_extensions import override
 
 from ...errors import LimitExceeded
-from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
+from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ..decoder import WireDecoder
+from ..plain import PlainDelta
 from ..reading import malformed, read_text, says_something
 from . import known
 from .envelope import (
@@ -25,7 +26,7 @@ from .envelope import (
     verdict,
     without_nulls,
 )
-from .known import BARE, KNOWN, MARKS, OPAQUE, PLAIN, PLAIN_CANDIDATE
+from .known import BARE, KNOWN, MARKS, OPAQUE
 from .partial_args import OpenCall
 
 __all__ = ["GeminiDecoder"]
@@ -33,6 +34,19 @@ __all__ = ["GeminiDecoder"]
 
 class GeminiDecoder(WireDecoder):
     """Decodes one response of `streamGenerateContent`. Only one candidate is followed."""
+
+    plain: ClassVar[tuple[PlainDelta, ...]] = (
+        PlainDelta(
+            ("candidates", 0, "content", "parts", 0, "text"),
+            {
+                (): known.PLAIN,
+                ("candidates", 0): frozenset({"index"}),
+                ("candidates", 0, "content"): frozenset({"role"}),
+                ("candidates", 0, "content", "parts", 0): frozenset({"thought"}),
+            },
+            varies=frozenset({("usageMetadata",), ("responseId",), ("createTime",)}),
+        ),
+    )
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
@@ -45,34 +59,6 @@ class GeminiDecoder(WireDecoder):
         self._has_calls = False
         self._is_late = False  # a call came after what said that the response is over
         self._finish_message: object = None
-
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Returns the event of a payload that holds one plain piece of text, and nothing else that matters."""
-        try:
-            [candidate] = payload["candidates"]
-            content = candidate["content"]
-            [part] = content["parts"]
-            text = part["text"]
-            if (
-                type(text) is str
-                and text
-                and len(part) == 1
-                and ((len(content) == 2 and "role" in content) or len(content) == 1)
-                and (size := self._text_size + len(text)) <= self._plain_text_max
-                and candidate.get("index", 0) == self._candidate
-                and PLAIN_CANDIDATE.issuperset(candidate)
-                and PLAIN.issuperset(payload)
-            ):
-                usage = payload.get("usageMetadata")
-                if usage is not None:
-                    if usage.keys() != self._newest_usage.keys():
-                        return None
-                    self._newest_usage = usage
-                self._text_size = size
-                return TextDelta(text)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None  # whatever it is, `feed` knows
-        return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one response object."""
@@ -112,10 +98,14 @@ class GeminiDecoder(WireDecoder):
         return self.out
 
     def read_usage(self, usage: object) -> None:
-        """Keeps `usage` and reads the one before it; `text_delta` replaces most of them unread."""
+        """Keeps `usage` and reads the one before it; `after_plain` replaces most of them unread."""
         if isinstance(usage, dict):
             super().read_usage(self._newest_usage)
             self._newest_usage = usage
+
+    @override
+    def after_plain(self, payload: dict[str, Any]) -> None:
+        self._newest_usage = payload.get("usageMetadata") or self._newest_usage  # with the same counts: totals so far
 
     # -- the envelope --
 

@@ -86,6 +86,10 @@ class InteractionsDecoder(StepTexts):
         return out
 
     @override
+    def after_plain(self, payload: dict[str, Any]) -> None:
+        self._after = read_text(payload.get("event_id")) or self._after
+
+    @override
     def after_end(self, payload: dict[str, Any]) -> list[Event] | None:
         out = self.out = []
         return out if self._is_anothers(payload) else None
@@ -93,7 +97,6 @@ class InteractionsDecoder(StepTexts):
     def _is_anothers(self, payload: dict[str, Any]) -> bool:
         name = self._hops.other(payload)
         if name:
-            self._tell_slowly()
             self.warn("other_response", name[: self.limits.max_id_bytes])
         return name is not None
 

@@ -9,56 +9,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from typing_extensions import override
-
-from ...events import ProviderItem, TextDelta
+from ...events import ProviderItem
 from ...limits import Limits
 from ..decoder import WireDecoder
+from ..plain import PlainDelta
 from ..reading import named_error
 from .facts import TEXT_FIELDS
 from .steps import CONTENTS, GrowingStep, contents_of, object_of
 
 __all__ = ["StepTexts"]
 
-_NOWHERE = object()  # an index that no payload has
-
 
 class StepTexts(WireDecoder):
     """The part of the decoder that tells texts."""
+
+    plain = tuple(
+        PlainDelta(
+            ("delta", *path),
+            {
+                (): frozenset({"event_id", "event_type", "index"}),
+                ("delta",): frozenset({"type"}),
+                ("delta", "content"): frozenset({"type"}),
+            },
+            varies=frozenset({("event_id",)}),
+        )
+        for path in (("text",), ("content", "text"), ("arguments",))
+    )
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._by_index: dict[object, GrowingStep] = {}  # of this hop
         self._telling: GrowingStep | None = None  # the step whose text is being told
-        self._text_index: object = _NOWHERE  # its index, if it is the model's output
         self._is_resumable = False  # a token has come, so that what follows may be said again
         self._closed_since = 0  # texts that have ended since then
-
-    @override
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        try:
-            delta = payload["delta"]
-            if (
-                payload["index"] == self._text_index
-                and delta["type"] == "text"
-                and len(delta) == 2
-                and payload["event_type"] == "step.delta"
-                and len(payload) == (4 if "event_id" in payload else 3)
-            ):
-                text = delta["text"]
-                self._after = payload.get("event_id", self._after)
-                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
-                    self._text_size = size
-                    assert self._telling is not None, "a text is told of a step"
-                    self._telling.text(text)
-                    return TextDelta(text)
-        except (KeyError, TypeError):
-            return None  # whatever it is, `feed` knows
-        return None
-
-    def _tell_slowly(self) -> None:
-        """Keeps `text_delta` from taking the next delta without a look at whose it is."""
-        self._text_index = _NOWHERE
 
     def _end_step(self, step: GrowingStep) -> None:
         """Lets a step go with the part that tells it; alone if there is none."""
@@ -92,6 +75,7 @@ class StepTexts(WireDecoder):
             if text:
                 step.text(text)
             self._tell(step, text)
+            self.part.sink = step.text
             if (annotations := object_of(content).get("annotations")) is not None:
                 self._annotations(step, annotations)
         elif isinstance(content, dict) and (kept := self.to_keep(content)) is not None and self.charge(content):
@@ -111,10 +95,9 @@ class StepTexts(WireDecoder):
         if step.type == "thought":
             self.emit_reasoning(text)
         else:
-            self._text_index = step.index
             self.emit_text(text)
 
     def _end_telling(self) -> None:
         self._closed_since += self._is_resumable and self._open is not None
         self.end_part()
-        self._telling, self._text_index = None, _NOWHERE
+        self._telling = None

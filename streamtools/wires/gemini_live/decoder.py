@@ -7,18 +7,19 @@ in the model's content is told and never run.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from ...events import Event, TextDelta, ToolCallFragment
+from ...events import Event, ToolCallFragment
 from ...parts import Finish
 from ..gemini.decoder import GeminiDecoder
 from ..gemini.envelope import error_in, verdict, without_nulls
 from ..gemini.known import CALL, ERROR_RESPONSE
+from ..plain import PlainDelta
 from ..reading import read_text
 from .facts import FINISHES, FOREIGN_FINISH, STATUSES
-from .known import KNOWN, MESSAGE, TEXT_ALONE, spelled
+from .known import KNOWN, MESSAGE, spelled
 from .turns import asks, calls_in, content_of, ends, taken_back
 
 __all__ = ["LiveDecoder"]
@@ -27,25 +28,16 @@ __all__ = ["LiveDecoder"]
 class LiveDecoder(GeminiDecoder):
     """Decodes one response of a session."""
 
-    @override
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        try:
-            content = payload["serverContent"]
-            [part] = content["modelTurn"]["parts"]
-            text = part["text"]
-            if (
-                type(text) is str
-                and text
-                and len(part) == len(payload) == 1
-                and TEXT_ALONE.issuperset(content)
-                and content["modelTurn"].keys() <= {"parts", "role"}
-                and (size := self._text_size + len(text)) <= self._plain_text_max
-            ):
-                self._text_size = size
-                return TextDelta(text)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None  # whatever it is, `feed` knows
-        return None
+    plain: ClassVar[tuple[PlainDelta, ...]] = (
+        PlainDelta(
+            ("serverContent", "modelTurn", "parts", 0, "text"),
+            {
+                ("serverContent", "modelTurn"): frozenset({"role"}),
+                ("serverContent", "modelTurn", "parts", 0): frozenset({"thought"}),
+            },
+        ),
+        PlainDelta(("serverContent", "outputTranscription", "text"), {}),
+    )
 
     @override
     def feed(self, payload: dict[str, Any]) -> list[Event]:

@@ -7,11 +7,12 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...events import Event, TextDelta, ToolCallFragment
+from ...events import Event, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ..decoder import WireDecoder
 from ..fields import KnownFields
+from ..plain import PlainDelta
 from ..reading import malformed, provider_error, read_text, rest_of, says_something
 from .facts import END_FIELDS, LINE_FIELDS, REMOTE
 
@@ -31,34 +32,20 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 class OllamaDecoder(WireDecoder):
     """Decodes one response of ``/api/chat``, or of ``/api/generate``, which has text and no calls."""
 
+    plain = tuple(
+        PlainDelta(
+            path,
+            {(): frozenset({"created_at", "done", "model", *REMOTE}), ("message",): frozenset({"role"})},
+            varies=frozenset({("created_at",)}),
+        )
+        for path in (("message", "content"), ("message", "thinking"), ("response",), ("thinking",))
+    )
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._has_calls = False
         self._ended = False
         self._remote: dict[str, Any] = {}  # what stands on every line, as it was told
-
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Returns the event of a line that holds one plain delta of text, and nothing else that matters."""
-        try:
-            message = payload["message"]
-            text = message["content"]
-            if (
-                type(text) is str
-                and text
-                and (size := self._text_size + len(text)) <= self._plain_text_max
-                and payload["done"] is False
-                and len(payload) == 4 + len(self._remote)  # so there is no field that is not looked up here
-                and "model" in payload
-                and "created_at" in payload
-                and len(message) == 2
-                and "role" in message
-                and (not self._remote or self._remote.items() <= payload.items())
-            ):
-                self._text_size = size
-                return TextDelta(text)
-        except (KeyError, TypeError):  # also of values that cannot be compared as items
-            return None  # whatever it is, `feed` knows
-        return None
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one line."""

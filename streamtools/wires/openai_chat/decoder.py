@@ -8,12 +8,13 @@ from typing import Any
 from typing_extensions import override
 
 from ...errors import LimitExceeded, ProviderError
-from ...events import Event, ProviderItem, TextDelta, ToolCallFragment
+from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ...text import well_formed
 from ..decoder import WireDecoder
 from ..fields import ERROR, Path
+from ..plain import PlainDelta
 from ..reading import malformed, provider_error, read_text
 from .beside import (
     CALL,
@@ -25,14 +26,12 @@ from .beside import (
     LEGACY_CALL,
     PING,
     REASONING_FIELDS,
-    REPEATING_DELTA,
     TEXT_BLOCK,
     THOUGHT_BLOCK,
     UNDERSTOOD,
     Repeats,
-    adds,
 )
-from .facts import BAD_NEWS, FINISHES, NATIVE_CUT, NOISE
+from .facts import BAD_NEWS, FINISHES, NATIVE_CUT, NOISE, REPEATED
 from .reasoning import LeadingThink, ReasoningDetails, texts_of
 
 __all__ = ["OpenAIChatDecoder", "recognises"]
@@ -55,13 +54,23 @@ def recognises(payload: Mapping[str, Any]) -> bool:
 class OpenAIChatDecoder(WireDecoder):
     """Decodes one Chat Completions response. Only one choice is followed."""
 
+    plain = tuple(
+        PlainDelta(
+            ("choices", 0, "delta", *path),
+            {
+                (): NOISE.keys() | REPEATED.keys(),
+                ("choices", 0): {"index"} | REPEATED.keys(),
+                ("choices", 0, "delta"): frozenset({"role"}),
+                ("choices", 0, "delta", "tool_calls", 0): frozenset({"id", "index", "type"}),
+            },
+            varies=frozenset((name,) for name in NOISE),
+        )
+        for path in (("content",), *((name,) for name in REASONING_FIELDS), ("tool_calls", 0, "function", "arguments"))
+    )
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._repeats = Repeats()
-        self._plain_choice: dict[str, Any] = {}  # of a chunk that has nothing but text
-        self._plain_keys: list[str] = []  # its fields, in order
-        self._plain_values: dict[str, Any] = {}  # of those that are told if their value is another
-        self._no_usage = True  # it is none of them
         self._call_names: list[str | None] = []  # the fields of a piece of a call that has no other
         self._choice: object = None  # index of the choice that is followed
         self._last_choice: object = None
@@ -72,37 +81,10 @@ class OpenAIChatDecoder(WireDecoder):
         self._is_late = False  # a piece of a call came after the last finish reason: that does not speak of it
         self._terminated = False
 
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Returns the event of a chunk that holds one plain delta of text, and nothing else that matters."""
-        try:
-            [choice] = payload["choices"]
-            plain = self._plain_choice
-            plain["delta"] = delta = choice["delta"]
-            content = delta.get("content")
-            if (
-                type(content) is str
-                and content
-                and (size := self._text_size + len(content)) <= self._plain_text_max
-                and len(delta) == 1
-                and choice == plain
-                and [*payload] == self._plain_keys  # the cheapest way to look at every name
-                and (self._no_usage or payload["usage"] is None)
-                and (not self._plain_values or self._plain_values.items() <= payload.items())
-            ):
-                self._text_size = size
-                return TextDelta(content)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return None  # whatever it is, `feed` knows
-        return None
-
-    def _learn_plain(self, payload: dict[str, Any], choice: dict[str, Any]) -> None:
-        """Learns from a chunk what one that adds nothing but text may have: nothing that was not told."""
-        is_told = choice.get("index") == self._choice and not choice.get("finish_reason")
-        if is_told and not (adds(payload, KNOWN) or adds(choice, KNOWN_OF_CHOICE - REPEATING_DELTA)):
-            self._plain_keys = [*payload]
-            self._plain_values = {key: payload[key] for key in payload.keys() - NOISE.keys() - {"choices", "usage"}}
-            self._no_usage = "usage" not in payload
-            self._plain_choice = dict(choice)
+    @property
+    @override
+    def needs_each(self) -> bool:
+        return self._think is not None or super().needs_each  # the text may contain a closing tag
 
     def feed(self, payload: dict[str, Any]) -> list[Event]:
         """Takes one chunk."""
@@ -161,8 +143,6 @@ class OpenAIChatDecoder(WireDecoder):
                 self.emit_beside(message, UNDERSTOOD, f"choices[{position}].message")
         if not KNOWN.issuperset(payload):
             self.emit_beside(payload, self._repeats.known(payload, KNOWN, ""), "")
-        if self._plain_text_max and len(choices) == 1 and type(choices[0].get("delta")) is dict:
-            self._learn_plain(payload, choices[0])
         return out
 
     def _fail_inside(self, found: Mapping[str, Any], error: ProviderError, *path: str | int) -> None:

@@ -100,6 +100,10 @@ class ResponsesDecoder(ItemTexts):
             self.emit_unknown(payload)
         return out
 
+    @override
+    def after_plain(self, payload: dict[str, Any]) -> None:
+        self._note_number(payload)
+
     def _note_number(self, payload: Mapping[str, Any]) -> None:
         """Keeps the number of the last event, after which the response can be resumed."""
         if (number := read_count(payload.get("sequence_number"))) is not None:
@@ -127,7 +131,6 @@ class ResponsesDecoder(ItemTexts):
         name = self._followed.other(payload)
         if name is None:
             return False
-        self.tell_slowly()
         if name:
             self.warn("other_response", name[: self.limits.max_id_bytes])
         return True

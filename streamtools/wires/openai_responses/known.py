@@ -5,12 +5,14 @@ from __future__ import annotations
 from ..fields import ERROR, ERROR_PAYLOAD, KnownFields
 from .facts import ARGUMENTS, QUIET, TERMINALS, TEXT_DELTAS, TEXT_DONES, WAITING
 
-__all__ = ["ERROR_EVENT", "EVENT_FIELDS", "GROWING", "HEAD", "LATER", "PLAIN_TEXT", "REQUESTED", "USUAL_TEXT"]
+__all__ = ["ENVELOPE", "ERROR_EVENT", "EVENT_FIELDS", "GROWING", "HEAD", "LATER", "REQUESTED"]
 
-_ENVELOPE = (
-    "content_index", "item_id", "obfuscation", "output_index", "response_id", "sequence_number", "stream_id",
-    "summary_index", "type",
-)  # fmt: skip
+ENVELOPE = frozenset({
+    "call_id", "content_index", "event_id", "item_id", "obfuscation", "output_index", "response_id", "sequence_number",
+    "stream_id", "summary_index", "type",
+})  # fmt: skip
+"""Fields of events that say where they belong."""
+_ENVELOPE = ENVELOPE - {"call_id", "event_id"}
 
 REQUESTED = frozenset({
     "background", "frequency_penalty", "image", "instructions", "max_output_tokens", "max_tool_calls", "metadata",
@@ -31,12 +33,6 @@ def _event(*known: str, **inside: KnownFields) -> KnownFields:
 
 
 _TEXT = _event("delta")
-
-PLAIN_TEXT = _TEXT.known | {"logprobs"}
-"""Those of a delta of text; the last one says something unless it is empty."""
-
-USUAL_TEXT = PLAIN_TEXT - {"response_id", "stream_id", "summary_index"}
-"""Those that OpenAI sends with a delta of text unless the request turns one off."""
 
 EVENT_FIELDS: dict[str, KnownFields] = {
     **dict.fromkeys((*WAITING, *TERMINALS), _event(response=_RESPONSE)),

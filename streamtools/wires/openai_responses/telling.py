@@ -11,18 +11,18 @@ from typing import Any
 
 from typing_extensions import override
 
-from ...events import ProviderItem, TextDelta
+from ...events import ProviderItem
 from ...limits import Limits
 from ...text import well_formed
 from ..decoder import WireDecoder
+from ..plain import PlainDelta
 from .facts import TEXTS
 from .following import Followed
 from .items import Item, Register, message_so_far, texts_of
-from .known import HEAD, PLAIN_TEXT, USUAL_TEXT
+from .known import ENVELOPE, HEAD
 
 __all__ = ["ItemTexts"]
 
-_NOWHERE = object()  # a place that no payload names
 _PARTS = {"text": "text", "summary": "reasoning", "content": "reasoning"}  # a refusal is no part
 _BETWEEN = {"text": "", "reasoning": "\n\n"}  # the pieces of a part that was corrected
 
@@ -30,49 +30,20 @@ _BETWEEN = {"text": "", "reasoning": "\n\n"}  # the pieces of a part that was co
 class ItemTexts(WireDecoder):
     """The part of the decoder that tells texts."""
 
+    plain = (
+        PlainDelta(
+            ("delta",),
+            {(): ENVELOPE},
+            varies=frozenset({("event_id",), ("obfuscation",), ("sequence_number",)}),
+        ),
+    )
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._stored = True  # the provider keeps the items, so that an id is enough to give one back
         self._register = Register()
         self._followed = Followed(self._register)
         self._telling: Item | None = None  # the item whose text or reasoning is being told
-        self._text_index: object = _NOWHERE  # where it is, as the wire has it, if it is a message
-        self._text_keys: list[str] = []  # the fields of an event that adds nothing but text
-        self._usual_count = 0  # how many they are, if they are OpenAI's: then names are looked up, which is cheaper
-        self._pieces: list[str] = []  # its text so far
-
-    def text_delta(self, payload: dict[str, Any]) -> TextDelta | None:
-        """Returns the event of a payload that holds one delta of the text that is being told."""
-        try:
-            if (
-                payload["type"] == "response.output_text.delta"
-                and payload["output_index"] == self._text_index
-                and (  # neither of another response, nor with a field that is not known
-                    (
-                        len(payload) == self._usual_count
-                        and "item_id" in payload
-                        and "content_index" in payload
-                        and "sequence_number" in payload
-                        and "logprobs" in payload
-                        and "obfuscation" in payload
-                    )
-                    or [*payload] == self._text_keys
-                )
-                and not payload.get("logprobs")
-            ):
-                text = payload["delta"]
-                if type(text) is str and text and (size := self._text_size + len(text)) <= self._plain_text_max:
-                    self._text_size = size
-                    self._after = payload.get("sequence_number", self._after)
-                    self._pieces.append(text)
-                    return TextDelta(text)
-        except (KeyError, TypeError):
-            return None  # whatever it is, `feed` knows
-        return None
-
-    def tell_slowly(self) -> None:
-        """Keeps `text_delta` from taking the next delta without a look at where it belongs."""
-        self._text_index = _NOWHERE
 
     def _tell(self, item: Item, channel: str, text: str, paragraph: int | None) -> None:
         if self._telling is not item:
@@ -84,9 +55,6 @@ class ItemTexts(WireDecoder):
         if channel in _PARTS and self._open != _PARTS[channel]:
             item.part_at = len(told)
         if channel == "text":
-            self._pieces, self._text_keys = told, [*self._payload] if PLAIN_TEXT.issuperset(self._payload) else []
-            self._usual_count = len(USUAL_TEXT) if self._payload.keys() == USUAL_TEXT else 0
-            self._text_index = _NOWHERE if item.index is None or self._followed.is_one_of_several else item.index
             self.emit_text(text)
         elif channel == "refusal":
             self.emit_refusal(text)
@@ -97,6 +65,7 @@ class ItemTexts(WireDecoder):
             self.emit_reasoning(text)
         if text:
             told.append(text)
+        self.part.sink = told.append
 
     @override
     def end_part(self, provider_state: Mapping[str, Any] | None = None) -> None:
@@ -110,7 +79,7 @@ class ItemTexts(WireDecoder):
     def _end_telling(self) -> None:
         """Ends what is told of this item, since another comes; what it still has to say will be a part of its own."""
         self.end_part()
-        self._telling, self._text_index = None, _NOWHERE
+        self._telling = None
 
     def _keep(self, item: Item, state: dict[str, Any]) -> None:
         """Lets the state of an item that is over go with the part that tells it; alone if another is being told."""

@@ -1,0 +1,161 @@
+"""Payloads that are recognised without being read give the events that reading each of them gives."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from every_wire import dumped
+from profiles import examples
+from wire_cases import CASES
+from wire_cases.record import Response
+
+from streamtools import Event, Limits, StreamDecoder
+from streamtools.events import TextDelta, ToolCallDelta
+from streamtools.wires import Wire, WireDecoder, find
+
+Payload = dict[str, Any]
+
+PIECES = ["Once", " upon ", "a", " time", " there", " was", " a", " wire", "."]
+ARGUMENTS = json.dumps({"to": "x" * 20, "list": [1, 2.5, {"deep": None}], "text": "é𝄞\n" * 3})
+RESPONSES = {
+    "text": Response(text=PIECES),
+    "reasoning": Response(reasoning=PIECES, text=["So", " it", " is", " so", "!"]),
+    "arguments": Response(calls=[("c1", "look", ARGUMENTS), ("c2", "look", ARGUMENTS)], pieces=9),
+    "all": Response(text=PIECES, reasoning=PIECES, calls=[("c1", "look", ARGUMENTS)], pieces=7),
+}
+VALUES: tuple[Any, ...] = (
+    *(None, "", [], {}, 0, 1, 2, -1, 0.5, True, False, "other", "x" * 300),
+    *({"new": "inside"}, {"deep": [[[{"a": 1}]]]}, ["a"], [{"text": "b"}], 2**70, "half \ud83d"),
+)
+
+
+def reading_each(wire: Wire) -> Wire:
+    """The same wire, whose decoder recognises no payload without reading it."""
+
+    def made(limits: Limits) -> WireDecoder:
+        decoder = wire.decoder(limits)
+        kind = type(decoder)
+        decoder.__class__ = type(kind.__name__, (kind,), {"plain": ()})
+        return decoder
+
+    return replace(wire, decoder=made)
+
+
+def events_of(wire: Wire, payloads: list[Any], limits: Limits, *, parsed: bool) -> list[tuple[Any, Any]]:
+    """All events, with the previews of calls; of bytes, or of payloads as an SDK has parsed them."""
+    decoder = StreamDecoder(wire=wire, tools=["look"], limits=limits)
+    events: list[Event] = []
+    for payload in payloads:
+        events += decoder.feed(payload if parsed else b"data: " + dumped(payload) + b"\n\n")
+    events += decoder.finish()
+    return [(comparable(event), event.preview if isinstance(event, ToolCallDelta) else None) for event in events]
+
+
+def comparable(event: Event) -> tuple[Any, ...]:
+    """The event as values that are equal if they say the same, which errors are not."""
+    values = [getattr(event, field.name) for field in fields(event) if not field.name.startswith("_")]
+    return (type(event), *((type(one), str(one)) if isinstance(one, Exception) else repr(one) for one in values))
+
+
+def places(found: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every place inside a payload, itself included."""
+    yield path
+    for key, value in found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ():
+        yield from places(value, (*path, key))
+
+
+def changed(payload: Payload) -> Iterator[tuple[str, Any]]:
+    """The payload with another value, none, or one more field, at every place."""
+    for path in places(payload):
+        *way, last = path or (None,)
+        for value in VALUES:
+            one = copy.deepcopy(payload)
+            holder: Any = one
+            for key in way:
+                holder = holder[key]
+            if last is not None:
+                holder[last] = value
+                yield f"{path} = {value!r}", one
+            inner = copy.deepcopy(payload)
+            at: Any = inner
+            for key in path:
+                at = at[key]
+            if isinstance(at, dict):
+                at["new_field"] = value
+                yield f"{path}.new_field = {value!r}", inner
+            elif isinstance(at, list):
+                at.append(value)
+                yield f"{path} + [{value!r}]", inner
+        if last is not None and isinstance(last, str):
+            less = copy.deepcopy(payload)
+            holder = less
+            for key in way:
+                holder = holder[key]
+            del holder[last]
+            yield f"no {path}", less
+
+
+def is_same(wire: Wire, payloads: list[Any], limits: Limits, *, parsed: bool = False) -> bool:
+    each = events_of(reading_each(wire), payloads, limits, parsed=parsed)
+    return events_of(wire, payloads, limits, parsed=parsed) == each
+
+
+def responses(name: str) -> Iterator[tuple[str, list[Payload]]]:
+    for kind, response in RESPONSES.items():
+        yield kind, CASES[name].say(response)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_most_payloads_of_a_long_text_are_recognised_and_give_the_same_events(name: str) -> None:
+    wire, reads = find(name), 0
+    for kind, payloads in responses(name):
+        for parsed in (False, True):
+            assert is_same(wire, payloads, Limits(), parsed=parsed), (kind, parsed)
+
+    class Counting(type(wire.decoder(Limits()))):  # type: ignore[misc]
+        def feed(self, payload: Payload) -> list[Event]:
+            nonlocal reads
+            reads += 1
+            return super().feed(payload)  # type: ignore[no-any-return]
+
+    def counting(limits: Limits) -> WireDecoder:
+        decoder = wire.decoder(limits)
+        decoder.__class__ = Counting
+        return decoder
+
+    long = CASES[name].say(Response(text=PIECES * 20))
+    found = events_of(replace(wire, decoder=counting), long, Limits(), parsed=False)
+    assert [event[-1] for event, _ in found if event[0] is TextDelta] == [repr(piece) for piece in PIECES * 20]
+    assert reads < len(long) / 3, "the wire's plain deltas are not found"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_whatever_is_changed_in_a_payload_it_says_what_it_says_when_each_is_read(name: str) -> None:
+    """In the midst of payloads that were recognised, and then once more."""
+    wire, wrong, tried = find(name), [], 0
+    for kind, payloads in responses(name):
+        middle = len(payloads) // 2
+        several = [(what, one) for what, one in changed(payloads[middle]) if isinstance(one, dict)]
+        for what, one in several[:: max(1, len(several) // examples(10_000, 25))]:
+            tried += 1
+            for put in ([one], [one, one, one], [one, payloads[middle]]):
+                given = [*payloads[:middle], *put, *payloads[middle + 1 :]]
+                if not is_same(wire, given, Limits()):
+                    wrong.append(f"{kind}: {what} ({len(put)})")
+    assert tried > 50
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_limits_end_a_stream_at_the_same_piece(name: str) -> None:
+    wire = find(name)
+    for most in (1, 5, 17, 30):
+        limits = Limits(max_text_bytes=most, max_argument_bytes=most * 3)
+        for kind, payloads in responses(name):
+            assert is_same(wire, payloads, limits), (most, kind)
+            assert is_same(wire, payloads, Limits(max_total_argument_bytes=most * 4)), (most, kind)
