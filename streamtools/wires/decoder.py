@@ -112,13 +112,21 @@ class WireDecoder(ABC):
         """Closes what is open at the end of the response. Returns the finish, and whether the wire's marker was
         seen."""
 
-    def finish(self, *, framed: bool = True, error: StreamError | None = None, abandoned: bool = False) -> list[Event]:
+    def finish(
+        self,
+        *,
+        framed: bool = True,
+        error: StreamError | None = None,
+        abandoned: bool = False,
+        is_answer: bool = False,
+    ) -> list[Event]:
         """Ends the response.
 
         Args:
             framed: the payloads came out of a byte stream, so that an end-of-stream line was to be expected.
             error: what ended the stream, if that was not its own end.
             abandoned: nobody wants the rest, so that its absence is no error.
+            is_answer: the payloads are those of a whole answer.
         """
         self.out = []
         # The first error wins: the provider's own, then the transport's, then a missing end, then the wire's verdict.
@@ -129,7 +137,8 @@ class WireDecoder(ABC):
         if abandoned and not self.done:
             complete = False
         elif self.error is None and not complete:
-            self.error = TruncatedStream(f"the {self.name} stream ended before its terminal marker")
+            said = "answer is not finished" if is_answer else "stream ended before its terminal marker"
+            self.error = TruncatedStream(f"the {self.name} {said}")
         if self.error is not None:
             complete = False
             finish = finish if isinstance(self.error, TruncatedStream) else "error"
