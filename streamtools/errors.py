@@ -116,7 +116,8 @@ class RemoteProtocolError(StreamError):
 
 
 class TruncatedStream(RemoteProtocolError):
-    """The stream ended before its terminal marker: a lost connection, or a server that gave up."""
+    """The stream ended before its terminal marker: a lost connection, or a server that gave up. Or a whole answer is
+    not finished."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind="stream_truncated")

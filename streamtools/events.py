@@ -222,7 +222,8 @@ class ToolCallFragment(Event):
     end: bool = False
     """True if the wire's own marker said that this call has ended."""
     cut: bool = False
-    """True if the stream ended before the marker that this wire promises for every call."""
+    """True if the stream ended before the marker that this wire promises for every call, or if pieces of its arguments
+    were lost."""
     problem: str | None = None
     """The code of the reason why the wire could not give the arguments (``too_deep``)."""
     whole: str | None = field(default=None, repr=False)

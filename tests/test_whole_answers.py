@@ -10,10 +10,11 @@ from functools import reduce
 from typing import Any
 
 import pytest
+from sansio import check_histories, check_turn
 from wire_cases.names import ANTHROPIC, BEDROCK, CHAT, COHERE, GEMINI, INTERACTIONS, MISTRAL, OLLAMA, RESPONSES
 
 from streamtools import Limits, StreamDecoder, Turn, agent_loop, parse, pipeline, tool
-from streamtools.errors import StreamError
+from streamtools.errors import StreamError, TruncatedStream
 from streamtools.turn import TurnBuilder
 from streamtools.wires import find
 
@@ -218,6 +219,69 @@ def test_the_end_of_an_answer_is_the_end_of_its_stream(wire: str, change: Any, f
     turn = parse(answer)
     assert turn.finish == finish
     assert not any(call.dispatchable for call in turn.calls)
+
+
+@pytest.mark.parametrize("wire", [RESPONSES, INTERACTIONS])
+@pytest.mark.anyio
+async def test_an_answer_that_still_grows_in_the_background_is_cut_and_none_of_its_calls_runs(wire: str) -> None:
+    ran: list[int] = []
+
+    @tool(name="f", effect="pure")
+    async def noting(a: int) -> int:
+        """Note that it ran."""
+        ran.append(a)
+        return a
+
+    for status in ("queued", "in_progress"):
+        answer = {**ANSWERS[wire], "status": status}
+        for body in (answer, json.dumps(answer).encode()):
+            events = pipeline(body, tools=[noting], start="early")
+            with pytest.raises(TruncatedStream, match=f"the {wire} answer is not finished"):
+                async with events:
+                    _ = [event async for event in events]
+            turn = events.turn
+            assert (ran, turn.complete, turn.finish) == ([], False, None)
+            assert (turn.text, turn.reasoning) == ("Let me look.", "Paris?")
+            assert [(call.name, call.status, json.loads(call.arguments_text)) for call in turn.calls] == [
+                ("f", "truncated", {"a": 1}), ("f", "truncated", {"a": 2})
+            ]  # fmt: skip
+            assert [seen.outcome for seen in turn.observations] == ["truncated"] * 2
+            assert turn.resume_from is not None
+            assert turn.resume_from.response_id == "r1"
+            check_turn(turn)
+            check_histories(turn)
+    whole = await pipeline(ANSWERS[wire], tools=[noting])
+    assert (sorted(ran), whole.complete) == ([1, 2], True)
+
+
+@pytest.mark.parametrize("item", [{"type": "custom_tool_call", "input": "ls"}, {"type": "mcp_approval_request"}])
+def test_no_item_that_waits_for_us_is_whole_in_an_answer_that_still_grows(item: dict[str, Any]) -> None:
+    done = {"type": "web_search_call", "id": "ws1", "status": "completed", "action": {"query": "x"}}
+    asked = {"id": "i1", "call_id": "c1", "name": "f", "arguments": "{}", "server_label": "s", **item}
+    turn = parse({"id": "r1", "object": "response", "status": "in_progress", "output": [done, asked]})
+    assert [(call.kind == "server", call.status) for call in turn.calls] == [(True, "ready"), (False, "truncated")]
+
+
+def test_an_answer_that_still_grows_goes_on_with_the_stream_of_its_response() -> None:
+    whole = ANSWERS[RESPONSES]
+    head, said, call, _ = copy.deepcopy(whole["output"])
+    said |= {"status": "in_progress", "content": [{**said["content"][0], "text": "Let me"}]}
+    first = parse({**whole, "status": "in_progress", "output": [head, said, call]})
+    assert first.text == "Let me"
+    turn = parse(find(RESPONSES).whole(whole), wire=RESPONSES, continues=first)
+    assert (turn.text, turn.complete, turn.error) == ("Let me look.", True, None)
+    assert [(one.call_id, one.arguments) for one in turn.calls] == [("c1", {"a": 1}), ("c2", {"a": 2})]
+
+
+def test_a_choice_that_is_whole_and_has_an_empty_finish_reason_is_complete_and_runs_no_call() -> None:
+    message = {"role": "assistant", "content": "done"}
+    turn = parse({"choices": [{"index": 0, "finish_reason": "", "message": message}]})
+    assert (turn.text, turn.complete, turn.error, turn.finish) == ("done", True, None, "other")
+    answer = copy.deepcopy(ANSWERS[CHAT])
+    answer["choices"][0]["finish_reason"] = ""
+    assert [(call.status, call.dispatchable) for call in parse(answer).calls] == [("ready", False)] * 2
+    answer["choices"][0]["finish_reason"] = None
+    assert isinstance(parse(answer).error, TruncatedStream)
 
 
 def test_an_error_in_an_answers_place_says_the_providers_words() -> None:

@@ -229,7 +229,8 @@ class StreamDecoder:
         if self._wire is not None and self._seen:
             framed = self._body.began and not self._is_answer
             self._leave_plain(self._wire)
-            last = self._wire.finish(framed=framed, error=self._error, abandoned=abandoned)
+            answer = self._is_answer
+            last = self._wire.finish(framed=framed, error=self._error, abandoned=abandoned, is_answer=answer)
         else:
             in_band = self._seen and self._error is not None and not isinstance(self._error, TruncatedStream)
             last = [StreamEnd(finish="error" if in_band else None, error=self._error)]

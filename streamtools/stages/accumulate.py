@@ -128,10 +128,15 @@ class Accumulate:
 
     def _stream_end(self, end: StreamEnd) -> None:
         ended_well = end.ended_well
+        # Arguments without a label, of a call without a name, may be those of any call that has none.
+        has_strays = any(slot.text_came and not slot.name and slot.index is None for slot in self._slots)
         for slot in self._slots:
             if not slot.ended:
+                is_robbed = has_strays and slot.is_bare
+                if is_robbed:
+                    self._warn("arguments_lost")
                 # JSON shows whether it is complete; for free text, or for no text, only the wire can say so.
-                self._end(slot, cut=not ended_well and (not slot.text_came or slot.kind == "custom"))
+                self._end(slot, cut=is_robbed or (not ended_well and (not slot.text_came or slot.kind == "custom")))
         self._out.append(end)
 
     def _fragment(self, fragment: ToolCallFragment) -> None:

@@ -77,6 +77,7 @@ class WireDecoder(ABC):
         self._counts: dict[str, int] = {}  # of tokens, by their path in the wire's usage object
         self._usage_objects: tuple[dict[str, Any], ...] = ()  # the first and the last
         self._warned: frozenset[tuple[str, str]] = _NOTHING
+        self._astray: set[object] | None = None  # places of arguments that were no open call's; None is any place
 
     @property
     def started(self) -> bool:
@@ -114,13 +115,21 @@ class WireDecoder(ABC):
         """Closes what is open at the end of the response. Returns the finish, and whether the wire's marker was
         seen."""
 
-    def finish(self, *, framed: bool = True, error: StreamError | None = None, abandoned: bool = False) -> list[Event]:
+    def finish(
+        self,
+        *,
+        framed: bool = True,
+        error: StreamError | None = None,
+        abandoned: bool = False,
+        is_answer: bool = False,
+    ) -> list[Event]:
         """Ends the response.
 
         Args:
             framed: the payloads came out of a byte stream, so that an end-of-stream line was to be expected.
             error: what ended the stream, if that was not its own end.
             abandoned: nobody wants the rest, so that its absence is no error.
+            is_answer: the payloads are those of a whole answer.
         """
         self.out = []
         # The first error wins: the provider's own, then the transport's, then a missing end, then the wire's verdict.
@@ -131,7 +140,8 @@ class WireDecoder(ABC):
         if abandoned and not self.done:
             complete = False
         elif self.error is None and not complete:
-            self.error = TruncatedStream(f"the {self.name} stream ended before its terminal marker")
+            said = "answer is not finished" if is_answer else "stream ended before its terminal marker"
+            self.error = TruncatedStream(f"the {self.name} {said}")
         if self.error is not None:
             complete = False
             finish = finish if isinstance(self.error, TruncatedStream) else "error"
@@ -177,6 +187,24 @@ class WireDecoder(ABC):
         if (code, detail) not in self._warned and len(self._warned) < _MAX_WARNINGS:
             self._warned |= {(code, detail)}
             self.out.append(StreamWarning(code, one_line(detail)))
+
+    # -- arguments of no call --
+
+    def lose_arguments(self, place: object) -> None:
+        """Notes that a piece of arguments came at a place where no call was open; None if it named no place. It may
+        belong to any call that begins there later, and without an order nobody can say what is missing."""
+        astray = self._astray = self._astray or set()
+        known = isinstance(place, (int, float)) or (isinstance(place, str) and len(place) <= self.limits.max_id_bytes)
+        astray.add(place if known and len(astray) < self.limits.max_open_blocks else None)
+
+    def lacks_arguments(self, place: object) -> bool:
+        """Returns whether a call at this place, which may be None, too, may lack pieces of its arguments, and reports
+        it: such a call is cut, whatever came of them."""
+        astray = self._astray or ()
+        lacks = place in astray or None in astray or (place is None and bool(astray))
+        if lacks:
+            self.warn("arguments_lost")
+        return lacks
 
     # -- for the wires --
 

@@ -68,7 +68,6 @@ CONNECTIONS = {
     "one after another": [*saying(1, "a", "b"), *saying(2, "c", "d")],
     "on lanes": mixed(on("x", saying(1, "a", "b")), on("y", saying(2, "c", "d"))),
     "on a lane and without one": mixed(saying(1, "a", "b"), on("y", saying(2, "c", "d"))),
-    "one inside the other": [*saying(1, "a", "b")[:-1], *saying(2, "c", "d"), saying(1)[-1]],
 }
 
 
@@ -82,6 +81,18 @@ async def test_each_response_comes_as_a_stream_of_its_own_in_the_order_in_which_
             ("resp_1", "ab", True, ()),
             ("resp_2", "cd", True, ()),
         ]
+
+
+async def test_a_response_without_a_lane_is_cut_when_another_is_created() -> None:
+    payloads = [*saying(1, "a", "b")[:-1], *saying(2, "c", "d"), saying(1)[-1]]
+    for items in ways(payloads):
+        connection = responses(stream(items))
+        turns = [parse(await items_of(source)) async for source in connection]
+        assert [(turn.response_id, turn.text, turn.complete) for turn in turns] == [
+            ("resp_1", "ab", False),
+            ("resp_2", "cd", True),
+        ]
+        assert list(connection.asides) == payloads[-1:]
 
 
 async def test_two_responses_at_once_run_their_own_calls_each_in_a_pipeline() -> None:

@@ -318,6 +318,63 @@ async def test_each_pipeline_reads_one_response_of_a_bare_connection(encode: Any
             assert (turn.text, turn.complete, turn.warnings) == (words, True, ())
 
 
+UNKNOWN = [{"type": kind, "sequence_number": 0} for kind in ("response.metadata", "response.new", "new", "ping")]
+
+
+@pytest.mark.parametrize("first", UNKNOWN, ids=[first["type"] for first in UNKNOWN])
+async def test_an_event_that_names_neither_a_response_nor_an_item_begins_none(first: Payload) -> None:
+    async with serving(lambda _: [first, *saying("a")]) as server, connected(server) as socket:
+        with anyio.fail_after(10):
+            await ask(socket, "")
+            turn = await read(socket)
+        assert (turn.text, turn.complete, turn.warnings) == ("a", True, ())
+        assert [each["type"] for each in responses(socket).asides] == [first["type"]]
+
+
+async def test_a_resumed_response_begins_in_the_middle_with_what_names_it_or_an_item_of_it() -> None:
+    whole = saying("ab")
+    named = {"type": "response.metadata", "response_id": "resp_1"}
+    for first in (whole[1:], [{**whole[2], "item_id": "msg_1"}, *whole[3:]], [named, *whole], whole[-1:]):
+        async with serving(lambda _, first=first: first) as server, connected(server) as socket:  # type: ignore[misc]
+            with anyio.fail_after(10):
+                await ask(socket, "")
+                assert (await read(socket)).complete, first
+
+
+async def test_a_response_is_cut_by_the_next_one_on_its_lane_whose_events_are_its_own() -> None:
+    def failing_over(_: Payload) -> list[Payload]:
+        old, new = [*calling(1)[:2], *saying("old", "resp_1")[-1:]], saying("new", "resp_2")
+        return [*old[:2], *new[:3], *old[2:], *new[3:], *saying("last", "resp_3")]
+
+    RAN.clear()
+    async with serving(failing_over) as server, connected(server) as socket:
+        with anyio.fail_after(10):
+            await ask(socket, "")
+            events = pipeline(socket, tools=[f])
+            with pytest.raises(TruncatedStream):
+                async with events:
+                    _ = [seen async for seen in events]
+            turns = [await read(socket) for _ in range(2)]
+        assert [aside["type"] for aside in responses(socket).asides] == ["response.completed"]
+    old = events.turn
+    assert (old.response_id, old.complete, [call.status for call in old.calls]) == ("resp_1", False, ["truncated"])
+    assert [(warning.code, warning.detail) for warning in old.warnings] == [("other_response", "resp_2")]
+    assert [(turn.response_id, turn.text, turn.complete, turn.warnings) for turn in turns] == [
+        ("resp_2", "new", True, ()),
+        ("resp_3", "last", True, ()),
+    ]
+    assert RAN == []
+
+
+async def test_a_response_on_another_lane_is_not_cut() -> None:
+    x, y = on("x", saying("abc", "resp_x")), on("y", saying("def", "resp_y"))
+    again = {**x[0], "stream_id": "y"}
+    async with serving(lambda _: [*x[:2], *y[:2], again, *x[2:], *y[2:]]) as server, connected(server) as socket:
+        with anyio.fail_after(10):
+            await ask(socket, "")
+            assert [(await read(socket)).complete for _ in range(2)] == [True, True]
+
+
 async def test_calls_run_while_the_socket_stays_open() -> None:
     RAN.clear()
     async with serving(lambda r: calling(r["input"])) as server, connected(server) as socket:

@@ -219,6 +219,29 @@ async def test_responses_at_once_are_a_turn_each_and_the_sessions_own_events_are
         assert (texts, list(responses(socket).asides)) == (["a", "b", "c"], [start, late])
 
 
+async def test_no_event_of_the_session_begins_a_response_whatever_it_is_called() -> None:
+    before = [
+        event("session.created", session={"model": "grok"}),
+        event("ping", timestamp=1),
+        event("conversation.created", conversation={"id": "conv_1"}),
+        event("keepalive"),
+        event("warning", warning={"code": "w", "message": "slow"}),
+        event("voice.activity", item_id="item_9", level=3),
+        event("conversation.item.added", item={"id": "item_9", "type": "message", "role": "user"}),
+    ]
+    with anyio.fail_after(10):
+        for first in (before, *([one] for one in before)):
+            script = [*first, *saying("Hi"), event("ping", timestamp=2), *saying("Bye", "resp_2")]
+            async with serving(lambda _, script=script: script) as server, connected(server) as socket:  # type: ignore[misc]
+                await socket.send("{}")
+                turns = [await read(socket) for _ in range(2)]
+                assert [(turn.text, turn.complete, turn.warnings) for turn in turns] == [
+                    ("Hi", True, ()),
+                    ("Bye", True, ()),
+                ]
+                assert [each["type"] for each in responses(socket).asides] == [*(one["type"] for one in first), "ping"]
+
+
 async def test_an_error_refuses_a_request_but_does_not_end_a_response() -> None:
     error = event("error", error={"type": "invalid_request_error", "code": "busy", "message": "no"})
     script = [error, *saying("a")[:2], error, *saying("a")[2:]]

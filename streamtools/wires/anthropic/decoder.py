@@ -229,6 +229,7 @@ class AnthropicDecoder(WireDecoder):
             if block.input is not None and not block.has_input:
                 self.warn("input_in_block_start")
                 text, problem = block.input
+            cut = self.lacks_arguments(index) or cut
             self.out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=cut, problem=problem))
         elif block.opaque:
             pieces = block.pieces | ({"signature": block.signature} if block.signature else {})
@@ -330,16 +331,17 @@ class AnthropicDecoder(WireDecoder):
 
     def _input_delta(self, index: object, block: _Block | None, delta: dict[str, Any]) -> None:
         text = delta.get("partial_json")
-        if not isinstance(text, str) or not text or block is None:
-            return  # a delta of no block has no name: it cannot be anybody's
-        if not block.open:
+        if not isinstance(text, str) or not text:
+            return
+        if block is not None and block.open and block.type in CALL_BLOCKS:
+            block.has_input = True
+            self.out.append(ToolCallFragment(label_of(index), arguments=text))
+            return
+        self.lose_arguments(index)
+        if block is not None and not block.open:
             self.warn("delta_after_stop")
-            return
-        if block.type not in CALL_BLOCKS:
+        elif block is not None:
             self.warn("mismatched_delta", f"input_json in a {block.type[: self.limits.max_name_bytes]} block")
-            return
-        block.has_input = True
-        self.out.append(ToolCallFragment(label_of(index), arguments=text))
 
     # -- the end --
 

@@ -197,7 +197,8 @@ class BedrockDecoder(WireDecoder):
             if block.input is not None and not block.has_input:
                 self.warn("input_in_block_start")
                 text, problem = block.input
-            self.out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=cut, problem=problem))
+            is_cut = self.lacks_arguments(index) or cut
+            self.out.append(ToolCallFragment(label_of(index), arguments=text, end=True, cut=is_cut, problem=problem))
         if block.signature and block is not self._current and not block.left and not cut:
             self._leave()
             self.emit_reasoning("")  # withheld, and signed all the same
@@ -302,8 +303,10 @@ class BedrockDecoder(WireDecoder):
         self.emit_beside(use, _KNOWN_OF_INPUT, "contentBlockDelta.delta.toolUse")
         given = use.get("input")
         block = self._blocks.get(index)
+        if given and (block is None or not block.open or block.kind != "toolUse"):
+            self.lose_arguments(index)
         if block is None:
-            self.warn("delta_without_block")  # it has no name: it cannot be anybody's
+            self.warn("delta_without_block")
         elif not block.open:
             self.warn("delta_after_stop")
         elif block.kind != "toolUse":

@@ -169,7 +169,9 @@ class CohereDecoder(LegacyEvents):
             return
         self.end_part()
         index = label(payload.get("index"))
-        if self._calls.get(index):
+        goes_on = bool(self._calls.get(index)) and index in self._nameless
+        self._nameless.discard(index)
+        if self._calls.get(index) and not goes_on:
             head = self._heads.get(index)
             if head == call:
                 self.warn("duplicate_call_start")
@@ -177,7 +179,7 @@ class CohereDecoder(LegacyEvents):
             self.warn("missing_call_end")
             # Without any arguments it is not known whether there are none.
             bare = head is not None and not _has_arguments(head)
-            self.out.append(ToolCallFragment(index, end=True, cut=bare))
+            self._end_call(index, cut=bare)
         self._calls[index] = True
         self._heads[index] = call
         function = call.get("function")
@@ -191,7 +193,7 @@ class CohereDecoder(LegacyEvents):
                 read_text(call.get("id")),
                 read_text(function.get("name")) if isinstance(function, dict) else None,
                 arguments,
-                start=True,
+                start=not goes_on,
                 problem=problem,
                 provider_state=self.to_keep(more) if more and self.charge(more) else None,
             )
@@ -203,16 +205,20 @@ class CohereDecoder(LegacyEvents):
         index = label(payload.get("index"))
         if call is None:
             self.emit_unknown(payload)
-        elif self._calls.get(index) is False:
+            return
+        arguments, problem = self._call_arguments(call.get("function"), path)
+        if (arguments or problem) and not self._calls.get(index):
+            self.lose_arguments(index)
+        if self._calls.get(index) is False:
             self.warn("delta_after_end")
-        else:
-            if index not in self._calls:  # it has no name, so that it will be a call that cannot run
-                self.warn("delta_without_call")
-                self._calls[index] = True
-            arguments, problem = self._call_arguments(call.get("function"), path)
-            if arguments or problem:
-                self._heads.pop(index, None)
-            self.out.append(ToolCallFragment(index, arguments=arguments, problem=problem))
+            return
+        if index not in self._calls:  # it has no name: unless a start gives it one, it cannot run, and then it is cut
+            self.warn("delta_without_call")
+            self._calls[index] = True
+            self._nameless.add(index)
+        if arguments or problem:
+            self._heads.pop(index, None)
+        self.out.append(ToolCallFragment(index, arguments=arguments, problem=problem))
 
     def _call_arguments(self, function: object, path: tuple[str | int, ...]) -> tuple[str, str | None]:
         if isinstance(function, dict) and not isinstance(function.get("arguments"), (str, type(None))):
@@ -223,7 +229,7 @@ class CohereDecoder(LegacyEvents):
         index = label(payload.get("index"))
         if self._calls.get(index):
             self._calls[index] = False
-            self.out.append(ToolCallFragment(index, end=True))
+            self._end_call(index)
         else:
             self.warn("end_without_call")
 

@@ -34,6 +34,7 @@ class CohereParts(WireDecoder):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits)
         self._calls: dict[int | str | None, bool] = {}  # by index; whether it is open
+        self._nameless: set[int | str | None] = set()  # those that began with a delta: no start has named them
         self._state: dict[str, Any] = {}  # what every part of this response is marked with
         self._field = ""  # what the reasoning that is being told is: "thinking" or "tool_plan"
         self._kept_count = 0  # blocks, citations, search results
@@ -76,6 +77,10 @@ class CohereParts(WireDecoder):
             return arguments or "", None
         return self.object_text(arguments, (*path, key))
 
+    def _end_call(self, index: int | str | None, *, cut: bool = False) -> None:
+        cut = (index not in self._nameless and self.lacks_arguments(index)) or cut
+        self.out.append(ToolCallFragment(index, end=True, cut=cut))
+
     # -- the end --
 
     def _ended(self, reason: object, usage: object, error: object, error_type: object = None) -> None:
@@ -101,7 +106,7 @@ class CohereParts(WireDecoder):
             if is_open:
                 if whole:
                     self.warn("missing_call_end")
-                self.out.append(ToolCallFragment(index, end=True, cut=not whole))
+                self._end_call(index, cut=not whole)
         return self.normalized(self._finish(), bool(self._calls)), self._stopped
 
 

@@ -250,6 +250,8 @@ class GeminiDecoder(WireDecoder):
         if self._call is not None and self._call.is_continued_by(name, id_):
             self._continue_call(self._call, dict(state or {}))
         elif not name and not call.get("args"):
+            if pieces:
+                self.lose_arguments(id_)
             if pieces or continues or state:  # otherwise the mark of an end, after the end
                 self.warn("piece_without_call")
                 self.emit_unknown({"functionCall": call, **state} if state else call)
@@ -284,9 +286,10 @@ class GeminiDecoder(WireDecoder):
                 return
             self._seen[id_] = content
         self._has_calls = True
+        cut = not text and self.lacks_arguments(id_)  # others are whole in their one part, even `{}`
         self.out.append(
             ToolCallFragment(
-                self._label(), id_, name, text, start=True, end=True, problem=problem, provider_state=state
+                self._label(), id_, name, text, start=True, end=True, cut=cut, problem=problem, provider_state=state
             )
         )
 
@@ -341,7 +344,7 @@ class GeminiDecoder(WireDecoder):
 
     def _end_call(self, *, cut: bool = False) -> None:
         if self._call is not None:
-            end = self._call.end(cut=cut)
+            end = self._call.end(cut=self.lacks_arguments(self._call.id) or cut)
             if not end.arguments and (unused := self._call.unused()):
                 self.emit_unknown(unused)
             self.out.append(end)

@@ -26,9 +26,11 @@ def name_of(raw: Mapping[str, Any]) -> str | None:
     return read_text(raw.get("name")) or (type_ if type_ in SERVER_STEPS else None)
 
 
-def begun(step: GrowingStep, raw: Mapping[str, Any], state: Mapping[str, Any]) -> ToolCallFragment:
-    """Returns the beginning of a call."""
-    return _fragment(step, id=read_text(raw.get("id")), name=name_of(raw), start=True, provider_state=state)
+def begun(
+    step: GrowingStep, raw: Mapping[str, Any], state: Mapping[str, Any], *, start: bool = True
+) -> ToolCallFragment:
+    """Returns the beginning of a call; without `start`, of one whose arguments have begun."""
+    return _fragment(step, id=read_text(raw.get("id")), name=name_of(raw), start=start, provider_state=state)
 
 
 def grown(step: GrowingStep, text: str) -> ToolCallFragment:

@@ -153,7 +153,7 @@ class InteractionsDecoder(StepTexts):
         status = read_text(interaction.get("status"))
         self._finish_raw = "completed" if status is None or status in RUNNING else status
         self._token = read_text(interaction.get("continuation_token"))
-        self._ended, self._checkpoint, self._is_resumable = True, None, False
+        self._ended, self._checkpoint, self._is_resumable, self._astray = True, None, False, None
         if status == "failed":
             self.fail(self._verdict or ProviderError("the provider failed the interaction without saying why"))
         self._close_steps()
@@ -208,6 +208,10 @@ class InteractionsDecoder(StepTexts):
             return
         known = self._by_index.get(index := key_of(payload.get("index")))
         if known is not None and not known.stopped:
+            if not known.announced and known.type == raw.get("type") and self._may_keep(raw):
+                known.announced, known.head = True, head_of(raw)
+                self._begin_call(known, raw, ("step",), start=False)
+                return
             self.warn("duplicate_step_start")
             if known.head == head_of(raw):
                 return
@@ -222,6 +226,7 @@ class InteractionsDecoder(StepTexts):
             self.emit_start(None, None)
         type_ = read_text(raw.get("type")) or ""
         step = self._by_index[index] = GrowingStep(self._count, type_, index, head_of(raw), call_kind(type_, raw))
+        step.announced = type_ != "function_call" or path != ("delta",)
         self._count += 1
         self._steps.append(step)
         if step.kind is not None:
@@ -231,10 +236,6 @@ class InteractionsDecoder(StepTexts):
         elif type_ not in STEPS:
             self.warn("unknown_step_type", type_[: self.limits.max_name_bytes])
         return step
-
-    def _may_keep(self, raw: Mapping[str, Any]) -> bool:
-        beside = rest_of(head_of(raw), "type", "id", "name")
-        return not beside or self.charge(beside)
 
     def _step_stop(self, payload: dict[str, Any]) -> None:
         step = self._by_index.get(key_of(payload.get("index")))
@@ -248,6 +249,7 @@ class InteractionsDecoder(StepTexts):
         if step is None or step.stopped:
             return
         step.stopped = True
+        step.early = step.early or (step.kind is not None and step.announced and self.lacks_arguments(step.index))
         if step.kind is None:
             self._end_step(step)
         elif self._is_resumable and step.is_call_of_ours:
@@ -284,6 +286,8 @@ class InteractionsDecoder(StepTexts):
             self.emit_unknown(payload)
             return
         step = self._by_index.get(index)
+        if type_ == "arguments_delta" and delta.get("arguments") and not (step is not None and step.is_open_call):
+            self.lose_arguments(index if index != key_of(None) else None)
         if step is None and (begun := BEGINS.get(type_, type_ if type_ in WHOLE else None)) is not None:
             self.warn("step_without_start")
             step = self._begin({"type": begun}, index, ("delta",))
@@ -300,20 +304,11 @@ class InteractionsDecoder(StepTexts):
             self.warn("unknown_delta", type_[: self.limits.max_name_bytes])
             self.emit_unknown(delta, "delta")
 
-    def _contents(self, step: GrowingStep, delta: dict[str, Any]) -> None:
-        if BEGINS[delta["type"]] == step.type:
-            self._content(step, delta.get("content") if step.type == "thought" else delta)
-        else:
-            self.emit_unknown(delta, "delta")
-
     def _signature(self, step: GrowingStep, delta: dict[str, Any]) -> None:
         if self.charge(signature := delta.get("signature")):
             step.head = {**step.head, "signature": signature}
             if step.is_call_of_ours:
                 self.out.append(calls.signed(step, self._state(step)))
-
-    def _annotated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
-        self._annotations(step, delta.get("annotations"))
 
     def _repeated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
         """Takes a call or a result of the server's, which its delta has whole."""
@@ -328,17 +323,21 @@ class InteractionsDecoder(StepTexts):
 
     # -- calls --
 
-    def _begin_call(self, step: GrowingStep, raw: Mapping[str, Any], path: Path) -> None:
-        """Announces a call; one that was begun since the checkpoint may be this one, which is made again."""
+    def _begin_call(self, step: GrowingStep, raw: Mapping[str, Any], path: Path, *, start: bool = True) -> None:
+        """Announces a call, without `start` one of which deltas came before; one that was begun since the checkpoint
+        may be this one, which is made again."""
         self._has_calls = self._has_calls or step.is_call_of_ours
-        if "arguments" in raw:
+        step.early = step.announced and self.lacks_arguments(step.index)
+        if "arguments" in raw and not step.arguments[0]:
             step.arguments = self.object_text(raw["arguments"], (*path, "arguments"))
         again = self._void.pop(said_of(raw), None) if read_text(raw.get("id")) else None
         if again is not None:
             step.number, step.call_number, step.again = again.number, again.call_number, True
+            step.early = step.early or again.early
         else:
-            step.call_number, self._call_count = self._call_count, self._call_count + 1
-            self.out.append(calls.begun(step, raw, self._state(step)))
+            if start:
+                step.call_number, self._call_count = self._call_count, self._call_count + 1
+            self.out.append(calls.begun(step, raw, self._state(step), start=start))
 
     def _arguments(self, step: GrowingStep, delta: dict[str, Any]) -> None:
         piece = delta.get("arguments")
@@ -355,7 +354,7 @@ class InteractionsDecoder(StepTexts):
 
     def _end_call(self, step: GrowingStep, *, cut: bool) -> None:
         step.ended = True
-        self.out.append(calls.ended(step, self._state(step), cut=cut))
+        self.out.append(calls.ended(step, self._state(step), cut=cut or step.early))
 
     def _state(self, step: GrowingStep) -> dict[str, Any]:
         """Returns what goes back with a call: the step without its arguments, if those are ours to write."""
@@ -369,7 +368,8 @@ class InteractionsDecoder(StepTexts):
         if self._ended or not self._hops.begun or self._checkpoint is not None or self._void:
             return None  # behind a checkpoint it is resumed by a token, and says again what it said
         hops, usage = self._hops, self._usage_objects[-1] if self._usage_objects else None
-        told = account(self._model, hops.ids, self._steps, self._since, self._earlier, usage, hops.elsewhere)
+        strays = [at for at, step in self._by_index.items() if at in (self._astray or ()) and not step.is_open_call]
+        told = account(self._model, hops.ids, self._steps, self._since, self._earlier, usage, hops.elsewhere, strays)
         return ResumePoint(response_id=hops.ids[-1], after=self._after, account=tuple(told))
 
     @override

@@ -47,10 +47,19 @@ class GrowingStep:
     """The arguments that came whole, as text, and what is wrong with them."""
     grows: bool = False
     """Some came in pieces: these count, and what was announced was a placeholder."""
+    announced: bool = True
+    """Its start came; else it began with a delta, and has neither an id nor a name."""
+    early: bool = False
+    """Pieces of its arguments may have come before its start, so that it is cut."""
     again: bool = False
     """It is made again, so that its pieces are told at its end."""
     pieces: list[str] = field(default_factory=list)
     """The pieces of arguments that are made again."""
+
+    @property
+    def is_open_call(self) -> bool:
+        """True for a call that has not stopped."""
+        return self.kind is not None and not self.stopped
 
     @property
     def is_call_of_ours(self) -> bool:

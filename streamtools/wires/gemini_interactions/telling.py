@@ -13,9 +13,9 @@ from ...events import ProviderItem
 from ...limits import Limits
 from ..decoder import WireDecoder
 from ..plain import PlainDelta
-from ..reading import named_error
-from .facts import TEXT_FIELDS
-from .steps import CONTENTS, GrowingStep, contents_of, object_of
+from ..reading import named_error, rest_of
+from .facts import BEGINS, TEXT_FIELDS
+from .steps import CONTENTS, GrowingStep, contents_of, head_of, object_of
 
 __all__ = ["StepTexts"]
 
@@ -58,6 +58,10 @@ class StepTexts(WireDecoder):
         if self._telling is step:
             self._end_telling()
 
+    def _may_keep(self, raw: Mapping[str, Any]) -> bool:
+        beside = rest_of(head_of(raw), "type", "id", "name")
+        return not beside or self.charge(beside)
+
     def _begin_text(self, step: GrowingStep, raw: Mapping[str, Any]) -> None:
         self._tell(step, "")
         for place, content in enumerate(contents_of(raw)):
@@ -82,6 +86,15 @@ class StepTexts(WireDecoder):
             self._end_telling()
             step.whole(kept)
             self.out.append(ProviderItem(str(type_), {"index": step.number, "content": kept}))
+
+    def _contents(self, step: GrowingStep, delta: dict[str, Any]) -> None:
+        if BEGINS[delta["type"]] == step.type:
+            self._content(step, delta.get("content") if step.type == "thought" else delta)
+        else:
+            self.emit_unknown(delta, "delta")
+
+    def _annotated(self, step: GrowingStep, delta: dict[str, Any]) -> None:
+        self._annotations(step, delta.get("annotations"))
 
     def _annotations(self, step: GrowingStep, annotations: object) -> None:
         if isinstance(annotations, list) and annotations and self.charge(annotations):

@@ -25,6 +25,7 @@ def account(
     earlier: Mapping[str, int],
     usage: Mapping[str, Any] | None,
     elsewhere: str | None,
+    strays: Iterable[object] = (),
 ) -> Iterator[Told]:
     """Yields the events of a turn.
 
@@ -36,6 +37,7 @@ def account(
         earlier: the counts of those before, by their names.
         usage: the counts of the one that was cut.
         elsewhere: the id of another turn, whose events came last.
+        strays: the places of steps that are over, or are no calls, at which arguments came.
     """
     first, *others = ids
     yield _interaction("created", id=first, model=model, status="in_progress"), None
@@ -45,6 +47,8 @@ def account(
         yield from _of_step(step)
     if others:
         yield from _next_hop(first, others.pop(), earlier)
+    for index in strays:
+        yield _piece({"index": index}, " "), None
     if usage is not None:
         status = {"interaction_id": ids[-1] or "", "status": "in_progress", "usage": dict(usage)}
         yield {"event_type": "interaction.status_update", **status}, None
@@ -63,12 +67,26 @@ def _interaction(event: str, **interaction: Any) -> dict[str, Any]:
 
 def _of_step(step: GrowingStep) -> Iterator[Told]:
     place = {"index": step.index}
-    yield {"event_type": "step.start", **place, "step": dict(step.as_sent())}, None
-    delta = {"event_type": "step.delta", **place, "delta": {"type": "arguments_delta"}}
-    text, _ = step.arguments
-    if step.grows:
-        yield delta, step.call_number
-    elif step.is_call_of_ours and text not in ("", "{}"):
-        yield {**delta, "delta": {"type": "arguments_delta", "arguments": text}}, None
+    arguments = list(_arguments(step, place))
+    begun = step.announced and not step.early
+    if not begun:  # a decoder that is fed this has to find them before the start, too
+        yield from arguments or [(_piece(place, " " if step.early else ""), None)]
+    if step.announced:
+        yield {"event_type": "step.start", **place, "step": dict(step.as_sent())}, None
+    if begun:
+        yield from arguments
     if step.stopped and not step.cut:
         yield {"event_type": "step.stop", **place}, None
+
+
+def _arguments(step: GrowingStep, place: Mapping[str, Any]) -> Iterator[Told]:
+    text, _ = step.arguments
+    if step.grows:
+        yield _piece(place), step.call_number
+    elif step.is_call_of_ours and text not in ("", "{}"):
+        yield _piece(place, text), None
+
+
+def _piece(place: Mapping[str, Any], *text: str) -> dict[str, Any]:
+    arguments = {"arguments": text[0]} if text else {}
+    return {"event_type": "step.delta", **place, "delta": {"type": "arguments_delta", **arguments}}

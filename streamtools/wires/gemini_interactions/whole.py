@@ -1,4 +1,7 @@
-"""Rewrites a whole interaction as the events that say the same: each step in one piece."""
+"""Rewrites a whole interaction as the events that say the same: each step in one piece.
+
+One in the background that is still queued or in progress has no end: neither has the stream, nor any call in it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..reading import json_text
+from .facts import RUNNING, call_kind
 
 __all__ = ["whole"]
 
@@ -17,22 +21,26 @@ def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         return None
     told = {key: value for key, value in answer.items() if key != "steps"}
     begun = {key: told[key] for key in ("id", "object", "model") if key in told}
+    goes_on = answer["status"] in RUNNING
+    last = "interaction.status_update" if goes_on else "interaction.completed"
     said = [step for step in steps if isinstance(step, dict) and step.get("type") != "user_input"]
     return [
         {"event_type": "interaction.created", "interaction": {**begun, "status": "in_progress"}},
-        *(event for at, step in enumerate(said) for event in _step(step, at)),
-        {"event_type": "interaction.completed", "interaction": told},
+        *(event for at, step in enumerate(said) for event in _step(step, at, goes_on=goes_on)),
+        {"event_type": last, "interaction": told},
     ]
 
 
-def _step(step: Mapping[str, Any], at: int) -> Iterator[dict[str, Any]]:
+def _step(step: Mapping[str, Any], at: int, *, goes_on: bool) -> Iterator[dict[str, Any]]:
     deltas = list(_deltas(step))
     taken = ("content", "summary", "signature", "arguments") if deltas else ()
     begun = {key: value for key, value in step.items() if key not in taken}
     yield {"event_type": "step.start", "index": at, "step": begun}
     for delta in deltas:
         yield {"event_type": "step.delta", "index": at, "delta": delta}
-    yield {"event_type": "step.stop", "index": at}
+    is_ours = call_kind(str(step.get("type")), step) == "function"
+    if not (goes_on and is_ours):  # a call that ended would run now, and again in the whole interaction
+        yield {"event_type": "step.stop", "index": at}
 
 
 def _deltas(step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -128,6 +128,8 @@ class LiveDecoder(GeminiDecoder):
             path = ("toolCall", "functionCalls", number)
             if not isinstance(call, dict) or (self._call is None and not (call.get("name") or call.get("args"))):
                 self.warn("call_without_name")
+                if isinstance(call, dict) and call.get("partialArgs"):
+                    self.lose_arguments(read_text(call.get("id")))
                 self.emit_unknown(call, "toolCall.functionCalls")
             elif read_text(call.get("id")) in void:
                 self._void(call, path)

@@ -29,4 +29,6 @@ def _chunk(choice: dict[str, Any]) -> dict[str, Any]:
         delta["tool_calls"] = [
             {"index": at, **call} if isinstance(call, dict) else call for at, call in enumerate(calls)
         ]
-    return {**{key: value for key, value in choice.items() if key != "message"}, "delta": delta}
+    # Snowflake Cortex says nothing of the reason; the body shows by its end that the choice is whole.
+    reason = {"finish_reason": "unknown"} if choice.get("finish_reason") == "" else {}
+    return {**{key: value for key, value in choice.items() if key != "message"}, **reason, "delta": delta}

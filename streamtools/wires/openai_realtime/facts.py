@@ -84,5 +84,6 @@ LANES = LaneWords(
         "rate_limits.",
         "session.",
     ),
+    one_at_a_time=False,
     is_error_last=False,
 )

@@ -2,12 +2,19 @@
 
 Theory of operation. A lane (``stream_id``; None is the lane of events without one) has one response at a time, which
 ``response.created`` begins and a terminal event ends. An event with the id of an open response is that one's; any other
-belongs to the response that began last on its lane. The very first event begins a response whatever it is, since a
-resumed stream begins in the middle, and so does an error where none is open: a request that was refused.
+belongs to the response that began last on its lane. Where another response is created on a lane, as after a failover,
+the one before it has no end to wait for: it is cut, and what may still come of it is nobody's. A Realtime session has
+several side by side (``conversation: "none"``).
+
+A resumed stream begins in the middle, so the first response of a connection may begin with any event that names it, or
+an item of one. Every other event that comes first is about something else, whatever it will be called: sessions and
+gateways send signs of life before any response (xAI's ``ping``). An error where none is open begins one that it ends: a
+request that was refused.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +25,8 @@ from .facts import ERRORS, NOTICES, QUIET, TERMINALS, WAITING
 from .following import id_of
 
 __all__ = ["LaneWords", "ResponseLanes"]
+
+_MAX_CUT = 64  # ids of cut responses, of which more may come
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +43,8 @@ class LaneWords:
     """Events that never begin a response."""
     beside: tuple[str, ...] = ()
     """Prefixes of further events that never do."""
+    one_at_a_time: bool = True
+    """Whether a lane has one response at a time, which the next one cuts."""
     is_error_last: bool = True
     """Whether an error ends the responses that are open; otherwise each has an end of its own behind it."""
 
@@ -48,6 +59,7 @@ class ResponseLanes:
         self.open: list[OpenResponse] = []
         self._words = words
         self._begun = False  # any of them
+        self._cut: deque[str | None] = deque(maxlen=_MAX_CUT)
 
     def owners(self, payload: Mapping[str, Any]) -> list[OpenResponse]:
         """Returns the responses that an event belongs to: mostly one, which begins here if it is not open; none if it
@@ -56,22 +68,35 @@ class ResponseLanes:
         words = self._words
         if kind in words.errors or (kind is None and payload.get("error")):
             return self._failed(payload, lane)
+        before = None
         if kind == "response.created":
+            before = self._on(lane) if words.one_at_a_time else None
             found = self._created(id_of(payload), lane)
+        elif (id_ := id_of(payload)) is not None and id_ in self._cut:
+            return []
         elif (known := self._named(payload, kind) or self._on(lane)) is not None:
             found = known
-        elif self._begun or kind is None or self._says_nothing(kind):
+        elif self._begun or not self._may_begin(payload, kind):
             return []
         else:
             found = self._begin(id_of(payload), lane)
         found.said = found.said or kind not in words.waiting
         if kind in words.terminals:
             self._end(found)
-        return [found]
+        if before is None or before is found or found.stream_id != lane:
+            return [found]
+        self._end(before)
+        self._cut.append(before.id)
+        return [before, found]
 
-    def _says_nothing(self, kind: str) -> bool:
-        """Returns whether an event cannot be the first of a response."""
-        return kind in self._words.quiet or kind in self._words.notices or kind.startswith(self._words.beside)
+    def _may_begin(self, payload: Mapping[str, Any], kind: str | None) -> bool:
+        """Returns whether an event can be the first that comes of a response."""
+        words = self._words
+        if kind is None or kind in words.quiet or kind in words.notices or kind.startswith(words.beside):
+            return False
+        item = payload.get("item")
+        item_id = payload.get("item_id") or (item.get("id") if isinstance(item, Mapping) else None)
+        return id_of(payload) is not None or (kind.startswith("response.") and read_text(item_id) is not None)
 
     def _on(self, lane: str | None) -> OpenResponse | None:
         return next((one for one in reversed(self.open) if one.stream_id == lane), None)

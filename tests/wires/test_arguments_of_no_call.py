@@ -1,0 +1,313 @@
+"""A call of which a piece came while it was not open is cut on every wire: it never runs for ``{}`` or for defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from cohere_streams import START, event
+from cohere_streams import end as cohere_end
+from every_wire import framed
+from gemini_streams import call, piece, pieces, response
+from responses_streams import CREATED, added, arguments, done, ended, function
+from sansio import byte_by_byte, check_histories, check_turn, snapshot
+from streams import chat_chunk
+from wire_cases.names import (
+    ANTHROPIC,
+    BEDROCK,
+    CHAT,
+    COHERE,
+    GEMINI,
+    INTERACTIONS,
+    LIVE,
+    MISTRAL,
+    OLLAMA,
+    RESPONSES,
+)
+
+from streamtools import StreamDecoder, ToolCall, Turn, parse, pipeline, tool
+from streamtools.events import ToolCallDelta, ToolCallStart, ToolStarted
+
+Payload = dict[str, Any]
+Payloads = list[Payload]
+
+RAN: list[str] = []
+ALL = '{"audience":"board"}'
+FIRST, LAST = ALL[:9], ALL[9:]
+
+
+@tool(effect="pure")
+async def send(audience: str = "everyone") -> str:
+    """Send it."""
+    RAN.append(audience)
+    return "sent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shapes:
+    """How a wire numbers its calls, and writes a start, a piece of arguments, an end, and a piece of something else."""
+
+    head: Payload
+    begin: Callable[[Any, str], Payload]
+    piece: Callable[[Any, str], Payload]
+    end: Callable[[Any], Payload]
+    text: Callable[[Any], Payload]
+    tail: Payloads
+
+
+def anthropic(kind: str, index: Any, **more: Any) -> Payload:
+    return {"type": f"content_block_{kind}", **at("index", index), **more}
+
+
+def bedrock(kind: str, index: Any, **more: Any) -> Payload:
+    return {f"contentBlock{kind}": {**at("contentBlockIndex", index), **more}}
+
+
+def step(kind: str, index: Any, **more: Any) -> Payload:
+    return {"event_type": f"step.{kind}", **at("index", index), **more}
+
+
+def at(name: str, index: Any) -> Payload:
+    return {} if index is None else {name: index}
+
+
+NUMBERED: dict[str, Shapes] = {
+    ANTHROPIC: Shapes(
+        head={"type": "message_start", "message": {"id": "msg_1", "model": "c", "content": []}},
+        begin=lambda n, id_: anthropic(
+            "start", n, content_block={"type": "tool_use", "id": id_, "name": "send", "input": {}}
+        ),
+        piece=lambda n, text: anthropic("delta", n, delta={"type": "input_json_delta", "partial_json": text}),
+        end=lambda n: anthropic("stop", n),
+        text=lambda n: anthropic("delta", n, delta={"type": "text_delta", "text": "Hm"}),
+        tail=[{"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}],
+    ),
+    BEDROCK: Shapes(
+        head={"messageStart": {"role": "assistant"}},
+        begin=lambda n, id_: bedrock("Start", n, start={"toolUse": {"toolUseId": id_, "name": "send"}}),
+        piece=lambda n, text: bedrock("Delta", n, delta={"toolUse": {"input": text}}),
+        end=lambda n: bedrock("Stop", n),
+        text=lambda n: bedrock("Delta", n, delta={"text": "Hm"}),
+        tail=[{"messageStop": {"stopReason": "tool_use"}}, {"metadata": {"usage": {"inputTokens": 1}}}],
+    ),
+    COHERE: Shapes(
+        head=START,
+        begin=lambda n, id_: event(
+            "tool-call-start", n, tool_calls={"id": id_, "type": "function", "function": {"name": "send"}}
+        ),
+        piece=lambda n, text: event("tool-call-delta", n, tool_calls={"function": {"arguments": text}}),
+        end=lambda n: event("tool-call-end", n),
+        text=lambda n: event("content-delta", n, content={"text": "Hm"}),
+        tail=[cohere_end("TOOL_CALL")],
+    ),
+    INTERACTIONS: Shapes(
+        head={"event_type": "interaction.created", "interaction": {"id": "v1_a", "status": "in_progress"}},
+        begin=lambda n, id_: step(
+            "start", n, step={"type": "function_call", "id": id_, "name": "send", "arguments": {}}
+        ),
+        piece=lambda n, text: step("delta", n, delta={"type": "arguments_delta", "arguments": text}),
+        end=lambda n: step("stop", n),
+        text=lambda n: step("delta", n, delta={"type": "text", "text": "Hm"}),
+        tail=[{"event_type": "interaction.completed", "interaction": {"id": "v1_a", "status": "requires_action"}}],
+    ),
+}
+"""The wires that mark where a call begins and ends, and number what they say in between."""
+
+# The order in which starts (an id), pieces, ends and texts come, each with its number; and of which calls those that
+# are named are whole: their audience, or None.
+ORDERS: dict[str, tuple[list[tuple[str, Any, str]], dict[str, str | None]]] = {
+    "all before": ([("piece", 0, ALL), ("begin", 0, "a"), ("end", 0, "")], {"a": None}),
+    "a part before": ([("piece", 0, FIRST), ("begin", 0, "a"), ("piece", 0, LAST), ("end", 0, "")], {"a": None}),
+    "a part, though the rest parses": (
+        [("piece", 0, " "), ("begin", 0, "a"), ("piece", 0, ALL), ("end", 0, "")],
+        {"a": None},
+    ),
+    "before a start that comes twice": (
+        [("piece", 0, ALL), ("begin", 0, "a"), ("begin", 0, "a"), ("end", 0, "")],
+        {"a": None},
+    ),
+    "before a call that never ends": ([("piece", 0, ALL), ("begin", 0, "a")], {"a": None}),
+    "before two at one place": (
+        [("piece", 0, ALL), ("begin", 0, "a"), ("end", 0, ""), ("begin", 0, "b"), ("end", 0, "")],
+        {"a": None, "b": None},
+    ),
+    "after the end of another": (
+        [
+            *(("begin", 0, "a"), ("piece", 0, ALL), ("end", 0, "")),
+            *(("piece", 0, LAST), ("begin", 0, "b"), ("end", 0, "")),
+        ],
+        {"a": "board", "b": None},
+    ),
+    "each event twice": (
+        [(kind, 0, text) for kind, text in (("piece", ALL), ("begin", "a"), ("end", "")) for _ in range(2)],
+        {"a": None},
+    ),
+    "without a number": ([("piece", None, ALL), ("begin", 0, "a"), ("end", 0, "")], {"a": None}),
+    "without a number, while it is open": ([("begin", 0, "a"), ("piece", None, ALL), ("end", 0, "")], {"a": None}),
+    "beside another": (
+        [
+            *(("begin", 1, "b"), ("piece", 0, ALL), ("piece", 1, ALL), ("begin", 0, "a")),
+            *(("end", 1, ""), ("end", 0, "")),
+        ],
+        {"b": "board", "a": None},
+    ),
+    "a text before": ([("text", 0, ""), ("begin", 0, "a"), ("end", 0, "")], {"a": "everyone"}),
+    "an empty piece before": ([("piece", 0, ""), ("begin", 0, "a"), ("piece", 0, ALL), ("end", 0, "")], {"a": "board"}),
+    "none": ([("begin", 0, "a"), ("end", 0, "")], {"a": "everyone"}),
+}
+
+
+def payloads_of(shapes: Shapes, order: list[tuple[str, Any, str]]) -> Payloads:
+    makers: dict[str, Callable[[Any, str], Payload]] = {
+        "begin": shapes.begin,
+        "piece": shapes.piece,
+        "end": lambda n, _: shapes.end(n),
+        "text": lambda n, _: shapes.text(n),
+    }
+    return [shapes.head, *(makers[kind](number, text) for kind, number, text in order), *shapes.tail]
+
+
+def codes(turn: Turn) -> list[str]:
+    return [warning.code for warning in turn.warnings]
+
+
+def named(turn: Turn) -> list[ToolCall]:
+    return [call for call in turn.calls if call.name]
+
+
+async def run(payloads: Payloads, wire: str, start: str) -> Turn:
+    RAN.clear()
+    async with pipeline(payloads, tools=[send], wire=wire, start=start) as events:  # type: ignore[arg-type]
+        seen = [each async for each in events]
+    turn = events.turn
+    check_turn(turn)
+    check_histories(turn)
+    begun = [each.call_id for each in seen if isinstance(each, ToolStarted)]
+    assert [call.call_id for call in turn.calls if call.status == "ready"] == begun
+    assert [one.call_id for one in turn.observations] == [call.call_id for call in turn.calls]
+    return turn
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("wire", NUMBERED)
+async def test_a_call_whose_arguments_began_to_come_before_it_is_cut_and_the_others_run(wire: str) -> None:
+    for order, expected in ORDERS.values():
+        payloads = payloads_of(NUMBERED[wire], order)
+        for start in ("early", "turn_end"):
+            turn = await run(payloads, wire, start)
+            found = {call.call_id: call for call in named(turn)}
+            whole = {id_: found[id_].arguments for id_ in expected}
+            assert whole == {
+                id_: {"audience": said} if said == "board" else None if said is None else {}
+                for id_, said in expected.items()
+            }, order
+            assert {call.status for call in named(turn) if call.arguments is None} <= {"truncated"}, order
+            assert [said for said in expected.values() if said is not None] == RAN, order
+            assert ("arguments_lost" in codes(turn)) == (None in expected.values()), order
+
+
+@pytest.mark.parametrize("wire", NUMBERED)
+def test_such_a_call_is_one_call_however_the_stream_is_cut_into_pieces(wire: str) -> None:
+    for order, expected in ORDERS.values():
+        payloads = payloads_of(NUMBERED[wire], order)
+        whole, body = parse(payloads, wire=wire), b"".join(framed(wire, payloads))
+        assert snapshot(parse(byte_by_byte(body), wire=wire)) == snapshot(parse(body, wire=wire))
+        assert [(call.name, call.status, call.arguments_text) for call in parse(body, wire=wire).calls] == [
+            (call.name, call.status, call.arguments_text) for call in whole.calls
+        ]
+        if ("piece", None, ALL) not in order:
+            assert list(dict.fromkeys(call.name for call in whole.calls)) == ["send"]
+            assert len(whole.calls) == len(expected), order
+
+
+@pytest.mark.parametrize("wire", NUMBERED)
+def test_the_pieces_of_a_call_are_told_after_its_start_alone(wire: str) -> None:
+    for order, _ in ORDERS.values():
+        decoder = StreamDecoder(wire=wire, tools=[send])
+        events = [each for payload in payloads_of(NUMBERED[wire], order) for each in decoder.feed(payload)]
+        begun: set[str] = set()
+        for each in (*events, *decoder.finish()):
+            if isinstance(each, ToolCallStart):
+                begun.add(each.call_id)
+            assert not isinstance(each, ToolCallDelta) or each.call_id in begun
+
+
+def test_places_without_end_are_bounded_and_then_no_call_is_trusted() -> None:
+    shapes = NUMBERED[ANTHROPIC]
+    strays = [shapes.piece(number + 1, ALL) for number in range(5000)]
+    turn = parse([shapes.head, *strays, shapes.begin(0, "a"), shapes.end(0), *shapes.tail])
+    assert [(call.status, codes(turn)) for call in turn.calls] == [
+        ("truncated", ["delta_without_block", "arguments_lost"])
+    ]
+
+
+def test_such_a_call_stays_cut_when_its_interaction_is_resumed() -> None:
+    for order, expected in ORDERS.values():
+        payloads = payloads_of(NUMBERED[INTERACTIONS], order)
+        for place in range(1, len(payloads)):
+            first = parse(payloads[:place], tools=[send])
+            turn = parse(payloads[place:], wire=INTERACTIONS, tools=[send], continues=first)
+            assert {id_: call.status == "ready" for call in named(turn) if (id_ := call.call_id) in expected} == {
+                id_: said is not None for id_, said in expected.items()
+            }, (order, place)
+
+
+# -- wires that do not number their calls, or not always -------------------------------------------------------------
+
+
+def chat(*calls: Payload) -> Payloads:
+    return [*(chat_chunk({"tool_calls": [one]}) for one in calls), chat_chunk({}, "tool_calls")]
+
+
+def line(*calls: Payload, done: bool = False) -> Payload:
+    message = {"role": "assistant", "content": "", "tool_calls": [{"function": one} for one in calls]}
+    return {"model": "m", "created_at": "x", "message": message, "done": done, "done_reason": "stop"}
+
+
+NAMED: Payload = {"id": "a", "type": "function", "function": {"name": "send"}}
+PIECE: Payload = {"function": {"arguments": ALL}}
+BOARD = piece("$.audience", stringValue="board")
+WHOLE = {"args": {"audience": "board"}}
+
+# What comes, and the arguments of the calls that have a name: None if they never run.
+UNNUMBERED: dict[str, tuple[str, Payloads, list[Any]]] = {
+    "chat": (CHAT, chat(PIECE, {"index": 0, **NAMED}), [None]),
+    "chat, all without a number": (CHAT, chat(PIECE, NAMED), [None]),
+    "chat, numbered": (CHAT, chat({"index": 0, **PIECE}, {"index": 0, **NAMED}), [{"audience": "board"}]),
+    "mistral": (MISTRAL, chat(PIECE, {"index": 0, **NAMED}), [None]),
+    "ollama": (
+        OLLAMA,
+        [line({"arguments": {"audience": "board"}}), line({"name": "send"}), line(done=True)],
+        [None],
+    ),
+    "gemini": (
+        GEMINI,
+        [
+            response(pieces(BOARD), call("send", willContinue=True), {"functionCall": {}}),
+            response(call("send"), call("send", **WHOLE), finish="STOP"),
+        ],
+        [None, None, {"audience": "board"}],
+    ),
+    "gemini, with ids": (
+        GEMINI,
+        [response(pieces(BOARD, id="a"), call("send", id="b"), call("send", id="a"), finish="STOP")],
+        [{}, None],
+    ),
+    "live": (LIVE, [{"toolCall": {"functionCalls": [{"partialArgs": [BOARD]}, {"name": "send", "id": "a"}]}}], [None]),
+    "responses": (RESPONSES, [CREATED, arguments(0, ALL), added(0, function()), done(0, function()), ended()], [ALL]),
+}
+
+
+@pytest.mark.anyio
+async def test_arguments_without_a_number_are_no_calls_and_no_call_without_any_runs_beside_them() -> None:
+    for name, (wire, payloads, expected) in UNNUMBERED.items():
+        if wire == RESPONSES:
+            turn = parse(payloads, tools=["f"])
+            assert [call.arguments_text for call in turn.calls] == expected
+            continue
+        turn = await run(payloads, wire, "early")
+        assert [call.arguments for call in named(turn)] == expected, name
+        assert {call.status for call in named(turn) if call.arguments is None} <= {"truncated"}, name
+        assert ("arguments_lost" in codes(turn)) == (None in expected), name
