@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T29 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T30 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -284,6 +284,18 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/view/test_run_page.py::test_nothing_that_a_model_or_tool_wrote_runs_or_loads",
             "tests/view/test_run_page.py::test_the_policy_refuses_a_script_that_got_in_all_the_same",
             "tests/view/test_run_page.py::test_no_text_can_end_the_element_that_holds_the_data",
+        ),
+    ),
+    "T30": (
+        "other users of the machine who read files",
+        (
+            "tests/security/test_private_files.py"
+            "::test_a_file_is_its_owners_alone_from_the_start_whatever_the_umask_says",
+            "tests/security/test_private_files.py::test_a_file_that_others_may_read_is_taken_away_from_them",
+            "tests/security/test_private_files.py"
+            "::test_a_path_that_is_a_link_or_no_file_is_refused_and_nothing_is_written_there",
+            "tests/security/test_private_files.py"
+            "::test_the_log_of_a_store_has_its_mode_also_where_another_process_made_it",
         ),
     ),
 }

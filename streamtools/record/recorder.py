@@ -39,6 +39,7 @@ except ImportError:  # no such locks on Windows
 from .._version import __version__
 from ..errors import StreamError
 from ..events import ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd, ToolStarted
+from ..files import open_private
 from ..limits import Limits
 from ..observers import RunFacts, StreamFacts
 from .codec import written_event, written_value
@@ -49,7 +50,6 @@ __all__ = ["VERSION", "Recorder", "record"]
 P = ParamSpec("P")
 
 VERSION = 1
-_MODE = 0o600  # a recording has all that the model and the tools said
 _NAMED = re.compile(r"[^A-Za-z0-9_-]")
 _FLUSHED = frozenset({StepStart, ToolStarted, ApprovalRequested, Observation, StreamEnd, StepEnd})
 """Events after which the file has all that came so far, whatever happens to the program."""
@@ -69,7 +69,7 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits
     unless their observer is given, too: ``observers=[record(path), *default_observers()]`` (`streamtools.telemetry`).
 
     Args:
-        path: the file, which is made for its owner alone, or added to; or a directory, which gets a file for each run,
+        path: the file, which is its owner's alone, made or added to; or a directory, which gets a file for each run,
             ``<run_id>.jsonl``. Runs that go on at the same time need files of their own.
         redact: sees each whole text before it is written (texts and keys in arguments, results and payloads, reasoning,
             messages of errors), and returns it as it may be kept. Then deltas are masked, and the body is recorded by
@@ -200,7 +200,7 @@ class Recorder:
         """Opens the file, and names the run in it: others may have been recorded there since."""
         if self._file is not None or self.cut:
             return
-        number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), _MODE)
+        number = open_private(self.path, os.O_WRONLY | os.O_APPEND)  # it has all that the model and the tools said
         self._file = os.fdopen(number, "ab", buffering=_BUFFER)
         _lock(self._file)
         self._size = self._file.tell()
