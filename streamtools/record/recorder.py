@@ -17,6 +17,7 @@ The file is open while a step goes on, and no longer. A failure drops the record
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import logging
 import os
@@ -70,7 +71,8 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits
 
     Args:
         path: the file, which is its owner's alone, made or added to; or a directory, which gets a file for each run,
-            ``<run_id>.jsonl``. Runs that go on at the same time need files of their own.
+            ``<run_id>.jsonl``. In an id, characters other than letters, digits, ``_`` and ``-`` become ``_``, and a
+            digest follows. Runs that go on at the same time need files of their own.
         redact: sees each whole text before it is written (texts and keys in arguments, results and payloads, reasoning,
             messages of errors), and returns it as it may be kept. Then deltas are masked, and the body is recorded by
             its sizes and times alone. Ids, names of tools and models, and counts are kept.
@@ -193,7 +195,7 @@ class Recorder:
             raise ValueError("a recorder records one run; give each run its own")
         self._run_id = run_id
         if self.path.is_dir():
-            self.path = self.path / f"{_NAMED.sub('_', run_id)}.jsonl"
+            self.path = self.path / f"{_file_name(run_id)}.jsonl"
         self._open()
 
     def _open(self) -> None:
@@ -234,6 +236,15 @@ class Recorder:
             return
         self._size += len(line)
         self._file.write(line)
+
+
+def _file_name(run_id: str) -> str:
+    """Returns a name for each run id: ``tenant:1`` and ``tenant/1`` do not share a file."""
+    plain = _NAMED.sub("_", run_id)
+    if plain == run_id:
+        return plain
+    digest = hashlib.sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{plain}-{digest[:16]}"
 
 
 def _lock(file: BinaryIO) -> None:
