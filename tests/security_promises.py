@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T30 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T31 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -296,6 +296,14 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "::test_a_path_that_is_a_link_or_no_file_is_refused_and_nothing_is_written_there",
             "tests/security/test_private_files.py"
             "::test_the_log_of_a_store_has_its_mode_also_where_another_process_made_it",
+        ),
+    ),
+    "T31": (
+        "pages of other hosts that read a server on this machine (DNS rebinding)",
+        (
+            "tests/view/test_live_view.py"
+            "::test_a_page_of_another_host_cannot_read_the_run_by_letting_its_name_lead_here",
+            "tests/view/test_live_page.py::test_a_page_of_another_host_that_leads_here_reads_nothing",
         ),
     ),
 }
