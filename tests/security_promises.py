@@ -284,6 +284,7 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/view/test_run_page.py::test_nothing_that_a_model_or_tool_wrote_runs_or_loads",
             "tests/view/test_run_page.py::test_the_policy_refuses_a_script_that_got_in_all_the_same",
             "tests/view/test_run_page.py::test_no_text_can_end_the_element_that_holds_the_data",
+            "tests/view/test_run_page.py::test_no_text_turns_the_direction_of_writing_or_hides_on_the_page",
         ),
     ),
     "T30": (
