@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T31 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T32 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -305,6 +305,14 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/view/test_live_view.py"
             "::test_a_page_of_another_host_cannot_read_the_run_by_letting_its_name_lead_here",
             "tests/view/test_live_page.py::test_a_page_of_another_host_that_leads_here_reads_nothing",
+        ),
+    ),
+    "T32": (
+        "pages that ask again by themselves (`EventSource`) and so start a run twice",
+        (
+            "tests/web/test_reconnects.py::test_an_event_source_that_nobody_closes_pays_once",
+            "tests/web/test_reconnects.py::test_a_client_that_asks_again_is_told_to_stop_and_nothing_begins",
+            "tests/web/test_reconnects.py::test_a_client_of_a_run_that_goes_on_has_an_id_before_the_first_event",
         ),
     ),
 }
