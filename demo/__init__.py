@@ -17,7 +17,7 @@ from streamtools import Trajectory, pipeline
 from streamtools.record import record
 from streamtools.stages import DEFAULT, StageList
 from streamtools.telemetry import Tracing, configure
-from streamtools.view import Watch, page
+from streamtools.view import Watch, page, write_private
 
 from .errors import DemoError
 from .model import IN_TEXT, WIRES, Ask, Messages, asking, leaves_text, paced
@@ -120,7 +120,7 @@ def run(options: Options, out: TextIO) -> None:
         recording.unlink(missing_ok=True)
         asyncio.run(_talk(options, model, show, [Tracing(provider), watch, record(recording)]))
     picture = options.trace.with_suffix(".html")
-    picture.write_text(page(watch), encoding="utf-8")
+    write_private(picture, page(watch))
     show.blank()
     show.timeline()
     show.blank()

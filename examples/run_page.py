@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streamtools import Trajectory, agent_loop, tool
-from streamtools.view import Watch, chrome_trace, page
+from streamtools.view import Watch, chrome_trace, page, write_private
 
 attempts = 0
 
@@ -107,8 +107,8 @@ async def watched() -> Watch:
 
 def main() -> None:
     watch = asyncio.run(watched())
-    Path("run.html").write_text(page(watch), encoding="utf-8")
-    Path("run.perfetto.json").write_text(json.dumps(chrome_trace(watch.picture)), encoding="utf-8")
+    write_private("run.html", page(watch))
+    write_private("run.perfetto.json", json.dumps(chrome_trace(watch.picture)))
     print(f"open {Path('run.html').resolve()} in a browser, and run.perfetto.json at ui.perfetto.dev")
 
 

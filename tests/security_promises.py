@@ -1,6 +1,6 @@
 """What SECURITY.md promises, threat by threat: a row of its table, and the tests that hold it.
 
-T1 to T26 are the threats of the research that the project grew out of, T27 to T31 were found since.
+T1 to T26 are the threats of the research that the project grew out of, T27 to T34 were found since.
 `test_security_promises` holds list, page and tests together.
 """
 
@@ -292,16 +292,45 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "tests/view/test_run_page.py::test_nothing_that_a_model_or_tool_wrote_runs_or_loads",
             "tests/view/test_run_page.py::test_the_policy_refuses_a_script_that_got_in_all_the_same",
             "tests/view/test_run_page.py::test_no_text_can_end_the_element_that_holds_the_data",
+            "tests/view/test_run_page.py::test_no_text_turns_the_direction_of_writing_or_hides_on_the_page",
         ),
     ),
     "T30": (
+        "other users of the machine who read files",
+        (
+            "tests/security/test_private_files.py"
+            "::test_a_file_is_its_owners_alone_from_the_start_whatever_the_umask_says",
+            "tests/security/test_private_files.py::test_a_file_that_others_may_read_is_taken_away_from_them",
+            "tests/security/test_private_files.py"
+            "::test_a_path_that_is_a_link_or_no_file_is_refused_and_nothing_is_written_there",
+            "tests/security/test_private_files.py"
+            "::test_the_log_of_a_store_has_its_mode_also_where_another_process_made_it",
+        ),
+    ),
+    "T31": (
+        "pages of other hosts that read a server on this machine (DNS rebinding)",
+        (
+            "tests/view/test_live_view.py"
+            "::test_a_page_of_another_host_cannot_read_the_run_by_letting_its_name_lead_here",
+            "tests/view/test_live_page.py::test_a_page_of_another_host_that_leads_here_reads_nothing",
+        ),
+    ),
+    "T32": (
+        "pages that ask again by themselves (`EventSource`) and so start a run twice",
+        (
+            "tests/web/test_reconnects.py::test_an_event_source_that_nobody_closes_pays_once",
+            "tests/web/test_reconnects.py::test_a_client_that_asks_again_is_told_to_stop_and_nothing_begins",
+            "tests/web/test_reconnects.py::test_a_client_of_a_run_that_goes_on_has_an_id_before_the_first_event",
+        ),
+    ),
+    "T33": (
         "one user's result for another",
         (
             "tests/web/test_tap_tools.py::test_a_call_gets_runs_of_its_own_conversation_only",
             "tests/web/test_tap_tools.py::test_a_scope_that_names_nobody_shares_nothing",
         ),
     ),
-    "T31": (
+    "T34": (
         "calls by somebody who may not call the tool",
         (
             "tests/dispatch/test_callers.py"

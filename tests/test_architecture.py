@@ -28,7 +28,7 @@ LAYERS = (
     ("stages", "history"),
     ("exports", "turn"),
     ("decode", "interop", "modes"),  # sans-IO down to here
-    ("event_loop", "telemetry", "sources"),
+    ("event_loop", "files", "telemetry", "sources"),
     ("dispatch", "mcp"),
     ("pipelines",),
     ("record",),

@@ -84,6 +84,8 @@ def test_show_gives_programs_json(capsys: pytest.CaptureFixture[str]) -> None:
         ("openai.chat_completions", "add"),
         ("openai.chat_completions", "put"),
     ]
+    assert main(["schema", "show", "shop_tools:add", "--json", "--targets", "openai,openai.strict"]) == 0
+    assert [one["needs_decoding"] for one in json.loads(capsys.readouterr().out)] == [False, True]
 
 
 def test_diff_names_each_place_and_how_it_differs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,9 +114,11 @@ def _targets(text: str) -> list[str]:
 def _show(options: argparse.Namespace) -> int:
     exported = [export(one, target) for one in load_tools(options.tool) for target in options.targets]
     if options.json:
-        print(
-            json.dumps([{"target": _name(e)} | {"payload": e.payload, "losses": e.losses} for e in exported], indent=2)
-        )
+        shown = [
+            {"target": _name(e), "payload": e.payload, "needs_decoding": e.rewritten, "losses": e.losses}
+            for e in exported
+        ]
+        print(json.dumps(shown, indent=2))
         return 0
     for number, one in enumerate(exported):
         print(("\n" if number else "") + f"# {_name(one)}")

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from ..errors import StreamToolsError
+from ..files import write_private
 from ..limits import Limits
 from ..record import Recording
 from ..record.recording import is_recording
@@ -121,7 +122,7 @@ def _written(run: Path, output: str | None, page: bytes) -> Path:
         _write(path, page)
         return path
     path = run.with_suffix(".html")
-    if os.access(run.parent, os.W_OK) and not path.exists():
+    if os.access(run.parent, os.W_OK) and not os.path.lexists(path):
         _write(path, page)
         return path
     with tempfile.NamedTemporaryFile(prefix="streamtools-", suffix=".html", delete=False) as file:  # its owner's alone
@@ -131,6 +132,6 @@ def _written(run: Path, output: str | None, page: bytes) -> Path:
 
 def _write(path: Path, content: bytes) -> None:
     try:
-        path.write_bytes(content)
+        write_private(path, content)
     except OSError as error:
         raise StreamToolsError(f"cannot write {path}: {error.strerror}") from error

@@ -6,9 +6,10 @@ twice if its answer was lost: each claim has an id, by which the repetition is r
 
 The guarantee depends on the server. One that does not persist (``appendonly yes``) forgets all calls when it is started
 again, and one that persists once per second forgets those of the last second; a failover forgets those that were not
-yet replicated. Forgotten calls would run again. A server that drops keys at will when its memory is full
-(``allkeys-*``) is refused.
+yet replicated. Forgotten calls would run again. A server that drops keys when its memory is full is refused: by
+``allkeys-*`` it drops any, by ``volatile-*`` those with a time to live, which calls on record have.
 https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/
+https://redis.io/docs/latest/develop/reference/eviction/
 """
 
 from __future__ import annotations
@@ -154,9 +155,9 @@ class RedisStore(ThreadedStore):
         except NoPermissionError:
             memory = {}
         policy = memory.get("maxmemory_policy", "")
-        if memory.get("maxmemory") and policy.startswith("allkeys"):
-            text = f"this Redis server forgets claims when its memory is full (maxmemory-policy {policy})"
-            raise LocalProtocolError(f"{text}, and their calls would run again; set noeviction or volatile-ttl")
+        if memory.get("maxmemory") and policy not in ("", "noeviction"):  # it is empty where nobody may know
+            text = f"expected a Redis server with maxmemory-policy noeviction, got {policy}"
+            raise LocalProtocolError(f"{text}: when its memory is full it forgets calls, which would run again")
         self._checked = True
 
     def _complete(self, key: str, claim_id: str | None, result: bytes, job: StoreJob) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ..errors import LocalProtocolError
+from ..files import make_private, narrow
 from ..limits import checked_bound
 from .store import (
     Claim,
@@ -84,7 +85,8 @@ class SqliteStore(ThreadedStore):
             ...
 
     Args:
-        path: the file; it is made if there is none. It contains results in the clear: protect it as you would them.
+        path: the file; it is made if there is none. It contains results in the clear, so it is narrowed to its
+            owner if others may read it.
         max_entries: how many keys are kept; see `MemoryStore`.
         max_result_bytes: how large a kept result may be; see `MemoryStore`.
         busy_timeout: for how many seconds an operation waits while another process holds the file.
@@ -96,6 +98,7 @@ class SqliteStore(ThreadedStore):
         ValueError: the path is empty, or names no file.
         LocalProtocolError: the file is another application's, or of a newer version of this library.
         TimeoutError: another process holds the file.
+        OSError: the file cannot be made; or it is another user's, a symbolic link, or no regular file.
         sqlite3.Error: the file cannot be opened, or is no database.
     """
 
@@ -186,8 +189,9 @@ class SqliteStore(ThreadedStore):
         if self._connection is None:
             if self._file is not None:
                 self._check_file()
-            mode = "rwc" if self._may_make and self._file is None else "rw"
-            uri = f"{self._path.as_uri()}?mode={mode}"
+            elif self._may_make:
+                make_private(self._path)  # SQLite would make it with the mode that the umask leaves
+            uri = f"{self._path.as_uri()}?mode=rw"
             connection = sqlite3.connect(uri, timeout=0, isolation_level=None, check_same_thread=False, uri=True)
             try:
                 self._set_up(connection)
@@ -207,6 +211,8 @@ class SqliteStore(ThreadedStore):
         connection.execute("BEGIN")  # so that all is read at one moment: another process may be making the file
         self._version_of(connection)  # before anything is written
         connection.execute("COMMIT")
+        for suffix in ("", "-wal", "-shm"):  # a log that is made later gets the file's mode
+            narrow(f"{self._path}{suffix}")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")

@@ -55,11 +55,15 @@ def export(
         ExportError: the wire is unknown, has no strict form, or cannot carry this tool; the message names the place.
         ToolDefinitionError: this is no tool, and none can be made of it.
     """
-    if not isinstance(strict, bool):
-        raise ExportError(f"strict must be True or False, not {strict!r}; export_all also takes 'where_possible'")
+    _check_strict(strict)
     found, strict = find(wire, strict)
     options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints, hints=hints)
     return exported(tool_of(tool), found, options)
+
+
+def _check_strict(strict: bool) -> None:
+    if not isinstance(strict, bool):
+        raise ExportError(f"strict must be True or False, not {strict!r}; export_all also takes 'where_possible'")
 
 
 def tool_of(given: Any) -> Tool[..., Any]:
@@ -86,7 +90,7 @@ def payload(tool: Tool[..., Any] | Callable[..., Any], wire: Wire | str, *, stri
         ExportError: it does, or the wire cannot carry the tool.
         ToolDefinitionError: this is no tool, and none can be made of it.
     """
-    return payload_of(tool_of(tool), wire, strict=strict)
+    return payload_of(tool_of(tool), wire, EntryOptions(strict=strict))
 
 
 def parts(one: Exported) -> dict[str, Any]:
@@ -155,13 +159,16 @@ class ToolDefinition:
     def to(
         self, wire: Wire | str, *, strict: bool = False, inline_refs: bool = True, constraints: Constraints = "keep"
     ) -> dict[str, Any]:
-        """Returns the payload for a wire alone; arguments and errors are those of `export`.
+        """Returns the payload for a wire alone; the arguments are those of `export`. ``constraints="description"`` is
+        worth its tokens where models read bounds rather than keep to them: Anthropic's.
 
-        Where `export` says that a payload needs a way back (strict ones mostly do), send what `export_all` gives, and
-        pass that to the pipeline. ``constraints="description"`` is worth its tokens where models read bounds rather
-        than keep to them: Anthropic's.
+        Raises:
+            ExportError: the payload alone does not do, since what the model sends has to be turned back (strict ones
+                mostly need that): then use `export_all`. Otherwise as for `export`.
         """
-        return export(self.tool, wire, strict=strict, inline_refs=inline_refs, constraints=constraints).payload
+        _check_strict(strict)
+        options = EntryOptions(strict=strict, inline_refs=inline_refs, constraints=constraints)
+        return payload_of(self.tool, wire, options)
 
 
 def schema(of: Tool[..., Any] | Callable[..., Any] | type[Any]) -> ToolDefinition:

@@ -6,6 +6,11 @@ writes. The block is left when the writing ends for any reason; leaving it cance
 source. Where the run is to outlive its client, the writing goes on without sending. The run's end is sent when the
 block is left and `after` has returned, so that a client which has seen it finds what was stored.
 
+A browser's ``EventSource`` repeats its request when the response ends or breaks, with the id of the last event. Such a
+request begins nothing: a second run would make every payment again. It is answered 204, which ends the repeating.
+Where the run outlives its client, the response begins with an id, so that a client which has seen no event is known,
+too; otherwise the run of such a client is cancelled.
+
 The class is one of Starlette's where that is installed, since FastAPI takes no other object for a response.
 
 Specifications: https://asgi.readthedocs.io/en/latest/specs/www.html
@@ -57,6 +62,9 @@ OnDisconnect: TypeAlias = Literal["cancel", "continue"]
 _HEARTBEAT = b": \n\n"
 """A comment: no event for the client, but a sign of life for proxies in between."""
 
+_BEGUN = b"id: begun\n\n"
+"""Gives a browser a `Last-Event-ID` from the start, without an event: without data none is dispatched."""
+
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache, no-transform",  # compression that a proxy adds would hold events back
@@ -75,7 +83,9 @@ class EventStreamResponse(_Response):
             return EventStreamResponse(agent_loop(ask, question.messages, tools=[...], wire="anthropic.messages"))
 
     Each event is a server-sent event with its ``seq`` as ``id``; the last one is ``run_end`` with the ``outcome`` of
-    the run. A browser's ``EventSource`` has to be closed then, since it would ask again. With the outcome ``error`` it
+    the run. A browser's ``EventSource`` should be closed then, since it asks again. A request that has a
+    ``Last-Event-ID`` is answered 204 without a body: the run is not begun, `after` is not awaited, which would store a
+    history without the answer that is there, and a stream that is open is closed. With the outcome ``error`` `run_end`
     has a ``kind``; an error that is no `StreamError` (of your source, stage or `encode`) is then raised to the server
     as well, which logs it. With ``suspended`` it has the ``call_ids`` that wait for an approval: keep the run's
     `suspended` in `after`, and answer the next request with `resume`, or another `agent_loop`.
@@ -90,7 +100,8 @@ class EventStreamResponse(_Response):
             here (``run.messages``, or ``run.turn.messages()`` of a pipeline). ``run_end`` is sent when it has returned,
             and not if it raises. It is cancelled after 30 seconds.
         on_disconnect: ``cancel``: when the client goes, the calls are cancelled and the source is closed. ``continue``:
-            the run goes on to its end, and nothing more is sent.
+            the run goes on to its end, and nothing more is sent. Then an `encode` of yours has to give its first frame
+            an id soon: a client that has none when it goes begins a second run by asking again.
         status: the status of the response.
         headers: more headers, or others in place of the three that keep proxies from holding events back.
         heartbeat: seconds of silence after which a comment is sent. None: never.
@@ -146,6 +157,30 @@ class EventStreamResponse(_Response):
         if self._called:
             raise LocalProtocolError("an EventStreamResponse answers one request; make a new one for the next")
         self._called = True
+        if any(name == b"last-event-id" and value.strip() for name, value in scope.get("headers", ())):
+            await self._answer_again(send)
+        else:
+            await self._answer_once(receive, send)
+        if self.background is not None:
+            await self.background()
+
+    async def _answer_again(self, send: Send) -> None:
+        """Lets go of the run, and tells the client to ask no more."""
+        if isinstance(self._run, Pipeline):
+            await self._run.discard()
+        elif isinstance(self._run, OpenPipeline):
+            await self._run.aclose()
+        headers = [(name, value) for name, value in self.raw_headers if name != b"content-type"]
+        try:
+            # https://html.spec.whatwg.org/multipage/server-sent-events.html#concept-event-stream-reconnect
+            await self._send(send, {"type": "http.response.start", "status": 204, "headers": headers})
+            await self._send_body(send, b"", more=False)
+        except _NotSentError as unsent:
+            if unsent.fault is not None:
+                raise unsent.fault from None
+
+    async def _answer_once(self, receive: Receive, send: Send) -> None:
+        """Enters the run, and sends its events."""
         entered, run = False, self._run
         end: RunEnd | None = None
         failure: Exception | None = None
@@ -164,8 +199,6 @@ class EventStreamResponse(_Response):
             failure = await self._finish(end, failure, send)
         if failure is not None and not isinstance(failure, StreamError):
             raise failure
-        if self.background is not None:
-            await self.background()
 
     async def _answer(self, events: Run, send: Send) -> tuple[RunEnd | None, Exception | None]:
         """Sends the response up to the run's end; returns that end, unless the client has gone, and the error that
@@ -174,6 +207,8 @@ class EventStreamResponse(_Response):
         try:
             head = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             await self._send(send, head)
+            if self._goes_on and self._encode is encode_event:  # a protocol of yours may be read by stricter clients
+                await self._send_body(send, _BEGUN)
             await self._write(events, send)
         except _NotSentError as unsent:
             return None, unsent.fault

@@ -156,7 +156,16 @@ class Memory:
             self._freeform.add(schema.tool_name)
 
     def note_fitted(self, fitted: Fitted, wire: str) -> None:
-        """Notes the way back of a function that was fitted to a wire."""
+        """Notes the way back of a function that was fitted to a wire.
+
+        Raises:
+            ExportError: the arguments travel in another form, and nothing is kept that could turn them back.
+        """
+        if not self._keeps and fitted.decode is not dict:  # `dict` copies: then only the name is another
+            raise ExportError(
+                f"tool {fitted.source_name!r}: for {wire} the arguments have to travel in another form than the tool "
+                "takes; use the registry of the request, which knows the way back: get_registry_from_context(context)"
+            )
         if self._keeps:
             self._fitted[wire, fitted.name] = fitted
             self._names[wire, fitted.source_name] = fitted.name

@@ -300,6 +300,16 @@ class Pipeline:
         await self._calls.wait_idle()
         self._ending.settle(self._ending.outcome if self._outbox.resting else "abandoned")
 
+    async def discard(self) -> None:
+        """Closes the stream of a pipeline that is not to be entered after all: no event is made, and no tool runs.
+
+        Raises:
+            LocalProtocolError: the pipeline was entered, opened or discarded before.
+        """
+        self._check_new()
+        self._state = "left"
+        await self._pump.discard()
+
     def sync(self, backend: str = "asyncio") -> SyncPipeline:
         """Returns the pipeline for a program without an event loop, which runs one in a thread meanwhile.
 

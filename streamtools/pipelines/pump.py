@@ -81,6 +81,11 @@ class Pump:
             except Exception as raised:  # a stage of the user's
                 self.raised = raised
 
+    async def discard(self) -> None:
+        """Closes a source that is not to be read, within the grace, also when cancelled."""
+        with CancelScope(shield=True, deadline=anyio.current_time() + self._limits.cancel_grace):
+            await self._source.aclose()
+
     @property
     def came(self) -> bool:
         """True once the source has brought something."""

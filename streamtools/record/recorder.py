@@ -17,6 +17,7 @@ The file is open while a step goes on, and no longer. A failure drops the record
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import logging
 import os
@@ -39,6 +40,7 @@ except ImportError:  # no such locks on Windows
 from .._version import __version__
 from ..errors import StreamError
 from ..events import ApprovalRequested, Event, Observation, StepEnd, StepStart, StreamEnd, ToolStarted
+from ..files import open_private
 from ..limits import Limits
 from ..observers import RunFacts, StreamFacts
 from .codec import written_event, written_value
@@ -49,7 +51,6 @@ __all__ = ["VERSION", "Recorder", "record"]
 P = ParamSpec("P")
 
 VERSION = 1
-_MODE = 0o600  # a recording has all that the model and the tools said
 _NAMED = re.compile(r"[^A-Za-z0-9_-]")
 _FLUSHED = frozenset({StepStart, ToolStarted, ApprovalRequested, Observation, StreamEnd, StepEnd})
 """Events after which the file has all that came so far, whatever happens to the program."""
@@ -69,8 +70,9 @@ def record(path: str | os.PathLike[str], *, redact: Redact | None = None, limits
     unless their observer is given, too: ``observers=[record(path), *default_observers()]`` (`streamtools.telemetry`).
 
     Args:
-        path: the file, which is made for its owner alone, or added to; or a directory, which gets a file for each run,
-            ``<run_id>.jsonl``. Runs that go on at the same time need files of their own.
+        path: the file, which is its owner's alone, made or added to; or a directory, which gets a file for each run,
+            ``<run_id>.jsonl``. In an id, characters other than letters, digits, ``_`` and ``-`` become ``_``, and a
+            digest follows. Runs that go on at the same time need files of their own.
         redact: sees each whole text before it is written (texts and keys in arguments, results and payloads, reasoning,
             messages of errors), and returns it as it may be kept. Then deltas are masked, and the body is recorded by
             its sizes and times alone. Ids, names of tools and models, and counts are kept.
@@ -193,14 +195,14 @@ class Recorder:
             raise ValueError("a recorder records one run; give each run its own")
         self._run_id = run_id
         if self.path.is_dir():
-            self.path = self.path / f"{_NAMED.sub('_', run_id)}.jsonl"
+            self.path = self.path / f"{_file_name(run_id)}.jsonl"
         self._open()
 
     def _open(self) -> None:
         """Opens the file, and names the run in it: others may have been recorded there since."""
         if self._file is not None or self.cut:
             return
-        number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), _MODE)
+        number = open_private(self.path, os.O_WRONLY | os.O_APPEND)  # it has all that the model and the tools said
         self._file = os.fdopen(number, "ab", buffering=_BUFFER)
         _lock(self._file)
         self._size = self._file.tell()
@@ -234,6 +236,15 @@ class Recorder:
             return
         self._size += len(line)
         self._file.write(line)
+
+
+def _file_name(run_id: str) -> str:
+    """Returns a name for each run id: ``tenant:1`` and ``tenant/1`` do not share a file."""
+    plain = _NAMED.sub("_", run_id)
+    if plain == run_id:
+        return plain
+    digest = hashlib.sha256(run_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{plain}-{digest[:16]}"
 
 
 def _lock(file: BinaryIO) -> None:

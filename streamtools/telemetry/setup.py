@@ -32,6 +32,7 @@ from opentelemetry.sdk.trace.export import (
 )
 
 from ..errors import LocalProtocolError
+from ..files import write_private
 from .jaeger import JaegerDocument
 
 __all__ = ["ExporterName", "JaegerFileExporter", "MemoryExporter", "Telemetry", "configure"]
@@ -183,7 +184,8 @@ class JaegerFileExporter(SpanExporter):
     """Writes spans into a file that Jaeger's UI opens. To be used behind a `BatchSpanProcessor`.
 
     The file is a whole, valid document at any time: every export writes it anew beside the old one and puts it in its
-    place. A write costs time linear in the spans kept (10,000 take about 0.1 s, in the processor's own thread).
+    place. Its owner alone may read it. A write costs time linear in the spans kept (10,000 take about 0.1 s, in the
+    processor's own thread).
     """
 
     def __init__(self, path: str | os.PathLike[str], *, max_spans: int = MAX_SPANS) -> None:
@@ -208,12 +210,7 @@ class JaegerFileExporter(SpanExporter):
             return _count_dropped(self, len(spans) - len(kept), str(self.path), self._max_spans)
 
     def _write(self) -> None:
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        try:
-            beside.write_bytes(orjson.dumps(self._document.data))
-            beside.replace(self.path)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_private(self.path, orjson.dumps(self._document.data))
 
 
 class _Droppable(Protocol):

@@ -362,9 +362,9 @@ class Tool(RunOptions, Generic[P, R]):
             ExportError: the wire is unknown, or cannot carry this tool; or the payload alone does not do, since what
                 the model sends has to be turned back: then use `streamtools.exports.export_all`.
         """
-        from .entries import payload_of  # the translator is loaded where a tool is exported
+        from .entries import EntryOptions, payload_of  # the translator is loaded where a tool is exported
 
-        return payload_of(self, wire, strict=strict, hints=hints)
+        return payload_of(self, wire, EntryOptions(strict=strict, hints=hints))
 
 
 def validate_tool_call(call: ToolCall, tool: Tool) -> bool:

@@ -102,16 +102,14 @@ def translated(tool: Described, format: ToolFormat, options: EntryOptions) -> Tr
     return kept
 
 
-def payload_of(
-    tool: Described, wire: Wire | str, *, strict: bool = False, hints: RequestHints | None = None
-) -> dict[str, Any]:
+def payload_of(tool: Described, wire: Wire | str, options: EntryOptions) -> dict[str, Any]:
     """Returns the entry alone, for a tool that needs no way back.
 
     Raises:
         ExportError: it does, or the wire cannot carry the tool.
     """
-    found, strict = find(wire, strict)
-    made = translated(tool, found, EntryOptions(strict=strict, hints=hints))
+    found, strict = find(wire, options.strict)
+    made = translated(tool, found, options._replace(strict=strict))
     if made.name != tool.name:
         raise ExportError(
             f"tool {tool.name!r}: {found.name} does not take this name; pass tool(..., name='...'), or "

@@ -1,15 +1,16 @@
 """Shows a run to people: as one self-contained HTML page, live while it goes on, or as a Chrome trace.
 
-from streamtools.view import Watch, page
+from streamtools.view import Watch, page, write_private
 
 watch = Watch()
 async with pipeline(stream, tools=[...], observers=[watch]) as events:
     ...
-Path("run.html").write_text(page(watch), encoding="utf-8")
+write_private("run.html", page(watch))
 """
 
 from __future__ import annotations
 
+from ..files import write_private
 from .chrome_trace import chrome_trace
 from .drawing import draw
 from .jaeger_file import draw_jaeger, is_jaeger
@@ -29,4 +30,5 @@ __all__ = [
     "draw_recordings",
     "is_jaeger",
     "page",
+    "write_private",
 ]

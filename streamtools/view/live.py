@@ -10,7 +10,8 @@ Specification: https://asgi.readthedocs.io/en/latest/specs/www.html
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any, TypeAlias
 
 import anyio
@@ -26,6 +27,8 @@ __all__ = ["LiveView"]
 _Message: TypeAlias = MutableMapping[str, Any]
 
 EVENTS = "events"  # the last part of the stream's path
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_PORT = re.compile(":[0-9]*$")
 READERS = 32  # streams at the same time: each costs a patch per interval
 _PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 _ALONE = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"), (b"x-frame-options", b"DENY")]
@@ -39,21 +42,27 @@ class LiveView:
         run = agent_loop(ask, messages, trajectory=Trajectory(observers=[watch]), ...)
 
     It shows texts, arguments and results to everybody who can reach it: bind it to the loopback address, or put your
-    own authorization before it.
+    own authorization before it. A request whose ``Host`` is neither a name of this machine's loopback address, nor the
+    address that was asked, nor one of `hosts`, is answered 421, without content.
 
     Args:
         watch: the run's observer.
         interval: seconds between two patches for one reader.
+        hosts: further names under which browsers reach it, as behind a proxy.
 
     Raises:
         ValueError: `interval` is no positive number.
+        TypeError: `hosts` is a text.
     """
 
-    def __init__(self, watch: Watch, *, interval: float = 0.2) -> None:
+    def __init__(self, watch: Watch, *, interval: float = 0.2, hosts: Collection[str] = ()) -> None:
         if not interval > 0:
             raise ValueError(f"interval={interval!r}: must be a number of seconds greater than 0")
+        if isinstance(hosts, str):
+            raise TypeError(f"expected hosts=[...], got the text {hosts!r}")
         self.watch = watch
         self._interval = interval
+        self._hosts = _LOOPBACK | {_PORT.sub("", host.lower()) for host in hosts}
         self.readers = 0
         """Streams that are being read."""
         self._over = False
@@ -68,6 +77,9 @@ class LiveView:
         """Serves one request."""
         if scope["type"] != "http":
             raise ValueError(f"LiveView serves http, not {scope['type']}")
+        if not self._is_asked_by_name(scope):
+            await _answer(send, 421, b"this Host is not known here: LiveView(watch, hosts=[...])", _PLAIN)
+            return
         path = str(scope.get("path", "")).removeprefix(str(scope.get("root_path", ""))).strip("/")
         if scope.get("method", "GET") != "GET":
             await _answer(send, 405, b"GET only", _PLAIN)
@@ -77,6 +89,20 @@ class LiveView:
             await self._serve_page(scope, send)
         else:
             await _answer(send, 404, b"there is nothing here", _PLAIN)
+
+    def _is_asked_by_name(self, scope: _Message) -> bool:
+        """Returns whether a request names a host that stands for this server.
+
+        A page of ``evil.example`` may let that name lead to 127.0.0.1, and then reads what is served there as its own;
+        its browser still sends ``Host: evil.example`` (https://fetch.spec.whatwg.org/#forbidden-request-header). The
+        port proves nothing, and differs behind a tunnel or a container's mapping.
+        """
+        named = [value for name, value in scope.get("headers", ()) if name == b"host"]
+        if len(named) != 1:
+            return False
+        host = _PORT.sub("", named[0].decode("latin-1").lower())
+        address = str((scope.get("server") or ("",))[0]).lower()
+        return host in self._hosts or (host != "" and host in (address, f"[{address}]"))
 
     async def _serve_page(self, scope: _Message, send: Callable[[_Message], Awaitable[None]]) -> None:
         data = Picture(self.watch.picture.title).patch()  # the first event brings everything

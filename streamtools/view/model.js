@@ -261,14 +261,28 @@ function sentence(lane) {
 
 // -- elements: text is always a text node --
 
+// Characters that turn the direction of writing around, or are seen as nothing: arguments that show "exe.txt" must not
+// be "txt.exe". They are shown as codes, as `streamtools.text.printable` does for the terminal, but for tabs.
+const HIDDEN = /[^\P{C}\n\t]|[^\P{Z} ]/gu;
+function shown(text) {
+  return text.replace(HIDDEN, (character) => {
+    const code = character.codePointAt(0);
+    if (code === 13) return "\\r";
+    if (code >= 0xd800 && code <= 0xdfff) return "\ufffd"; // half a character, where a text was cut
+    const [letter, digits] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
+    return `\\${letter}${code.toString(16).padStart(digits, "0")}`;
+  });
+}
+
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, shown(String(value)));
   }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
+  const kept = children.filter((child) => child !== null && child !== undefined);
+  element.append(...kept.map((child) => (typeof child === "string" ? shown(child) : child)));
   return element;
 }
 const byId = (id) => document.getElementById(id);

@@ -3,8 +3,9 @@
 function renderSummary() {
   const bad = troubles().length;
   const running = model.steps.some((step) => step.outcome === undefined);
-  byId("title").textContent = model.title || "Run";
-  document.title = `${model.title || "Run"} · streamtools`;
+  const title = shown(model.title || "Run");
+  byId("title").textContent = title;
+  document.title = `${title} · streamtools`;
   const verdict = running
     ? model.live === "open"
       ? "running"
@@ -64,7 +65,7 @@ function renderSummary() {
   if (model.leftOut) notes.push(`${number(model.leftOut)} later events are not shown: the picture was full.`);
   if (model.cutChars) notes.push(`${number(model.cutChars)} characters of texts are not shown: the picture was full.`);
   byId("notes").hidden = !notes.length;
-  byId("notes").textContent = notes.slice(0, 5).join(" ");
+  byId("notes").textContent = shown(notes.slice(0, 5).join(" "));
 }
 
 function renderAll() {

@@ -30,7 +30,7 @@ _SCRIPT = ("model.js", "timeline.js", "moments.js", "details.js", "sums.js", "li
 
 
 def page(run: Watch | Picture | Iterable[Event], *, title: str | None = None, live: str | None = None) -> str:
-    """Returns a self-contained HTML page that shows a run.
+    """Returns a self-contained HTML page that shows a run; `write_private` puts it into a file of your own.
 
     Args:
         run: a watch, a picture, or the run's events in order. The page holds texts, arguments and results if these do;

@@ -133,7 +133,7 @@ function fillRow(row, lane, index, area) {
   row.setAttribute("aria-selected", String(state.selected === lane.ref));
   row.setAttribute("aria-setsize", String(model.rows.length));
   row.setAttribute("aria-posinset", String(index + 1));
-  row.setAttribute("aria-label", sentence(lane));
+  row.setAttribute("aria-label", shown(sentence(lane)));
   const label = make("div", { class: "label" }, shape(outcomeOf(lane)), make("span", { class: "name" }, nameOf(lane)));
   const aside = isStep(lane) ? (lane.model ?? (lane.asksModel === false ? "no model" : "")) : wordOf(lane);
   if (aside) label.append(make("span", { class: "word" }, aside));

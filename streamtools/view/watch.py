@@ -25,7 +25,7 @@ class Watch:
         watch = Watch()
         async with pipeline(stream, tools=[...], observers=[watch]) as events:
             ...
-        Path("run.html").write_text(page(watch), encoding="utf-8")
+        write_private("run.html", page(watch))
 
     Args:
         title: the headline; by default the run's id.

@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 from pydantic import BaseModel, Field
 
-from streamtools.errors import ToolDefinitionError
+from streamtools.errors import ExportError, ToolDefinitionError
 from streamtools.exports import export, export_output, keyword_table, schema, table, targets
 from streamtools.schema.dialects import KEYWORDS
 from streamtools.tools import Tool, tool
@@ -59,7 +59,7 @@ def test_the_methods_give_what_export_gives() -> None:
     made = schema(tool(add))
     assert made.to_json_schema().keys() == {"name", "description", "parameters", "output"}
     assert made.to("openai.chat_completions") == export(made.tool, "openai.chat_completions").payload
-    assert made.to("openai.chat_completions", strict=True)["function"]["strict"] is True
+    assert schema(Point).to("openai.chat_completions", strict=True)["function"]["strict"] is True
     assert made.to("openai.responses")["strict"] is False
     assert made.to("mcp")["outputSchema"]["properties"] == {"result": {"type": "integer"}}
     assert "$defs" not in made.to("mcp")["inputSchema"]
@@ -91,6 +91,40 @@ def test_the_docstring_of_a_models_base_is_nothing_that_a_model_reads(model: typ
     for text in map(str, said):
         assert "base class" not in text
         assert "Undescribed(x" not in text
+
+
+def test_no_payload_is_given_alone_that_needs_a_way_back() -> None:
+    """OpenAI's strict form sends null for what is left out, which the tool does not take."""
+    for wire, strict in (("openai.chat_completions", True), ("openai.chat_completions.strict", False)):
+        with pytest.raises(ExportError, match="the arguments have to travel in another form") as refused:
+            schema(add).to(wire, strict=strict)
+        with pytest.raises(ExportError) as as_tool:
+            tool(add).to(wire, strict=strict)
+        assert str(refused.value) == str(as_tool.value)
+        assert "use exported = export_all(tools, 'openai.chat_completions', strict=True), send" in str(refused.value)
+    with pytest.raises(ExportError, match="the arguments have to travel in another form"):
+        schema(add).to("openai.responses", strict=True, constraints="description")
+    with pytest.raises(ExportError, match="strict must be True or False, not 'where_possible'"):
+        schema(add).to("openai.chat_completions", strict="where_possible")  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_payload_that_is_given_alone_has_arguments_that_the_tool_takes() -> None:
+    """For each target: either refused, or every call that its schema allows is one of the tool's."""
+    given, refused = [], []
+    for wire in (*targets(), *(f"{name}.strict" for name in targets(strict=True))):
+        made = export(add, wire)
+        try:
+            payload = schema(add).to(wire)
+        except ExportError:
+            refused.append(wire)
+            assert made.rewritten
+            continue
+        given.append(wire)
+        assert payload == made.payload
+        sent = {"a": 1, "inner": {"size": 1}}
+        assert made.decode(sent) == sent
+    assert "openai.responses.strict" in refused
+    assert "openai.responses" in given
 
 
 def test_a_definition_without_a_result_says_none() -> None:

@@ -317,6 +317,22 @@ def test_once_the_request_is_over_nothing_warns() -> None:
     asyncio.run(after_a_request())
 
 
+def test_the_default_gives_no_schema_whose_arguments_it_could_not_turn_back() -> None:
+    lookup = {
+        "name": "lookup",
+        "inputSchema": {"type": "object", "properties": {"odd key!": {"type": "string"}}, "required": ["odd key!"]},
+    }
+    with pytest.raises(ExportError, match=r"arguments have to travel in another form.*get_registry_from_context"):
+        DEFAULT_TOOL_INTEROP_REGISTRY.convert_schemas([lookup], target="anthropic.messages")
+    with pytest.raises(ExportError, match="arguments have to travel in another form"):
+        DEFAULT_TOOL_INTEROP_REGISTRY.convert_schema(lookup, target="anthropic.messages")
+    registry = ToolInteropRegistry.of()
+    (written,) = registry.convert_schemas([lookup], target="anthropic.messages")
+    (key,) = written["input_schema"]["properties"]
+    call = {"type": "tool_use", "id": "toolu_1", "name": "lookup", "input": {key: "x"}}
+    assert registry.inspect_call(call).payload == {"odd key!": "x"}
+
+
 def test_the_default_remembers_nothing_of_anybody() -> None:
     DEFAULT_TOOL_INTEROP_REGISTRY.convert_schemas([APPLY_PATCH], target="anthropic.messages")
     DEFAULT_TOOL_INTEROP_REGISTRY.sanitize_tool_call(CORRUPT_CALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import stat
 import sys
 from dataclasses import dataclass
@@ -100,11 +101,14 @@ async def test_it_is_its_owners_alone_and_closed_between_steps(tmp_path: Path) -
 
 
 async def test_a_directory_gets_a_file_for_each_run(tmp_path: Path) -> None:
-    for name in ("one", "../../two"):
+    names = ["one", "../../two", "tenant_1", "tenant:1", "tenant/1"]
+    for name in names:
         run = Trajectory(run_id=name, observers=[record(tmp_path)])
         await run_pipeline(pipeline(sent(chat(["Hi"], finish="stop")), trajectory=run))
-    assert [path.name for path in files(tmp_path)] == ["______two.jsonl", "one.jsonl"]
-    assert Recording.read(tmp_path / "______two.jsonl").run_id == "../../two"
+    found = {run.run_id: path.name for path in files(tmp_path) for run in Recording.read_all(path)}
+    assert found["one"] == "one.jsonl"
+    assert re.fullmatch(r"______two-[0-9a-f]{16}\.jsonl", found["../../two"])
+    assert len(set(found.values())) == len(names)
 
 
 async def test_a_run_goes_on_in_its_file_after_an_approval(tmp_path: Path) -> None:

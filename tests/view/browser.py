@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -29,14 +30,14 @@ needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="THERE IS NO CHROMI
 class Browser:
     """One browser with one page. `complaints` are the page's errors and the scripts and loads that were refused."""
 
-    def __init__(self, profile: Path, *, width: int = 1280, height: int = 800) -> None:
-        self._profile, self._size = profile, (width, height)
+    def __init__(self, profile: Path, *, width: int = 1280, height: int = 800, flags: Sequence[str] = ()) -> None:
+        self._profile, self._size, self._flags = profile, (width, height), flags
         self._last = 0
         self.complaints: list[str] = []
         self.requests: list[str] = []
 
     def __enter__(self) -> Browser:
-        command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={self._profile}", "about:blank"]
+        command = [str(CHROMIUM), *FLAGS, *self._flags, f"--user-data-dir={self._profile}", "about:blank"]
         # A group of its own: the browser's helpers end with it.
         self._process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, text=True
@@ -89,6 +90,13 @@ class Browser:
         self.command(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
         )
+
+    def visit(self, url: str) -> None:
+        """Opens a page that may be none of ours, and waits until it is loaded."""
+        self.command("Page.navigate", url=url)
+        loaded = f"location.href === {json.dumps(url)} && document.readyState === 'complete'"
+        wait = f"new Promise((done) => {{ const look = () => {loaded} ? done(true) : setTimeout(look, 5); look(); }})"
+        assert self.run(wait)
 
     def open(self, url: str) -> None:
         """Opens a page, and waits until its script says that it is ready."""

@@ -99,21 +99,21 @@ async def _sent(body: list[bytes]) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def hostile_events() -> list[Event]:
+def hostile_events(text: str = HOSTILE, *, arguments: str = f'{{"x": "{HOSTILE}"}}') -> list[Event]:
     """A run whose every text comes from somebody who wants to run code in the reader's browser."""
-    call = ToolCall(call_id=HOSTILE, name=HOSTILE, arguments_text=f'{{"x": "{HOSTILE}"}}', status="ready")
+    call = ToolCall(call_id=text, name=text, arguments_text=arguments, status="ready")
     return stamped(
         [
-            StepStart(HOSTILE),
-            StreamStart(HOSTILE, HOSTILE),
-            TextDelta(HOSTILE),
-            ToolCallStart(HOSTILE, HOSTILE),
-            ToolCallDelta(HOSTILE, HOSTILE),
+            StepStart(text),
+            StreamStart(text, text),
+            TextDelta(text),
+            ToolCallStart(text, text),
+            ToolCallDelta(text, text),
             ToolCallEnd(call),
             ToolCallValidated(call),
             StreamEnd("tool_calls"),
-            ToolStarted(HOSTILE, HOSTILE),
-            Observation(call_id=HOSTILE, tool_name=HOSTILE, outcome="timed_out", error=ToolError(HOSTILE)),
+            ToolStarted(text, text),
+            Observation(call_id=text, tool_name=text, outcome="timed_out", error=ToolError(text), model_content=text),
             StepEnd(),
         ]
     )

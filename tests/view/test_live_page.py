@@ -42,3 +42,17 @@ async def test_the_page_follows_a_run_to_its_end(tmp_path: Path) -> None:
             assert await run_sync(browser.run, "model.rows.length") == 10
             assert await run_sync(browser.text, "#status") == "The run has ended."
             assert browser.complaints == []
+
+
+async def test_a_page_of_another_host_that_leads_here_reads_nothing(tmp_path: Path) -> None:
+    watch = Watch("Live")
+    await watched(watch)
+    live = LiveView(watch)
+    live.finish()
+    with Browser(tmp_path, flags=["--host-resolver-rules=MAP evil.example 127.0.0.1"]) as browser:
+        async with serving(live) as port:
+            read = "fetch('/events').then(async (answer) => [answer.status, await answer.text()])"
+            await run_sync(browser.visit, f"http://evil.example:{port}/")
+            assert await run_sync(browser.run, "location.host") == f"evil.example:{port}"
+            status, text = await run_sync(browser.run, read)
+            assert (status, "get_weather" in text) == (421, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -24,10 +25,18 @@ class Client:
         self.gone = anyio.Event()
         self.news = anyio.Event()
 
-    async def ask(self, path: str, method: str = "GET", *, root: str = "") -> None:
-        await self.app(
-            {"type": "http", "method": method, "path": root + path, "root_path": root}, self.receive, self.send
-        )
+    async def ask(
+        self,
+        path: str,
+        method: str = "GET",
+        *,
+        root: str = "",
+        hosts: Sequence[str] = ("localhost:8000",),
+        server: tuple[str, int | None] | None = ("127.0.0.1", 8000),
+    ) -> None:
+        headers = [(b"accept", b"*/*"), *((b"host", host.encode()) for host in hosts)]
+        scope = {"type": "http", "method": method, "path": root + path, "root_path": root, "headers": headers}
+        await self.app({**scope, "server": server}, self.receive, self.send)
 
     async def receive(self) -> dict[str, Any]:
         if not self.asked:
@@ -65,6 +74,46 @@ async def test_other_requests_are_refused(path: str, method: str, status: int) -
     client = Client(LiveView(Watch()))
     await client.ask(path, method)
     assert client.sent[0]["status"] == status
+
+
+LOOPBACK, LAN, UNIX = ("127.0.0.1", 8000), ("192.168.7.9", 8000), ("/run/view.sock", None)
+ASKED: list[tuple[tuple[str, ...], tuple[str, int | None] | None, bool]] = [
+    (("localhost:8000",), LOOPBACK, True),
+    (("LocalHost",), LOOPBACK, True),
+    (("127.0.0.1:9000",), LOOPBACK, True),  # through a tunnel
+    (("[::1]:8000",), ("::1", 8000), True),
+    (("[::1]",), None, True),
+    (("192.168.7.9:8000",), LAN, True),
+    (("[fe80::7]:8000",), ("fe80::7", 8000), True),
+    (("runs.example.org",), LOOPBACK, True),  # it was named
+    (("runs.example.org:8443",), UNIX, True),
+    (("evil.example:8000",), LOOPBACK, False),
+    (("evil.example",), None, False),
+    (("localhost.evil.example:8000",), LOOPBACK, False),
+    (("localhost:8000.evil.example",), LOOPBACK, False),
+    (("evil.example:8000",), LAN, False),
+    (("192.168.7.8:8000",), LAN, False),
+    (("",), None, False),
+    ((":8000",), None, False),
+    ((), LOOPBACK, False),
+    (("localhost:8000", "evil.example"), LOOPBACK, False),
+]
+
+
+async def test_a_page_of_another_host_cannot_read_the_run_by_letting_its_name_lead_here() -> None:
+    """DNS rebinding: the browser takes both for one origin, and says in ``Host`` which name it asked for."""
+    watch = Watch("Trip")
+    for event in hostile_events():
+        watch.on_event(event)
+    live = LiveView(watch, interval=0.001, hosts=["Runs.Example.ORG"])
+    live.finish()
+    for path in ("/", "/events", "/other"):
+        for hosts, server, is_known in ASKED:
+            client = Client(live)
+            await client.ask(path, hosts=hosts, server=server)
+            assert (path, hosts, client.sent[0]["status"] == 421) == (path, hosts, not is_known)
+            if not is_known:
+                assert client.body == b"this Host is not known here: LiveView(watch, hosts=[...])"
 
 
 async def test_a_reader_gets_the_whole_first_then_what_is_new_and_the_end() -> None:
@@ -112,7 +161,7 @@ async def test_a_slow_reader_gets_fewer_patches_and_the_run_never_waits() -> Non
 
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            scope = {"type": "http", "method": "GET", "path": "/events"}
+            scope = {"type": "http", "method": "GET", "path": "/events", "headers": [(b"host", b"localhost")]}
             tasks.start_soon(live, scope, client.receive, slow)
             while not client.events:
                 await anyio.lowlevel.checkpoint()
@@ -161,3 +210,8 @@ async def test_another_kind_of_connection_is_refused() -> None:
 async def test_an_interval_that_is_none_is_refused(interval: float) -> None:
     with pytest.raises(ValueError, match="interval"):
         LiveView(Watch(), interval=interval)
+
+
+async def test_one_text_in_place_of_several_hosts_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"expected hosts=\[\.\.\.\], got the text"):
+        LiveView(Watch(), hosts="runs.example.org")

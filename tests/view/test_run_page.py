@@ -3,7 +3,9 @@ run opens at once."""
 
 from __future__ import annotations
 
+import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from view.seen_runs import HOSTILE, hostile_events, many_events, watched
 
 from streamtools import pipeline, resume, tool
 from streamtools.dispatch import MemoryStore
+from streamtools.text import printable
 from streamtools.view import Watch, draw, page
 
 in_chromium = [needs_chromium, pytest.mark.thorough]
@@ -134,6 +137,51 @@ def test_nothing_that_a_model_or_tool_wrote_runs_or_loads(chromium: Browser, tmp
     assert "<img src=x onerror" in chromium.text("#details")
     assert chromium.complaints == []
     assert [url for url in chromium.requests if not url.startswith("file:")] == []
+
+
+TURNING = r"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
+VISIBLE = TURNING + r"\u200b\u2060\ufeff\xad\x1b\x9b\r\U000e0041"
+INVISIBLE = VISIBLE.encode().decode("unicode_escape")
+ON_THE_PAGE = """
+[document.title, document.body.innerText, ...[...document.body.querySelectorAll("*")].flatMap(
+  (one) => one.matches("script") ? [] : [one.textContent, ...[...one.attributes].map((attribute) => attribute.value)])]
+"""
+
+
+@needs_chromium
+@pytest.mark.thorough
+def test_no_text_turns_the_direction_of_writing_or_hides_on_the_page(chromium: Browser, tmp_path: Path) -> None:
+    arguments = json.dumps({INVISIBLE: INVISIBLE})  # they are read, and then shown in lines
+    shown(chromium, page(draw(hostile_events(INVISIBLE, arguments=arguments)), title=INVISIBLE), tmp_path)
+    seen: list[str] = []
+    for tab in ("timeline", "table", "events"):
+        chromium.run(f"show({tab!r})")
+        chromium.drawn()
+        seen += chromium.run(ON_THE_PAGE)
+    chromium.run("show('timeline')")
+    for ref in ("s0", "c0"):
+        chromium.click(ref)
+        assert VISIBLE in chromium.text("#details")
+        seen += chromium.run(ON_THE_PAGE)
+    assert f': "{TURNING}' in chromium.text("#growing")
+    for time in range(12):
+        chromium.run(f"moveTo({time}e3)")
+        chromium.drawn()
+        seen += chromium.run(ON_THE_PAGE)
+    assert [text for text in seen if not set(text).isdisjoint(INVISIBLE)] == []
+    assert chromium.run("document.title") == f"{VISIBLE} · streamtools"
+    assert chromium.complaints == []
+
+
+@needs_chromium
+@pytest.mark.thorough
+def test_the_page_escapes_what_the_terminal_escapes_but_for_tabs(chromium: Browser, tmp_path: Path) -> None:
+    shown(chromium, page([]), tmp_path)
+    texts = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co")]
+    escaped = chromium.run(f"{json.dumps(texts)}.map(shown)")
+    differing = [one for one, here in zip(texts, escaped, strict=True) if here != printable(one)]
+    assert differing == ["\t"]
+    assert chromium.run("shown('a\\ud83d')") == "a\ufffd"
 
 
 @needs_chromium

@@ -42,9 +42,12 @@ class Client:
     def told(self) -> list[tuple[str, Any]]:
         return told(self.body)
 
-    async def request(self, app: Any, *, kind: str = "http") -> None:
+    async def request(self, app: Any, *, kind: str = "http", last_event_id: bytes | None = None) -> None:
         """Let the application answer."""
-        await app({"type": kind, "method": "POST", "path": "/"}, self.receive, self.send)
+        headers = [(b"host", b"localhost")]
+        if last_event_id is not None:
+            headers.append((b"last-event-id", last_event_id))
+        await app({"type": kind, "method": "POST", "path": "/", "headers": headers}, self.receive, self.send)
 
     async def receive(self) -> dict[str, Any]:
         if self._requested < 2:
