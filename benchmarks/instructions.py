@@ -191,9 +191,8 @@ def _import(root: Path | None) -> Figures:
 
 def measure(only: str | None = None, *, jobs: int = 2, root: Path | None = None) -> Figures:
     """Counts every row whose name contains `only`, in that many processes at a time."""
-    groups: dict[str, list[Job]] = {
-        wire: [job for job in its if only is None or only in job[0]] for wire, its in delta_jobs().items()
-    }
+    # A wire's jobs stay together, since the interpreter's warm-up by one is part of what another costs.
+    groups = {wire: its for wire, its in delta_jobs().items() if only is None or any(only in job[0] for job in its)}
     tasks: dict[Any, str] = {}
     found: dict[str, Figures] = {}
     with ThreadPoolExecutor(jobs) as pool:
@@ -201,12 +200,13 @@ def measure(only: str | None = None, *, jobs: int = 2, root: Path | None = None)
             tasks[pool.submit(_import, root)] = "import"
         if only is None or any(only in row for row in OF_TURNS):
             tasks[pool.submit(lambda: turn_figures(_costs(turn_jobs(), root)))] = "turns and calls"
-        tasks |= {pool.submit(_deltas, its, root): wire for wire, its in groups.items() if its}
+        tasks |= {pool.submit(_deltas, its, root): wire for wire, its in groups.items()}
         for number, task in enumerate(as_completed(tasks), 1):
             found[tasks[task]] = task.result()
             print(f"  {number}/{len(tasks)} {tasks[task]}", file=sys.stderr, flush=True)
     ordered = [*groups, "turns and calls", "import"]
-    return {row: by_mode for group in ordered for row, by_mode in found.get(group, {}).items()}
+    rows = {row: by_mode for group in ordered for row, by_mode in found.get(group, {}).items()}
+    return {row: by_mode for row, by_mode in rows.items() if only is None or only in row}
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
