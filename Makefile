@@ -45,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all thorough sweeps soak test-integrations test-agents test-backends test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions bench bench-load bench-compare format clean help
+.PHONY: demo test test-all thorough sweeps soak test-integrations test-agents test-backends test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions mutants bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
@@ -116,6 +116,9 @@ bench: $(VENV)/.dev  ## every figure of the benchmarks in one table: make bench 
 
 instructions: $(VENV)/.dev  ## what a delta, call, span and import cost in instructions, against the table; more: ARGS=--help
 	$(BIN)/python -m benchmarks.instructions --jobs $(JOBS) $(ARGS)
+
+mutants: $(VENV)/.dev  ## break the core modules on purpose: which breaks does no test notice? make mutants ARGS="--seed 7"
+	$(BIN)/python -m benchmarks.mutants --jobs $(JOBS) $(ARGS)
 
 bench-load: $(VENV)/.dev  ## 2,000 pipelines for a minute: is a call lost, does memory grow, does a call wait?
 	$(BIN)/python -m benchmarks.load $(ARGS)

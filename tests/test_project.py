@@ -60,6 +60,7 @@ def test_make_test_runs_lint_types_and_tests() -> None:
         "test-pydantic",
         "test-oldest",
         "instructions",
+        "mutants",
         "bench",
         "bench-compare",
         "format",
