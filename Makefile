@@ -45,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WITH_SDKS := tests/wires/test_bedrock.py tests/wires/test_gemini_history.py tests/framing/test_aws_eventstream.py
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-all thorough sweeps soak test-integrations test-agents test-backends test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest bench bench-load bench-compare format clean help
+.PHONY: demo test test-all thorough sweeps soak test-integrations test-agents test-backends test-ray test-dbos lint types mypy pyright unit test-pydantic test-oldest instructions mutants bench bench-load bench-compare format clean help
 
 demo: $(VENV)/.demo  ## a model on this machine calls tools while it streams, and the run becomes a page, a trace and a recording
 	@$(BIN)/python -m demo $(ARGS)
@@ -70,7 +70,7 @@ unit: $(VENV)/.dev  ## the quick tests: of each law some cases and examples
 
 # The quick tests are among the thorough ones and are not run twice.
 test-all: export STREAMTOOLS_TESTS := full
-test-all: lint types thorough sweeps test-oldest test-dbos  ## all that must pass before it lands; neither the SDKs nor the cluster
+test-all: lint types thorough sweeps instructions test-oldest test-dbos  ## all that must pass before it lands; neither the SDKs nor the cluster
 
 thorough: export STREAMTOOLS_TESTS := full
 thorough: $(VENV)/.dev  ## every case and example of each law, with branch coverage
@@ -113,6 +113,12 @@ test-dbos: .venv-dbos/.installed  ## a run whose process is killed at every poin
 
 bench: $(VENV)/.dev  ## every figure of the benchmarks in one table: make bench ARGS="--json figures.json"
 	$(BIN)/python -m benchmarks $(ARGS)
+
+instructions: $(VENV)/.dev  ## what a delta, call, span and import cost in instructions, against the table; more: ARGS=--help
+	$(BIN)/python -m benchmarks.instructions --jobs $(JOBS) $(ARGS)
+
+mutants: $(VENV)/.dev  ## break the core modules on purpose: which breaks does no test notice? make mutants ARGS="--seed 7"
+	$(BIN)/python -m benchmarks.mutants --jobs $(JOBS) $(ARGS)
 
 bench-load: $(VENV)/.dev  ## 2,000 pipelines for a minute: is a call lost, does memory grow, does a call wait?
 	$(BIN)/python -m benchmarks.load $(ARGS)

@@ -1,4 +1,5 @@
-"""Both async backends for tests that are marked ``anyio``, how much is tried, and a heap that is cheap to collect."""
+"""Both async backends for tests that are marked ``anyio``, how much is tried, a deadline for each test, and a heap that
+is cheap to collect."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ from collections.abc import Generator
 from importlib.util import find_spec
 
 import pytest
+from deadlines import pytest_addoption, pytest_configure
 from profiles import FULL, QUICK_EXAMPLES
+
+__all__ = ["pytest_addoption", "pytest_configure"]  # and the hooks and fixtures below
 
 if find_spec("hypothesis") is not None:  # the venvs for Ray and DBOS do without
     # Before anything is frozen: hypothesis asks who refers to trio's dice, and of frozen objects that is not told.

@@ -59,6 +59,8 @@ def test_make_test_runs_lint_types_and_tests() -> None:
         "unit",
         "test-pydantic",
         "test-oldest",
+        "instructions",
+        "mutants",
         "bench",
         "bench-compare",
         "format",
@@ -160,7 +162,7 @@ def test_continuous_integration_runs_all_that_there_is_but_the_sdks() -> None:
 def test_make_test_all_runs_the_tests_the_long_ones_and_those_with_the_lowest_versions() -> None:
     plan = make("-n", "test-all").stdout
     parts = ["ruff check", "ruff format --check", "mypy --strict", "/pyright", '-m "not sweep" --cov', "-m sweep"]
-    parts += ["STREAMTOOLS_OLDEST=1 .venv-oldest/bin/python -m pytest", "tests/durable"]
+    parts += ["-m benchmarks.instructions", "STREAMTOOLS_OLDEST=1 .venv-oldest/bin/python -m pytest", "tests/durable"]
     assert all(part in plan for part in parts)
     assert "not thorough" not in plan, "the quick tests are among the others, and run once"
 

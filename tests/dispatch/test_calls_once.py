@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -40,7 +41,14 @@ from streamtools.dispatch.executor import Begin, Emit
 from streamtools.dispatch.executors import IdempotencyStore, Invocation, LocalExecutor, MemoryStore, call_fingerprint
 from streamtools.dispatch.results import encode_result
 from streamtools.dispatch.threads import abandoned_threads
-from streamtools.errors import CallStillRunning, ToolFailed, ToolNotStarted, ToolOutcomeUnknown, ToolTimeout
+from streamtools.errors import (
+    BeginRefused,
+    CallStillRunning,
+    ToolFailed,
+    ToolNotStarted,
+    ToolOutcomeUnknown,
+    ToolTimeout,
+)
 from streamtools.events import StreamWarning, ToolProgress, ToolStarted
 
 pytestmark = pytest.mark.anyio
@@ -714,6 +722,79 @@ async def test_a_store_that_does_not_answer_while_the_block_is_left_is_waited_fo
     assert (seen.outcome, seen.attempts, released, effects) == ("cancelled", 0, [False], [])
     assert "cancelled before it started" in seen.model_content
     assert (await run(said("pay"), pay, store)).only.outcome == "ok"
+
+
+class Shielding(Saying):
+    """An executor that lets nothing cancel it while it begins: so its `begin` alone can know that the call is over."""
+
+    def __init__(self, *, in_a_task: bool) -> None:
+        super().__init__("done")
+        self.in_a_task = in_a_task
+
+    async def run(self, call: Invocation, begin: Begin, emit: Emit, /) -> Any:
+        with anyio.CancelScope(shield=True):
+            if not self.in_a_task:
+                await begin()
+            else:
+                refused: list[BaseException] = []
+                async with anyio.create_task_group() as group:
+                    group.start_soon(self._begin_in_a_task, begin, refused)
+                if refused:
+                    raise refused[0]
+        self.begun += 1
+        return self.says
+
+    async def _begin_in_a_task(self, begin: Begin, refused: list[BaseException]) -> None:
+        try:
+            await begin()
+        except BeginRefused as error:
+            refused.append(error)
+
+
+OVER = {"it is cancelled": "cancelled", "the block is left": "cancelled", "the stream fails": "skipped"}
+"""How a call is over before it has begun, and its outcome."""
+
+
+async def test_a_call_that_is_over_before_its_claim_is_made_does_not_begin_and_gives_the_claim_back() -> None:
+    """Nothing was cancelled where the claim was waited for, so that the wait itself does not show it."""
+    for how, outcome in OVER.items():
+        for in_a_task in (False, True):
+            store, executor = Slow(), Shielding(in_a_task=in_a_task)
+            seen = await end_while_claiming(how, store, executor)
+            assert (seen.outcome, seen.attempts, executor.begun) == (outcome, 0, 0), how
+            again = await run(said("pay"), Effects().tool(), store, executor=(other := Saying("done")))
+            assert (again.only.outcome, again.only.recorded, other.begun) == ("ok", False, 1), how
+
+
+async def end_while_claiming(how: str, store: Slow, executor: Shielding) -> Observation:
+    """A call that is over while the store makes its claim; the store answers once the call has its observation."""
+    ended = anyio.Event()
+
+    async def body() -> Any:
+        for item in anthropic(calls=[said("pay")], stop=None if how == "the stream fails" else "tool_use"):
+            yield item.replace(b"msg_1", b"chatcmpl-1")  # the same response as of `run`, by its name
+        if how == "the stream fails":
+            await store.asked.wait()
+            raise ConnectionError
+
+    async def answer() -> None:
+        await ended.wait()
+        store.open.set()
+
+    options: Any = {"tools": [Effects().tool()], "store": store, "executor": executor, "start": "early"}
+    run_ = Trajectory(run_id="r", observers=[Watcher(Observation, lambda event: ended.set())])
+    with anyio.fail_after(WAIT_S):
+        async with anyio.create_task_group() as group:
+            group.start_soon(answer)
+            async with pipeline(body(), trajectory=run_, **options) as events:
+                await store.asked.wait()
+                if how == "it is cancelled":
+                    assert events.cancel("a")
+                if how != "the block is left":
+                    with pytest.raises(ConnectionError) if how == "the stream fails" else nullcontext():
+                        _ = [event async for event in events]
+    (seen,) = events.turn.observations
+    return seen
 
 
 # -- cancelled anywhere --

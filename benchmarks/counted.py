@@ -1,0 +1,151 @@
+"""The work whose instructions are counted: run by `benchmarks.instructions`, under valgrind, as a program of its own.
+
+    python -P counted.py JOBS
+
+JOBS is a file of marshalled jobs: ``(name, mode, wire, framing, small, large)``, the last two being lists of bodies,
+each a list of chunks. A job is done once to warm up. Then it is done with the small and with the large input, each in a
+fork of the process as it stands then, which valgrind counts by itself; before either, a fork does nothing, so that what
+the process does between the forks can be subtracted. A line for each fork says what it was: ``name mode size pid``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import marshal
+import os
+import random
+import struct
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any
+
+import orjson
+
+import streamtools as st
+
+Job = tuple[str, str, str, str, list[list[bytes]], list[list[bytes]]]
+
+
+@st.tool(effect="pure")
+async def store(rows: list[str], note: str = "") -> str:
+    """Store rows.
+
+    Args:
+        rows: The rows.
+        note: A note.
+    """
+    return "ok"
+
+
+@st.tool(effect="pure")
+async def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: One.
+        b: The other.
+    """
+    return a + b
+
+
+def limit(bodies: Iterable[Sequence[bytes]], framing: str) -> None:
+    """Splits and loads, as `benchmarks.workloads.limit` does: what no decoder in Python can beat."""
+    for chunks in bodies:
+        for payload in SPLIT[framing](b"".join(chunks)):
+            orjson.loads(payload)
+
+
+def _sse(whole: bytes) -> Iterable[bytes]:
+    for block in whole.split(b"\n\n"):
+        at = block.find(b"data: ")
+        if at >= 0 and (data := block[at + 6 :]) != b"[DONE]":
+            yield data
+
+
+def _messages(whole: bytes) -> Iterable[bytes]:
+    at, lengths = 0, struct.Struct(">II").unpack_from
+    while at < len(whole):
+        size, headers = lengths(whole, at)
+        yield whole[at + 12 + headers : at + size - 4]
+        at += size
+
+
+SPLIT: dict[str, Callable[[bytes], Iterable[bytes]]] = {
+    "sse": _sse,
+    "ndjson": bytes.splitlines,
+    "aws_eventstream": _messages,
+}
+
+
+async def _source(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def consume(bodies: Iterable[Sequence[bytes]], wire: str, observers: Sequence[Any] = ()) -> None:
+    """Runs each body through a pipeline of its own and looks at every event."""
+    for chunks in bodies:
+        async with st.pipeline(_source(chunks), wire=wire, tools=[store, add], observers=observers) as events:
+            async for _ in events:
+                pass
+
+
+def _tracing() -> Any:
+    """An observer whose spans the SDK hands to an exporter that drops them."""
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+
+    class Dropped(SpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(Dropped()))
+    return st.telemetry.Tracing(provider)
+
+
+def work(mode: str, wire: str, framing: str, bodies: list[list[bytes]]) -> None:
+    """Does one job."""
+    match mode:
+        case "limit":
+            limit(bodies, framing)
+        case "parse":
+            for chunks in bodies:
+                st.parse(b"".join(chunks), wire=wire, tools=[store, add])
+        case "pipeline":
+            asyncio.run(consume(bodies, wire))
+        case "spans":
+            asyncio.run(consume(bodies, wire, [_tracing()]))
+        case _:
+            raise ValueError(f"expected limit, parse, pipeline or spans, got {mode!r}")
+
+
+def _fork(name: str, mode: str, size: str, task: Callable[[], None]) -> None:
+    pid = os.fork()
+    if not pid:
+        task()
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise SystemExit(f"{name} {mode} {size}: the fork ended with status {status}")
+    print(f"{name}\t{mode}\t{size}\t{pid}", flush=True)
+
+
+def main() -> None:
+    """Does all jobs of the file."""
+    random.seed(1)  # ids of spans
+    with open(sys.argv[1], "rb") as file:
+        jobs: list[Job] = marshal.load(file)
+    for _, mode, wire, framing, small, _ in jobs:
+        work(mode, wire, framing, small)
+    gc.collect()
+    gc.disable()  # collections come by thresholds and cost what the heap holds: a step here or there is not the work's
+    for name, mode, wire, framing, small, large in jobs:
+        for size, bodies in (("small", small), ("large", large)):
+            _fork(name, mode, f"before {size}", lambda: None)
+            _fork(name, mode, size, lambda: work(mode, wire, framing, bodies))  # noqa: B023  it runs at once
+
+
+if __name__ == "__main__":
+    main()

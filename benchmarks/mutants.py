@@ -1,0 +1,460 @@
+"""Breaks the code on purpose, a place at a time, and reports which breaks no test notices.
+
+    python -m benchmarks.mutants --seed 7                        25 mutants of each module
+    python -m benchmarks.mutants --seed 7 --module scheduler --per-module 50
+
+A mutant is one change at random: a comparison or a condition turned round, a bound moved by one, a statement deleted, a
+result that is None. It goes into a copy of the package, never into the work tree. First the tests of `TESTED_BY` run
+once with coverage, so that each mutant meets only those that execute its line, in the table's order, until one fails. A
+test that hangs fails by its deadline. A mutant that cannot be imported is replaced by another.
+
+A survivor is either a missing test or no change of behaviour at all; its diff is printed, for a person to decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import difflib
+import os
+import queue
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coverage import CoverageData
+
+__all__ = ["TESTED_BY", "Mutant", "Tally", "main", "mutants_of", "pick", "executing", "chosen_for"]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TESTED_BY: dict[str, tuple[str, ...]] = {
+    "streamtools/stages/accumulate.py": (
+        "tests/stages/test_accumulate.py",
+        "tests/wires/test_waiting_calls.py",
+        "tests/wires/test_openai_chat.py",
+        "tests/test_limits.py",
+        "tests/test_continued_turns.py",
+    ),
+    "streamtools/stages/arguments.py": (
+        "tests/stages/test_finalize.py",
+        "tests/security/test_numbers_and_depth.py",
+        "tests/security/test_duplicate_keys.py",
+        "tests/stages/test_moments.py",
+        "tests/tools/test_hostile_calls.py",
+    ),
+    "streamtools/dispatch/scheduler.py": (
+        "tests/dispatch/test_scheduler.py",
+        "tests/dispatch/test_conflicts.py",
+        "tests/dispatch/test_cancel_one.py",
+        "tests/dispatch/test_dispatch.py",
+        "tests/dispatch/test_stragglers.py",
+        "tests/dispatch/test_waits.py",
+        "tests/dispatch/test_model.py",
+    ),
+    "streamtools/dispatch/states.py": (
+        "tests/dispatch/test_states.py",
+        "tests/dispatch/test_model.py",
+        "tests/dispatch/test_dispatch.py",
+        "tests/dispatch/test_cancel_one.py",
+    ),
+    "streamtools/dispatch/attempts.py": (
+        "tests/dispatch/test_second_chances.py",
+        "tests/dispatch/test_dispatch.py",
+        "tests/dispatch/test_run_once.py",
+        "tests/dispatch/test_on_tool_error.py",
+        "tests/dispatch/test_misbehaving_tools.py",
+        "tests/dispatch/test_calls_once.py",
+        "tests/dispatch/test_cancel_one.py",
+        "tests/dispatch/test_stragglers.py",
+        "tests/dispatch/test_store.py",
+    ),
+    "streamtools/dispatch/claims.py": (
+        "tests/dispatch/test_run_once.py",
+        "tests/dispatch/test_store.py",
+        "tests/dispatch/test_calls_once.py",
+        "tests/dispatch/test_cancel_one.py",
+        "tests/dispatch/test_second_chances.py",
+        "tests/dispatch/test_suspended.py",
+    ),
+    "streamtools/wires/anthropic/decoder.py": (
+        "tests/wires/test_anthropic.py",
+        "tests/wires/test_reviewed.py",
+        "tests/wires/test_usage.py",
+        "tests/wires/test_nothing_is_lost.py",
+        "tests/test_limits.py",
+        "tests/test_quirks.py",
+        "tests/test_endless_streams.py",
+        "tests/test_continued_turns.py",
+    ),
+    "streamtools/wires/openai_chat/decoder.py": (
+        "tests/wires/test_openai_chat.py",
+        "tests/wires/test_fields_beside.py",
+        "tests/wires/test_own_words.py",
+        "tests/wires/test_usage.py",
+        "tests/wires/test_nothing_is_lost.py",
+        "tests/test_limits.py",
+        "tests/test_quirks.py",
+        "tests/test_endless_streams.py",
+    ),
+    "streamtools/history/repair.py": (
+        "tests/history/test_repair.py",
+        "tests/history/test_refused_shapes.py",
+        "tests/history/test_repair_laws.py",
+    ),
+    "streamtools/history/lint.py": (
+        "tests/history/test_refused_shapes.py",
+        "tests/history/test_repair.py",
+        "tests/history/test_any_messages.py",
+        "tests/history/test_anthropic_history.py",
+        "tests/history/test_bedrock_history.py",
+        "tests/history/test_chat_family_history.py",
+    ),
+    "streamtools/framing/sse.py": (
+        "tests/framing/test_sse.py",
+        "tests/framing/test_floods.py",
+        "tests/test_limits.py",
+    ),
+    "streamtools/pipelines/step.py": (
+        "tests/pipelines/test_lifetimes.py",
+        "tests/pipelines/test_misuse.py",
+        "tests/pipelines/test_limits_through_the_pipeline.py",
+        "tests/test_causality.py",
+        "tests/pipelines/test_async_laws.py",
+        "tests/pipelines/test_traces.py",
+        "tests/dispatch/test_dispatch.py",
+    ),
+}
+"""The tests of each module, those that notice most in the least time first."""
+
+DEADLINE_S = 10
+"""What a test has with a mutant: the tests listed take at most a second or two each."""
+RUN_S = 900
+"""What all tests of a mutant have together; beyond, something is wrong with the run."""
+MAX_MEMORY_BYTES = 6 * 1024**3
+QUICK = "not sweep and not thorough"
+
+
+# -- mutants ---------------------------------------------------------------------------------------------------------
+
+_COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+_ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
+    ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
+}  # fmt: skip
+_DELETED = (ast.Assign, ast.AugAssign, ast.Expr, ast.Raise, ast.Delete, ast.Break, ast.Continue)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change of a module."""
+
+    path: str
+    line: int
+    lines: range
+    """The lines of its statement: the head alone where the statement has a body."""
+    kind: str
+    source: str
+    """The whole module, changed."""
+
+    def diff(self, original: str) -> str:
+        """Returns the change as a diff."""
+        before, after = original.splitlines(), self.source.splitlines()
+        return "\n".join(difflib.unified_diff(before, after, self.path, self.path, n=2, lineterm=""))
+
+
+def mutants_of(path: str, source: str) -> list[Mutant]:
+    """Returns every mutant of a module."""
+    tree = ast.parse(source)
+    starts = [0]
+    for line in source.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    statements = [(each, _head(each)) for each in ast.walk(tree) if isinstance(each, ast.stmt)]
+    found = []
+    for kind, node, replacement in _changes(tree):
+        start = starts[node.lineno - 1] + node.col_offset
+        end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+        encoded = source.encode()
+        text = ast.unparse(replacement)
+        if isinstance(node, ast.expr):
+            text = f"({text})"
+        changed = (encoded[:start] + text.encode() + encoded[end:]).decode()
+        around = [head for each, head in statements if each.lineno <= node.lineno <= (each.end_lineno or 0)]
+        found.append(Mutant(path, node.lineno, max(around, key=lambda head: head.start), kind, changed))
+    return found
+
+
+def _head(statement: ast.stmt) -> range:
+    body = getattr(statement, "body", None)
+    end = body[0].lineno - 1 if body else statement.end_lineno or statement.lineno
+    return range(statement.lineno, max(end, statement.lineno) + 1)
+
+
+def pick(mutants: Sequence[Mutant], seed: str) -> Iterator[Mutant]:
+    """Yields the mutants in random order, each kind as often as the others while it lasts."""
+    dice = random.Random(seed)
+    by_kind: dict[str, list[Mutant]] = {}
+    for mutant in mutants:
+        by_kind.setdefault(mutant.kind, []).append(mutant)
+    while by_kind:
+        kind = dice.choice(sorted(by_kind))
+        yield by_kind[kind].pop(dice.randrange(len(by_kind[kind])))
+        if not by_kind[kind]:
+            del by_kind[kind]
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.AST]]:
+    """Yields what may be put in the place of a node: the kind of the change, the node, the replacement."""
+    for node in _executed(tree):
+        match node:
+            case ast.Compare():
+                for at, operator in enumerate(node.ops):
+                    changed = copy.deepcopy(node)
+                    changed.ops[at] = _COMPARISONS[type(operator)]()
+                    yield "comparison", node, changed
+            case ast.BoolOp():
+                other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+                yield "and/or", node, ast.BoolOp(other, node.values)
+            case ast.UnaryOp(op=ast.Not()):
+                yield "not removed", node, node.operand
+            case ast.BinOp() if type(node.op) in _ARITHMETIC:
+                yield "arithmetic", node, ast.BinOp(node.left, _ARITHMETIC[type(node.op)](), node.right)
+            case ast.Constant(value=bool() as value):
+                yield "constant", node, ast.Constant(not value)
+            case ast.Constant(value=int() as value):
+                yield "off by one", node, ast.Constant(value + 1)
+                yield "off by one", node, ast.Constant(value - 1)
+            case ast.Constant(value=str() as value) if " " not in value:  # a text for people may be worded anyhow
+                yield "constant", node, ast.Constant(f"{value}?")
+            case ast.IfExp():
+                yield "negation", node.test, ast.UnaryOp(ast.Not(), node.test)
+            case ast.Return(value=ast.expr() as value) if not _is_none(value):
+                yield "None returned", node, ast.Return(ast.Constant(None))
+        if isinstance(node, ast.If | ast.While) and not isinstance(node.test, ast.Constant):
+            yield "negation", node.test, ast.UnaryOp(ast.Not(), node.test)
+        if isinstance(node, _DELETED) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            yield "deletion", node, ast.Pass()
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields the nodes below this one whose change may be noticed: without annotations, docstrings, imports and
+    decorators, what only type checkers read, `__all__`, text in f-strings, our own invariants and their messages."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "type_params", "bases"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST) or isinstance(child, ast.Import | ast.ImportFrom | ast.Assert):
+                continue
+            if isinstance(child, ast.JoinedStr | ast.arg) or _is_left_alone(child):
+                continue
+            yield child
+            yield from _executed(child)
+
+
+def _is_left_alone(node: ast.AST) -> bool:
+    match node:
+        case ast.Expr(value=ast.Constant()):  # a docstring
+            return True
+        case ast.Assign(targets=[ast.Name(id="__all__" | "__slots__")]):
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+        case ast.Raise(exc=ast.Call(func=ast.Name(id="AssertionError"))):
+            return True
+    return False
+
+
+# -- tests -----------------------------------------------------------------------------------------------------------
+
+
+def _pytest(arguments: Sequence[str], package: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs pytest; with the package of another folder, also in the processes that tests start."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("STREAMTOOLS_", "COV_"))}
+    options = ["-q", "-p", "no:cacheprovider", "-m", QUICK, "--deadline", str(DEADLINE_S)]
+    if package is not None:
+        environment |= {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+        options += ["-x", "-n", "0", "--tb=no", "-o", f"pythonpath={package} . tests"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+        preexec_fn=_limit_memory,
+    )
+
+
+def _limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+
+
+def executing(paths: Iterable[str], jobs: int) -> dict[str, dict[int, list[str]]]:
+    """Runs the tests of these modules once, and returns the tests that execute each line, in the table's order."""
+    chosen = list(dict.fromkeys(test for path in paths for test in TESTED_BY[path]))
+    with tempfile.TemporaryDirectory() as folder:
+        data_file = Path(folder, "coverage")
+        settings = Path(folder, "coveragerc")
+        settings.write_text(f"[run]\ndata_file = {data_file}\nsource = streamtools\n", encoding="utf-8")
+        coverage = ["--cov", f"--cov-config={settings}", "--cov-context=test", "--cov-report="]
+        done = _pytest(["-n", str(jobs), *coverage, *chosen])
+        if done.returncode:
+            raise SystemExit(f"the tests have to pass before anything is broken:\n{done.stdout[-3000:]}")
+        data = CoverageData(str(data_file))
+        data.read()
+        return {path: _ordered(data.contexts_by_lineno(str(ROOT / path)), TESTED_BY[path]) for path in paths}
+
+
+def _ordered(contexts: Mapping[int, Iterable[str]], files: Sequence[str]) -> dict[int, list[str]]:
+    """The tests of each line; of a line that runs at the import as well, all of the module's own."""
+    found = {}
+    for line, names in contexts.items():
+        tests = {name.rpartition("|")[0] for name in names if name}
+        found[line] = list(files) if "" in names else [test for test in sorted(tests) if _file(test) in files]
+    return found
+
+
+def chosen_for(mutant: Mutant, lines: Mapping[int, Sequence[str]]) -> list[str]:
+    """Returns the tests that execute the mutant's statement, in the table's order."""
+    files = TESTED_BY[mutant.path]
+    tests = dict.fromkeys(test for line in mutant.lines for test in lines.get(line, ()))
+    if any(test in files for test in tests):
+        return list(files)
+    return sorted(tests, key=lambda test: files.index(_file(test)))
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+class _Workshop:
+    """A copy of the package in which one mutant at a time stands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        shutil.copytree(ROOT / "streamtools", folder / "streamtools")
+
+    def judge(self, mutant: Mutant, tests: Sequence[str]) -> str:
+        """Returns ``killed``, ``survived``, or ``broken`` where the mutant cannot be imported."""
+        if not tests:
+            return "survived"
+        place = self.folder / mutant.path
+        original = place.read_bytes()
+        for compiled in (place.parent / "__pycache__").glob(f"{place.stem}.*.pyc"):
+            compiled.unlink()  # its time stamp has whole seconds only
+        arguments = self.folder / "tests.txt"
+        arguments.write_text("\n".join(tests), encoding="utf-8")
+        place.write_text(mutant.source, encoding="utf-8")
+        try:
+            code = _pytest([f"@{arguments}"], self.folder).returncode
+        finally:
+            place.write_bytes(original)
+        if code in (2, 3, 4):  # errors while collecting
+            return "broken"
+        return "survived" if code in (0, 5) else "killed"
+
+
+# -- the report ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of a module's mutants."""
+
+    killed: int = 0
+    survivors: list[Mutant] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """The killed ones among all; 1 where there are none."""
+        total = self.killed + len(self.survivors)
+        return self.killed / total if total else 1.0
+
+
+def _hunt(path: str, seed: int, count: int, lines: Mapping[int, list[str]], shops: queue.Queue[_Workshop]) -> Tally:
+    """Judges so many mutants of a module."""
+    source = (ROOT / path).read_text(encoding="utf-8")
+    tally = Tally()
+    candidates = pick(mutants_of(path, source), f"{seed} {path}")
+    judged = 0
+    while judged < count and (mutant := next(candidates, None)) is not None:
+        shop = shops.get()
+        began = time.monotonic()
+        try:
+            verdict = shop.judge(mutant, chosen_for(mutant, lines))
+        finally:
+            shops.put(shop)
+        if verdict == "broken":
+            continue
+        judged += 1
+        if verdict == "killed":
+            tally.killed += 1
+        else:
+            tally.survivors.append(mutant)
+        took = time.monotonic() - began
+        print(f"{verdict:8} {took:5.1f} s  {path}:{mutant.line}  {mutant.kind}", file=sys.stderr, flush=True)
+    return tally
+
+
+def _report(tallies: Mapping[str, Tally]) -> None:
+    for path, tally in tallies.items():
+        original = (ROOT / path).read_text(encoding="utf-8")
+        for mutant in tally.survivors:
+            print(f"\n{path}:{mutant.line} survived: {mutant.kind}\n{mutant.diff(original)}")
+    print(f"\n{'module':42} {'mutants':>8} {'killed':>8} {'survived':>9} {'share':>7}")
+    for path, tally in tallies.items():
+        left = len(tally.survivors)
+        print(f"{path:42} {tally.killed + left:8} {tally.killed:8} {left:9} {tally.share:7.0%}")
+
+
+def _modules(names: Sequence[str] | None) -> list[str]:
+    if not names:
+        return list(TESTED_BY)
+    return [path for path in TESTED_BY if any(name in path for name in names)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Breaks modules, and returns 1 where fewer of their mutants were killed than `--least` asks for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, other mutants (default: 1)")
+    parser.add_argument("--per-module", type=int, default=25, metavar="N", help="mutants of each (default: 25)")
+    parser.add_argument("--module", action="append", metavar="NAME", help="a part of a module's path; may be repeated")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="mutants at a time (default: 2)")
+    parser.add_argument("--least", type=float, default=0, metavar="PERCENT", help="fail if a module's share is less")
+    options = parser.parse_args(arguments)
+    paths = _modules(options.module)
+    if not paths:
+        parser.error(f"expected a part of one of {', '.join(TESTED_BY)}; got {', '.join(options.module)}")
+    print("Running the tests once, with coverage ...", file=sys.stderr, flush=True)
+    lines = executing(paths, options.jobs)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        shops: queue.Queue[_Workshop] = queue.Queue()
+        for number in range(options.jobs):
+            shops.put(_Workshop(Path(folder, str(number))))
+        tasks = {path: pool.submit(_hunt, path, options.seed, options.per_module, lines[path], shops) for path in paths}
+        tallies = {path: task.result() for path, task in tasks.items()}
+    _report(tallies)
+    return int(any(100 * tally.share < options.least for tally in tallies.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
