@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from ..errors import ExportError, InvalidArguments, StreamError
 from ..events import Event, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallStart, ToolCallValidated
-from ..interop import ToolInteropRegistry
 from ..limits import Limits
 from ..parts import CallKind, ToolCall
 from ..stages import Deferred, StageList
@@ -125,6 +124,8 @@ def _of_mapping(call: Mapping[str, Any], place: int) -> GivenCall:
     key = next((key for key in _ARGUMENTS_KEYS if key in call), None)
     if key is not None and "name" in call and call.get("type") != "custom_tool_call":
         return _of_three(next((call[key] for key in _ID_KEYS if call.get(key)), None), call["name"], call[key], place)
+    from ..interop.registry import ToolInteropRegistry  # it knows the calls of every wire, and loads them all
+
     try:
         read = ToolInteropRegistry.of().inspect_call(call)
     except ExportError as error:
