@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..marks import is_response_answer
+
 __all__ = ["whole"]
 
 _ENDS = {"incomplete": "response.incomplete", "failed": "response.failed", "cancelled": "response.cancelled"}
@@ -12,13 +14,12 @@ _ENDS = {"incomplete": "response.incomplete", "failed": "response.failed", "canc
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Returns the events of a response; None if this is none."""
-    items = answer.get("output")
-    if not isinstance(items, list) or (answer.get("object") != "response" and "status" not in answer):
+    if not is_response_answer(answer):
         return None
     begun = {**answer, "output": [], "status": "in_progress", "usage": None, "error": None, "incomplete_details": None}
     return [
         {"type": "response.created", "response": begun},
-        *(event for at, item in enumerate(items) if isinstance(item, dict) for event in _item(item, at)),
+        *(event for at, item in enumerate(answer["output"]) if isinstance(item, dict) for event in _item(item, at)),
         {"type": _ENDS.get(str(answer.get("status")), "response.completed"), "response": dict(answer)},
     ]
 
