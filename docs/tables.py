@@ -17,7 +17,7 @@ from streamtools import exports
 from streamtools.stages import DIALECTS
 from streamtools.stages.text.models import FAMILIES
 from streamtools.wires import Tolerance, find
-from streamtools.wires.tolerances import BODIES, CALLS
+from streamtools.wires.tolerances import BODIES, CALLS, tolerances_of
 
 PAGES = [Path(__file__).parent / name for name in ("wires.md", "tools.md", "keywords.md", "text.md", "guide.md")]
 _TABLE = re.compile(r"(<!-- (tolerances|exports|dialects): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -61,7 +61,7 @@ def _cell(text: str) -> str:
 
 
 def _rows(name: str) -> tuple[Tolerance, ...]:
-    return {"bodies": BODIES, "calls": CALLS}[name] if name in ("bodies", "calls") else find(name).tolerances
+    return {"bodies": BODIES, "calls": CALLS}[name] if name in ("bodies", "calls") else tolerances_of(find(name))
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ Without an event loop, `parse` reads a whole response, and `StreamDecoder` one t
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ._version import __version__
+from . import on_demand
 
 if TYPE_CHECKING:
+    from ._version import __version__
     from .decode.decoder import StreamDecoder
     from .decode.whole import parse
     from .dispatch.approval import Decision, Deny
@@ -30,12 +30,36 @@ if TYPE_CHECKING:
     from .limits import Limits
     from .parts import ToolCall, Usage
     from .pipelines.agent_loop import AgentLoop, agent_loop
-    from .pipelines.entry import Pipeline, pipeline, resume, run_calls
+    from .pipelines.entry import Pipeline, pipeline
+    from .pipelines.modelless import resume, run_calls
     from .pipelines.trajectory import Trajectory
     from .tools.context import ToolContext
     from .tools.definition import Tool
     from .tools.tool import tool
     from .turn import Turn
+else:
+    __getattr__ = on_demand.names(
+        __name__,
+        {
+            "_version": "__version__",
+            "pipelines.entry": "Pipeline pipeline",
+            "pipelines.modelless": "resume run_calls",
+            "dispatch.suspended": "Suspended",
+            "dispatch.approval": "Decision Deny",
+            "pipelines.agent_loop": "AgentLoop agent_loop",
+            "pipelines.trajectory": "Trajectory",
+            "limits": "Limits",
+            "decode.whole": "parse",
+            "decode.decoder": "StreamDecoder",
+            "tools.tool": "tool",
+            "tools.definition": "Tool",
+            "tools.context": "ToolContext",
+            "turn": "Turn",
+            "parts": "ToolCall Usage",
+            "events": "ApprovalRequested Event Observation ReasoningDelta StreamEnd TextDelta ToolCallValidated",
+            "errors": "ModelRetry StreamError StreamToolsError ToolError",
+        },
+    )
 
 __all__ = [
     "__version__",
@@ -76,48 +100,6 @@ __all__ = [
     "ToolError",
     "ModelRetry",
 ]
-
-_HOMES = {
-    "Pipeline": "pipelines.entry",
-    "pipeline": "pipelines.entry",
-    "resume": "pipelines.entry",
-    "run_calls": "pipelines.entry",
-    "Suspended": "dispatch.suspended",
-    "Decision": "dispatch.approval",
-    "Deny": "dispatch.approval",
-    "AgentLoop": "pipelines.agent_loop",
-    "agent_loop": "pipelines.agent_loop",
-    "Trajectory": "pipelines.trajectory",
-    "Limits": "limits",
-    "parse": "decode.whole",
-    "StreamDecoder": "decode.decoder",
-    "tool": "tools.tool",
-    "Tool": "tools.definition",
-    "ToolContext": "tools.context",
-    "Turn": "turn",
-    "ToolCall": "parts",
-    "Usage": "parts",
-    "ApprovalRequested": "events",
-    "Event": "events",
-    "Observation": "events",
-    "ReasoningDelta": "events",
-    "StreamEnd": "events",
-    "TextDelta": "events",
-    "ToolCallValidated": "events",
-    "ModelRetry": "errors",
-    "StreamError": "errors",
-    "StreamToolsError": "errors",
-    "ToolError": "errors",
-}
-"""The module of each public name. It is loaded when the name is first asked for, so that importing the root is
-cheap."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    return value
 
 
 def __dir__() -> list[str]:

@@ -31,10 +31,9 @@ from .events import (
     ToolCallStart,
     ToolCallValidated,
 )
-from .history.calls import given, history_form, result_of, with_valid_ids
 from .parts import Finish, Part, ResumePoint, ToolCall, Usage
 from .text import known_names
-from .wires import Answer, Wire, find, is_known, names
+from .wires import Wire, find, is_known, names
 
 __all__ = ["Turn", "TurnBuilder"]
 
@@ -135,6 +134,10 @@ class Turn:
             ValueError: a result is given for no call of the turn, or for one that has been observed.
             TypeError: a result cannot be written as JSON.
         """
+        # A turn that is only read needs no history.
+        from .history.calls import history_form, result_of, with_valid_ids
+        from .wires.transcript import Answer
+
         found = self._wire_for(wire)
         observed = self._observed(results)
         if found is None:
@@ -163,6 +166,8 @@ class Turn:
             if call_id in observed or call_id not in calls:
                 problem = "has an observation" if call_id in observed else "is not one of the turn's"
                 raise ValueError(f"results: the call {call_id!r} {problem}; it takes no result")
+            from .history.calls import given  # as in `messages`
+
             observed[call_id] = given(call_id, value, calls[call_id].name)
         return observed
 

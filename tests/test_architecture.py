@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "streamtools"
 
 LAYERS = (
-    ("_version", "text", "display", "limits", "content", "parts", "errors", "events", "observers"),
+    ("_version", "on_demand", "text", "display", "limits", "content", "parts", "errors", "events", "observers"),
     ("framing", "schema"),
     ("wires",),
     ("tools",),

@@ -17,7 +17,7 @@ from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, i
 
 from streamtools import ToolCall, Turn, parse
 from streamtools.wires import WIRES, find
-from streamtools.wires.tolerances import BODIES, CALLS
+from streamtools.wires.tolerances import BODIES, CALLS, tolerances_of
 
 SPLITS = 8
 every_quirk = pytest.mark.parametrize("quirk", QUIRKS, ids=[quirk["id"] for quirk in QUIRKS])
@@ -89,7 +89,7 @@ def call_differences(where: str, expected: dict[str, Any], call: ToolCall) -> It
             yield f"{where}.{field}: expected {wanted!r}, got {got!r}"
 
 
-TOLERANCES = {"bodies": BODIES, "calls": CALLS, **{wire: find(wire).tolerances for wire in WIRES}}
+TOLERANCES = {"bodies": BODIES, "calls": CALLS, **{wire: tolerances_of(find(wire)) for wire in WIRES}}
 
 
 @pytest.mark.parametrize("table", TOLERANCES)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from .decoder import StreamDecoder
-from .whole import parse
+from typing import TYPE_CHECKING
+
+from ..on_demand import names
+
+if TYPE_CHECKING:
+    from .decoder import StreamDecoder
+    from .whole import parse
+else:
+    __getattr__ = names(__name__, {"decoder": "StreamDecoder", "whole": "parse"})
 
 __all__ = ["StreamDecoder", "parse"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..wires import Wire, find, known
+from ..wires import Wire, answering, find
 from ..wires.reading import provider_error
 
 __all__ = ["as_items", "payloads_of", "rewritten"]
@@ -24,7 +24,9 @@ def rewritten(payload: Mapping[str, Any], wire: Wire | None) -> list[dict[str, A
 
 def payloads_of(answer: Mapping[str, Any], wire: Wire | None) -> list[dict[str, Any]] | None:
     """Returns a whole answer of the wire, or of any, as payloads; None if this is none."""
-    return _of_any(answer, known() if wire is None else (wire,))
+    wires = answering(answer) if wire is None else (wire,)
+    made = (wire.whole(answer) for wire in wires if wire.whole is not None)
+    return next((payloads for payloads in made if payloads is not None), None)
 
 
 def as_items(given: Any, wire: Wire | str | None) -> Any:
@@ -35,18 +37,13 @@ def as_items(given: Any, wire: Wire | str | None) -> Any:
     """
     if not isinstance(given, Mapping):
         return given
-    wires = known() if wire is None else (find(wire),)
-    if _of_any(given, wires) is None and provider_error(given) is None:
+    record = None if wire is None else find(wire)
+    if payloads_of(given, record) is None and provider_error(given) is None:
         if hasattr(given.get("stream"), "__iter__"):
             raise TypeError("this is an answer around a stream; pass response['stream']")
-        whose = wires[0].name if len(wires) == 1 else "any known wire"
+        whose = "any known wire" if record is None else record.name
         raise TypeError(
             f"a dict is read as a whole answer, and this is none of {whose}; ask for stream=True and pass the stream, "
             "or a list of its payloads"
         )
     return [given]
-
-
-def _of_any(answer: Mapping[str, Any], wires: Any) -> list[dict[str, Any]] | None:
-    made = (wire.whole(answer) for wire in wires if wire.whole is not None)
-    return next((payloads for payloads in made if payloads is not None), None)

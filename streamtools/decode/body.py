@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from ..errors import RemoteProtocolError, StreamError, TruncatedStream
-from ..framing import Frame, Framing, JSONArrayDecoder, NDJSONDecoder, SSEDecoder, choose
+from ..framing import Frame, Framing, choose
 from ..limits import Limits
 from ..text import excerpt
 from ..wires.reading import malformed, provider_error
@@ -49,12 +49,12 @@ class Body:
     @property
     def is_lines(self) -> bool:
         """True if the body is JSON lines, or a JSON object."""
-        return isinstance(self._framing, NDJSONDecoder)
+        return self._framing is not None and self._framing.name == "ndjson"
 
     @property
     def is_array(self) -> bool:
         """True if the body is a JSON array."""
-        return isinstance(self._framing, JSONArrayDecoder)
+        return self._framing is not None and self._framing.name == "json_array"
 
     def settle(self) -> None:
         """Stops keeping the head, since a payload came out."""
@@ -116,7 +116,7 @@ class Body:
                 return error
             hint = "a JSON object and no event stream; was the request sent without stream=True?"
             return RemoteProtocolError(f"the body is {hint}", kind="not_event_stream")
-        if not isinstance(self._framing, (SSEDecoder, NDJSONDecoder)):
+        if self._framing is None or self._framing.name not in ("sse", "ndjson"):
             return TruncatedStream("the body ended before its first payload was whole")
         what = "an HTML page" if text[:1] == b"<" else "no event stream"
         if text[:5] in (b"data:", b"event") and b"\n" not in text:

@@ -7,7 +7,7 @@ that came over the wire: an error ends the stream, and its `StreamEnd` carries i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
@@ -15,7 +15,7 @@ from ..errors import LimitExceeded, LocalProtocolError, ProviderError, StreamErr
 from ..events import Event, ReasoningDelta, StreamEnd, StreamWarning, TextDelta, ToolCallFragment, UnknownPayload
 from ..framing import Frame
 from ..limits import Limits
-from ..stages import DEFAULT, Deferred, OutputType, StageList, TypedOutput
+from ..stages import DEFAULT, Deferred, StageList
 from ..text import excerpt
 from ..tools import AnyTools, Toolset
 from ..turn import Turn
@@ -25,7 +25,9 @@ from ..wires.plain import GrowingPart, PlainPath
 from ..wires.reading import malformed, named_error, provider_error
 from .answers import payloads_of, rewritten
 from .body import Body, tolerant_json, unknown_wire, weighed, wrapped
-from .continuing import account, resumable
+
+if TYPE_CHECKING:
+    from ..stages import OutputType
 
 __all__ = ["StreamDecoder"]
 
@@ -62,6 +64,8 @@ class StreamDecoder:
         continues: Turn | None = None,
     ) -> None:
         if continues is not None:
+            from .continuing import resumable  # most streams begin a turn
+
             wire = resumable(continues)
         self._limits = limits
         self._body = Body(limits)
@@ -69,7 +73,10 @@ class StreamDecoder:
         """The wire; None while it is unknown."""
         self._wire = None if self.record is None else self.record.new_decoder(limits)
         toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
-        stages = stages if output is None else stages.append(TypedOutput(output))
+        if output is not None:
+            from ..stages.output import TypedOutput  # most answers have no type
+
+            stages = stages.append(TypedOutput(output))
         self.chain = stages.build(toolset, limits, id_salt, defer=defer)
         """The stages."""
         self.done = False
@@ -96,6 +103,8 @@ class StreamDecoder:
 
     def _continue(self, turn: Turn) -> None:
         """Takes what a turn has. Work for a large call is done at once: it was done before, in the same bounds."""
+        from .continuing import account
+
         try:
             for payload in account(turn):
                 self._payload(payload, None, self.said)

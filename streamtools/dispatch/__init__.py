@@ -13,18 +13,29 @@ suspended.Suspended     the calls that wait for an approval, kept across a resta
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..on_demand import names
 from .approval import Approver, Decision, Deny, Verdict
 from .calls import Calls
 from .options import DispatchOptions, StartPolicy
 from .pool import CallPool
-from .store import IdempotencyStore, MemoryStore
-from .suspended import Suspended, SuspendedCall
 
 if TYPE_CHECKING:
+    from .store import IdempotencyStore, MemoryStore
     from .store_redis import RedisStore
     from .store_sqlite import SqliteStore
+    from .suspended import Suspended, SuspendedCall
+else:
+    __getattr__ = names(
+        __name__,
+        {
+            "store": "IdempotencyStore MemoryStore",
+            "store_redis": "RedisStore",
+            "store_sqlite": "SqliteStore",
+            "suspended": "Suspended SuspendedCall",
+        },
+    )
 
 __all__ = [
     "Approver",
@@ -42,15 +53,3 @@ __all__ = [
     "SuspendedCall",
     "Verdict",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "SqliteStore":  # imports sqlite3, which takes some milliseconds
-        from .store_sqlite import SqliteStore
-
-        return SqliteStore
-    if name == "RedisStore":  # needs an extra
-        from .store_redis import RedisStore
-
-        return RedisStore
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 from anyio import CancelScope
@@ -36,7 +36,6 @@ from ..parts import OUTCOMES, FailedAttempt
 from ..telemetry.carrier import current_carrier
 from ..tools import Tool, Toolset
 from .call import Call, Ending, Host, late_warning, reports_of
-from .claims import CallClaim
 from .driven import driven
 from .endings import as_read, cancelled, failure
 from .executor import Emit, Executor, Invocation
@@ -44,9 +43,11 @@ from .here import judged, run_here
 from .options import DispatchOptions
 from .pool import CallPool
 from .states import Input
-from .store import call_fingerprint
 from .value_endings import ValueEndings
 from .waits import begin_wait
+
+if TYPE_CHECKING:
+    from .claims import CallClaim
 
 __all__ = ["Attempts"]
 
@@ -211,6 +212,8 @@ class _Attempt:
         self._check()
         store = attempts.options.store
         if store is not None and call.claim is None and (self.tool.effect == "once" or call.gated):
+            from .claims import CallClaim  # most calls are in no store
+
             await self._claim(CallClaim(store, call.key, self.tool.name, partial(attempts.store_failed, call)))
         self.begun = True
         call.attempts += 1
@@ -228,6 +231,8 @@ class _Attempt:
 
     async def _claim(self, claim: CallClaim) -> None:
         """Claims the call in the store; refuses to begin if the store has its end, or refuses the claim."""
+        from .store import call_fingerprint
+
         call, invocation = self.call, self.invocation
         try:
             found = await claim.make(call_fingerprint(invocation.tool, invocation.arguments))

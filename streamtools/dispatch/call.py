@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 import orjson
@@ -25,11 +25,12 @@ from ..events import Event, Observation, StreamWarning, ToolProgress
 from ..parts import FailedAttempt, Outcome, ToolCall, Wait, WaitReason
 from ..text import one_line
 from ..tools import LARGE_CHARS, Bound, Tool
-from .claims import CallClaim
 from .scheduler import Job
 from .states import State
-from .store import call_fingerprint
 from .timers import Timer
+
+if TYPE_CHECKING:
+    from .claims import CallClaim
 
 __all__ = ["Call", "Ending", "Host", "Mention", "RunCounts", "late_warning", "reports_of"]
 
@@ -138,6 +139,8 @@ class Call:
     @property
     def fingerprint(self) -> str:
         """A hash of the tool's name and the arguments as the model gave them."""
+        from .store import call_fingerprint  # only calls that wait for an approval, or are claimed, need one
+
         return call_fingerprint(self.ready[0].name, self.call.arguments or {})
 
     def conflict_key(self) -> Hashable | None:

@@ -8,7 +8,7 @@ from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from inspect import isasyncgen, isawaitable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
 from anyio import CapacityLimiter
@@ -21,7 +21,9 @@ from ..telemetry.carrier import carried
 from ..tools import Bound, Tool
 from .executor import Begin, Emit, Invocation, context_of
 from .results import tool_error
-from .threads import ThreadCall, WorkerThread, check_abandoned, take_thread
+
+if TYPE_CHECKING:
+    from .threads import ThreadCall, WorkerThread
 
 __all__ = ["awaited", "judged", "run_here"]
 
@@ -57,6 +59,8 @@ async def run_here(
     if waits is not None and places.threads.available_tokens <= 0:
         waits()
     async with places.threads:
+        from .threads import ThreadCall, check_abandoned, take_thread  # async tools have no thread
+
         check_abandoned(max_abandoned)
         worker, thread, begun = take_thread(), ThreadCall(late), False
         try:

@@ -26,7 +26,6 @@ from .approval import Approver, Resolution
 from .around import run_call
 from .attempts import Attempts
 from .call import Call, Ending, Host
-from .developer_log import log_failure
 from .options import DispatchOptions
 from .pool import CallPool
 from .results import encode_error, error_content
@@ -329,7 +328,10 @@ class Moves:
         if not call.tasks:
             self._leave(call)
         self._ended_something()
-        log_failure(seen)
+        if seen.error is not None:
+            from .developer_log import log_failure
+
+            log_failure(seen)
         self.host.emit(seen)
         cancels = self.options.on_tool_error == "cancel" and OUTCOMES[ending.outcome].cancels_siblings
         if cancels and self.stopped is None:

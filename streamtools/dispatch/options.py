@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from ..tools import Toolset
 from ..tools.callables import takes
 from ..tools.middleware import Around, is_around
 from .approval import Approver
 from .executor import Executor
-from .store import IdempotencyStore
+
+if TYPE_CHECKING:
+    from .store import IdempotencyStore
 
 __all__ = ["LEAVES_CALLS", "DispatchOptions", "StartPolicy", "arounds_of", "check_context", "executors_of"]
 

@@ -13,10 +13,8 @@ from ..errors import InvalidResult, ToolError, ToolFailed, ToolNotStarted, ToolO
 from ..limits import Limits
 from ..tools import TakesLong, Tool
 from .call import Call, Ending
-from .claims import recorded_value
 from .endings import failure
 from .results import AsRead, any_content, bounded, checked_content, is_small, no_content, value_content
-from .threads import ThreadCall, take_thread
 
 __all__ = ["ValueEndings"]
 
@@ -44,6 +42,8 @@ class ValueEndings:
         if is_small(value.value if given else value):
             with suppress(TakesLong):
                 return self._checked(value, quick=True)
+        from .threads import ThreadCall, take_thread
+
         thread = ThreadCall()
         try:
             ending: Ending = await thread.run(take_thread(), partial(self._checked, value))
@@ -90,6 +90,8 @@ class ValueEndings:
 
     def recorded(self, found: Any) -> Ending:
         """Returns the ending that the store has on record."""
+        from .claims import recorded_value
+
         try:
             value = recorded_value(self.tool.name, found)
         except ToolError as error:

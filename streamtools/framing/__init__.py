@@ -11,12 +11,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from .aws_eventstream import AWSEventStreamDecoder
-from .json_array import JSONArrayDecoder
-from .ndjson import NDJSONDecoder
-from .sse import Frame, SSEDecoder
+from ..on_demand import names
+
+if TYPE_CHECKING:
+    from .aws_eventstream import AWSEventStreamDecoder
+    from .json_array import JSONArrayDecoder
+    from .ndjson import NDJSONDecoder
+    from .sse import Frame, SSEDecoder
+else:
+    __getattr__ = names(
+        __name__,
+        {
+            "aws_eventstream": "AWSEventStreamDecoder",
+            "json_array": "JSONArrayDecoder",
+            "ndjson": "NDJSONDecoder",
+            "sse": "Frame SSEDecoder",
+        },
+    )
 
 __all__ = ["AWSEventStreamDecoder", "Frame", "Framing", "JSONArrayDecoder", "NDJSONDecoder", "SSEDecoder", "choose"]
 
@@ -26,6 +39,9 @@ _BLANK_BYTES = 1024  # of white space before the first telling byte; a body with
 
 class Framing(Protocol):
     """The interface of all framings."""
+
+    name: str
+    """The framing's name, as the table above has it."""
 
     def feed_payloads(self, chunk: bytes, /) -> Sequence[bytes | Frame]:
         """Takes the next bytes of the body; returns the data of the payloads that they complete. A payload with more
@@ -44,12 +60,20 @@ def choose(head: bytes, max_event_bytes: int) -> Framing | None:
     without an event.
     """
     if head[:1] == b"\0":  # the length of a message, which has four bytes and is below 16 MiB
+        from .aws_eventstream import AWSEventStreamDecoder
+
         return AWSEventStreamDecoder(max_event_bytes=max_event_bytes)
     text = head[:_BLANK_BYTES].removeprefix(_BOM).lstrip(b" \t\r\n")
     if (not text and len(head) < _BLANK_BYTES) or _BOM.startswith(head):
         return None
     if text[:1] == b"{":
+        from .ndjson import NDJSONDecoder
+
         return NDJSONDecoder(max_event_bytes=max_event_bytes)
     if text[:1] == b"[":
+        from .json_array import JSONArrayDecoder
+
         return JSONArrayDecoder(max_event_bytes=max_event_bytes)
+    from .sse import SSEDecoder
+
     return SSEDecoder(max_event_bytes=max_event_bytes, lenient=True)

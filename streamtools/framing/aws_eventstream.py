@@ -73,6 +73,8 @@ class AWSEventStreamDecoder:
     come out first. The decoder cannot be used after that.
     """
 
+    name = "aws_eventstream"
+
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
         self._pending: list[bytes] = []  # pieces of the message that is not whole yet

@@ -45,6 +45,8 @@ class JSONArrayDecoder:
             cannot be used after that.
     """
 
+    name = "json_array"
+
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
         self.ended = False
         """True once the closing bracket was seen."""

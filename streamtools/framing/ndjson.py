@@ -34,6 +34,8 @@ class NDJSONDecoder:
             before them come out first. The decoder cannot be used after that.
     """
 
+    name = "ndjson"
+
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
         self._line: list[bytes] = []  # pieces of the line that has not ended yet

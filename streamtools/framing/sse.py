@@ -67,6 +67,8 @@ class SSEDecoder:
             before them come out first. The decoder cannot be used after that.
     """
 
+    name = "sse"
+
     def __init__(self, *, max_event_bytes: int = _DEFAULT_MAX_EVENT_BYTES, lenient: bool = False) -> None:
         self._max = max_event_bytes
         self._lenient = lenient

@@ -21,7 +21,8 @@ from pydantic_ai.toolsets import WrapperToolset
 from ..dispatch import CallPool
 from ..dispatch.store import IdempotencyStore
 from ..errors import ToolError
-from ..pipelines.entry import StepKeywords, run_calls
+from ..pipelines.entry import StepKeywords
+from ..pipelines.modelless import run_calls
 from ..tools import AnyTools, Tool, Toolset
 from .promises import refuse_store
 

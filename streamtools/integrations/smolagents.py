@@ -19,7 +19,8 @@ from smolagents.utils import AgentError
 
 from ..dispatch.store import IdempotencyStore
 from ..errors import ToolError
-from ..pipelines.entry import StepKeywords, run_calls
+from ..pipelines.entry import StepKeywords
+from ..pipelines.modelless import run_calls
 from ..tools import AnyTools, Tool, Toolset
 from .promises import broken_alone, refuse_store
 

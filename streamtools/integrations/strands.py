@@ -20,7 +20,8 @@ from ..content import FinalResult
 from ..dispatch.store import IdempotencyStore
 from ..errors import ToolError
 from ..events import Observation, ToolProgress
-from ..pipelines.entry import StepKeywords, run_calls
+from ..pipelines.entry import StepKeywords
+from ..pipelines.modelless import run_calls
 from ..tools import AnyTools, Tool, ToolContext, Toolset, tool
 from .promises import refuse_store
 

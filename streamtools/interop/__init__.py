@@ -20,6 +20,9 @@ source schema stays as its author wrote it.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..on_demand import names
 from .attachments import (
     Attachment,
     AttachmentLoader,
@@ -45,11 +48,10 @@ from .contributions import (
     contribution_of,
 )
 from .flows import ConvertedSchema
-from .formats import FORMATS, TARGET_FORMATS, ToolInteropTarget
+from .formats import TARGET_FORMATS, ToolInteropTarget
 from .history import assistant_message, from_native_messages, from_turn, system_text, to_native_messages, tool_calls_of
 from .registry import DefaultRegistryWarning, ToolDescriptor, ToolInteropRegistry
 from .requests import (
-    DEFAULT_TOOL_INTEROP_REGISTRY,
     accepted_tool_schema_formats,
     build_request_context,
     finalize,
@@ -60,6 +62,12 @@ from .requests import (
     ready_messages,
 )
 from .results import format_tool_result
+
+if TYPE_CHECKING:
+    from .formats import FORMATS
+    from .requests import DEFAULT_TOOL_INTEROP_REGISTRY
+else:
+    __getattr__ = names(__name__, {"formats": "FORMATS", "requests": "DEFAULT_TOOL_INTEROP_REGISTRY"})
 
 __all__ = [
     # the registry, and its parts

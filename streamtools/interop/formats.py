@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ExportError
 from ..wires import WIRES, Wire, known
@@ -99,8 +100,18 @@ TARGET_FORMATS: Mapping[str, tuple[str, ...]] = _TargetFormats()
 """The formats that each wire takes by itself, the usual one first."""
 
 _FIRST = ("openai.chat_completions", "openai.responses", "anthropic.messages", "gemini.generate_content", "mcp")
-FORMATS = tuple(dict.fromkeys(format for owner in (*_FIRST, *WIRES) for format in TARGET_FORMATS[owner]))
-"""Every format of schemas and calls that is built in, the most usual first."""
+
+if TYPE_CHECKING:
+    FORMATS: tuple[str, ...]
+    """Every format of schemas and calls that is built in, the most usual first. It is made when it is asked for, since
+    all wires are loaded for it."""
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name != "FORMATS":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = tuple(dict.fromkeys(format for owner in (*_FIRST, *WIRES) for format in TARGET_FORMATS[owner]))
+        return globals().setdefault(name, found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from ..errors import ExportError
-from ..wires import Wire, known
+from ..wires import WIRES, Wire, find, known
 from .calls import accessor_of, adapter_of
 from .contributions import (
     LEVELS,
@@ -72,7 +72,7 @@ class ToolInteropRegistry:
         descriptors: Iterable[ToolDescriptor] = (),
         last_resort: bool = False,
     ) -> None:
-        self._built_in = _built_in(known())
+        self._built_in = _built_in(tuple(map(find, WIRES)) if last_resort else known())
         given: list[tuple[Level, Contribution]] = [*contributions, ("built_in", self._built_in)]
         self.contributions: tuple[tuple[Level, Contribution], ...] = tuple(
             sorted(given, key=lambda pair: LEVELS.index(pair[0]))

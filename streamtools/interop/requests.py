@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from ..errors import ExportError
 from ..history import repair
@@ -33,10 +34,22 @@ __all__ = [
     "ready_messages",
 ]
 
-DEFAULT_TOOL_INTEROP_REGISTRY = ToolInteropRegistry(last_resort=True)
-"""The registry for utilities that belong to no request. It knows the built-in formats only and remembers nothing, so
-that calls of freeform tools that became functions are not unwrapped. Using it where a request has a registry warns
-(`DefaultRegistryWarning`)."""
+if TYPE_CHECKING:
+    DEFAULT_TOOL_INTEROP_REGISTRY: ToolInteropRegistry
+    """The registry for utilities that belong to no request. It knows the built-in formats only and remembers nothing,
+    so that calls of freeform tools that became functions are not unwrapped. Using it where a request has a registry
+    warns (`DefaultRegistryWarning`). It is made when it is asked for, since all wires are loaded for it."""
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name != "DEFAULT_TOOL_INTEROP_REGISTRY":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _last_resort()
+
+
+@cache
+def _last_resort() -> ToolInteropRegistry:
+    return ToolInteropRegistry(last_resort=True)
 
 
 def accepted_tool_schema_formats(stack: Iterable[object]) -> list[str]:
@@ -108,7 +121,7 @@ def build_request_context(
 def get_registry_from_context(context: Mapping[str, Any] | None) -> ToolInteropRegistry:
     """Returns the request's registry, or the one of last resort where there is no request."""
     found = _interop(context).get("registry")
-    return found if isinstance(found, ToolInteropRegistry) else DEFAULT_TOOL_INTEROP_REGISTRY
+    return found if isinstance(found, ToolInteropRegistry) else _last_resort()
 
 
 def get_schema_target_formats_from_context(context: Mapping[str, Any] | None, default: Sequence[str] = ()) -> list[str]:

@@ -1,11 +1,11 @@
 """Runs one stream and its calls in an event loop: `pipeline`, and the ways to go on after it.
 
-entry        `pipeline` and `resume`, with all of their options
+entry        `pipeline`, with all of its options; `modelless` has `resume` and `run_calls`
 block        `Pipeline`: the block that reads a stream, and the handle for its calls
 pump         reads the source, feeds the decoder; `queues` holds the events until they are taken
 step         stamps each event, tells the observers
 settling     how a step ends, and when; `joining` waits for its tasks
-hosted       a pipeline that a task group of the caller's holds open; `resuming` goes on with calls that waited
+hosted       a pipeline that a task group of the caller's holds open
 trajectory   a run of several steps, made by hand, and what caused its events; `agent_loop` makes the requests, too
 conversation the words in which a run speaks with its model: the wire's own, or a mode's; `requests` awaits its requests
 """

@@ -41,8 +41,9 @@ from ..tools import AnyTools
 from ..turn import Turn
 from ..wires import Wire
 from .conversation import Conversation, conversation_of
-from .entry import Pipeline, PipelineKeywords, of_resume, pipeline, resume
+from .entry import Pipeline, PipelineKeywords, of_resume, pipeline
 from .hosted import OpenPipeline
+from .modelless import resume
 from .refusals import asynchronous_only, check_run, turned_to
 from .requests import in_time
 from .sync import SyncAgentLoop, in_threads

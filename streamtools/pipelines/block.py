@@ -28,7 +28,6 @@ from ..dispatch.approval import Resolution, check_loop
 from ..dispatch.call import Mention
 from ..dispatch.moves import Moves
 from ..dispatch.options import LEAVES_CALLS
-from ..dispatch.suspended import Asked, Suspended, SuspendedCall
 from ..dispatch.timers import Timer, Timers
 from ..display import shown_by
 from ..errors import LocalProtocolError
@@ -40,15 +39,18 @@ from ..parts import ToolCall
 from ..sources import Source
 from ..tools import Toolset
 from ..turn import Turn
-from .hosted import Hosted, OpenPipeline, check_group, enter_alone, open_in
 from .joining import is_looked_at, join
 from .pump import ItemDecoder, Pump, Transform, unwrapped
 from .queues import Branch, Outbox, WhenFull
 from .refusals import asynchronous_only, turned_to
 from .settling import Deadlines, Settling
 from .step import Step
-from .sync import SyncPipeline
 from .trajectory import Trajectory
+
+if TYPE_CHECKING:  # loaded where they are used: most programs suspend no call, and use ``async with`` in a function
+    from ..dispatch.suspended import Asked, Suspended
+    from .hosted import Hosted, OpenPipeline
+    from .sync import SyncPipeline
 
 __all__ = ["Pipeline"]
 
@@ -196,6 +198,8 @@ class Pipeline:
             return replace(resumed, seq=run.next_seq) if self._step.ended else resumed
         if not calls:
             return None
+        from ..dispatch.suspended import Suspended
+
         closing = 0 if self._step.ended else self._calls.unobserved + 1  # events, if the block is left now
         return Suspended.of(
             calls,
@@ -251,8 +255,8 @@ class Pipeline:
         if isinstance(call, ApprovalRequested) and call.seq >= 0 and call.step not in self._steps():
             # A call of another step may have the same id and arguments.
             raise LocalProtocolError(f"the request is of step {call.step}, and this is step {self._step.number}")
-        if isinstance(call, (ApprovalRequested, SuspendedCall)) and fingerprint is None:
-            fingerprint = call.fingerprint
+        if fingerprint is None:
+            fingerprint = getattr(call, "fingerprint", None)  # a `ToolCall` has none
         decided = self._calls.decide(call if isinstance(call, str) else call.call_id, decision, fingerprint)
         self._outbox.resting &= not decided
         return decided
@@ -320,6 +324,8 @@ class Pipeline:
         Args:
             backend: ``"asyncio"``, or ``"trio"`` where that is installed.
         """
+        from .sync import SyncPipeline
+
         return SyncPipeline(self, backend)
 
     def open(self, task_group: TaskGroup | None = None) -> OpenPipeline:
@@ -345,11 +351,15 @@ class Pipeline:
             LocalProtocolError: the group is not entered, no event loop runs, or the pipeline was entered or opened
                 before.
         """
+        from .hosted import check_group
+
         check_group(task_group)
         return self.open_in(task_group)
 
     def open_in(self, task_group: TaskGroup | None) -> OpenPipeline:
         """Starts the pipeline as `open` does; on trio, too, if there is no group."""
+        from .hosted import open_in
+
         self._check_new()
         events = open_in(task_group, self, self._host)
         if self._state == "new":  # else the host has begun at once: asyncio's eager tasks do
@@ -361,6 +371,8 @@ class Pipeline:
     async def __aenter__(self) -> Pipeline:
         self._check_new()
         if is_in_generator():
+            from .hosted import enter_alone
+
             self._hosted = await enter_alone(self._host)
         else:
             await self._enter()

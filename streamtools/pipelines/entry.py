@@ -1,34 +1,29 @@
-"""Makes a `Pipeline` in one of three ways: around a stream, of calls that waited for an approval, of calls at hand."""
+"""Makes a `Pipeline` around a stream; those that ask no model are made in `modelless`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 from ..decode.answers import as_items
-from ..decode.continuing import settled
 from ..decode.decoder import StreamDecoder
-from ..dispatch import Approver, CallPool, Decision, Deny, DispatchOptions, StartPolicy
+from ..dispatch import Approver, CallPool, DispatchOptions, StartPolicy
 from ..dispatch.executor import Executor
 from ..dispatch.options import OnToolError, arounds_of, check_context, executors_of
-from ..dispatch.store import IdempotencyStore
-from ..dispatch.suspended import Suspended
-from ..errors import DecisionError
-from ..events import ApprovalRequested
 from ..limits import Limits
 from ..observers import Observer, StreamFacts
 from ..sources import answer_of, open_source
-from ..stages import DEFAULT, OutputType, StageList
-from ..text import one_line
+from ..stages import DEFAULT, StageList
 from ..tools import AnyTools, Around, Toolset
 from ..turn import Turn
 from ..wires import Wire
 from .block import Pipeline
-from .given_calls import AnyCall, CallsDecoder, as_given, one_item
 from .pump import Transform
-from .resuming import decoder_of
 from .trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from ..dispatch.store import IdempotencyStore
+    from ..stages import OutputType
 
 __all__ = [
     "Pipeline",
@@ -36,9 +31,9 @@ __all__ = [
     "StepKeywords",
     "Transform",
     "of_resume",
+    "check_arguments",
     "pipeline",
-    "resume",
-    "run_calls",
+    "toolset_of",
 ]
 
 OnSourceError: TypeAlias = Literal["cancel", "drain"]
@@ -143,12 +138,12 @@ def pipeline(
         ValueError: `wire` or an option is not known, or the turn cannot be continued.
         ToolDefinitionError: a function cannot be a tool, or two tools share a name.
     """
-    _check(stages, transforms, limits, trajectory, pool)
+    check_arguments(stages, transforms, limits, trajectory, pool)
     if request is not None and not isinstance(request, Mapping):
         raise TypeError(f"request is a mapping of the request's fields, not {type(request).__name__}")
     if on_source_error not in get_args(OnSourceError):
         raise ValueError(f"unknown on_source_error {on_source_error!r}; known: cancel, drain")
-    toolset = _toolset(() if tools is None else tools)
+    toolset = toolset_of(() if tools is None else tools)
     options = DispatchOptions(
         policy=start or ("off" if tools is None and approve is None else "auto"),
         approver=approve,
@@ -163,6 +158,11 @@ def pipeline(
         check_context(context, toolset, options.executors)
     run = Trajectory.of(trajectory, observers)
     salt = run.new_salt()
+    already = None
+    if continues is not None:
+        from ..decode.continuing import settled  # most streams begin a turn
+
+        already = settled(continues)
     return Pipeline(
         open_source(as_items(answer_of(stream), wire), limits),
         StreamDecoder(
@@ -184,7 +184,7 @@ def pipeline(
         drain=on_source_error == "drain",
         requested_at=requested_at,
         request=request,
-        settled=None if continues is None else settled(continues),
+        settled=already,
         facts=StreamFacts(
             wire=wire.name if isinstance(wire, Wire) else wire,
             id_salt=salt,
@@ -194,208 +194,14 @@ def pipeline(
     )
 
 
-def resume(
-    suspended: Suspended,
-    *,
-    tools: AnyTools | Toolset,
-    store: IdempotencyStore,
-    decisions: Iterable[Decision] = (),
-    observers: Iterable[Observer] | None = None,
-    trajectory: Trajectory | None = None,
-    **options: Unpack[StepKeywords],
-) -> Pipeline:
-    """Goes on with calls that waited for an approval, perhaps in another process.
-
-        suspended = Suspended.from_text(text, key=SECRET)
-        async with resume(suspended, tools=tools, store=store, decisions=decisions) as events:
-            async for event in events:
-                ...
-        messages = with_results(messages, events.turn.observations, "openai.chat_completions")
-
-    The calls are validated again, and each needs an approval, whatever its tool says now. Calls that are not decided
-    stay suspended: see `Pipeline.suspended`. Do not append the turn to the history, which has the calls already:
-    `streamtools.history.with_results` puts their results in.
-
-    Args:
-        suspended: the calls.
-        tools: the tools that they call, as for the pipeline that they come from.
-        store: keeps a call from running twice if this is resumed twice. A `SqliteStore` does so across processes.
-        decisions: those made so far, each about a call as it was shown; see `Decision`.
-        observers: see `pipeline`.
-        trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
-        options: ``context``, ``approve`` (asked about the calls that are not decided), ``executor``, ``around``,
-            ``stages``, ``pool``, ``limits`` and ``on_tool_error``, as for `pipeline`. Arguments that were within their
-            own run's limits are accepted here.
-
-    Raises:
-        DecisionError: a decision is about none of the calls, or about another one than was shown.
-        TypeError: `suspended` is not a `Suspended`, a decision not a `Decision`; there is no store, or no such option.
-        ValueError: two decisions are about one call, or an option has an unknown value.
-    """
-    if not isinstance(suspended, Suspended):
-        raise TypeError(f"resume takes a Suspended, say Suspended.from_text(text, key), not {type(suspended).__name__}")
-    if store is None:
-        raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
-    step = _ModellessStep(tools, options, trajectory)
-    if trajectory is None:
-        trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
-    return step.pipeline(
-        decoder_of(suspended, step.toolset, step.stages, step.limits),
-        step.dispatch(
-            approver=_decided(suspended, decisions, options.get("approve")),
-            store=store,
-            resumed={call.call_id: call.idempotency_key for call in suspended.calls},
-        ),
-        Trajectory.of(trajectory, observers),
-        suspended=suspended,
-    )
-
-
-def run_calls(
-    calls: Iterable[AnyCall],
-    tools: AnyTools | Toolset,
-    *,
-    store: IdempotencyStore | None = None,
-    observers: Iterable[Observer] | None = None,
-    trajectory: Trajectory | None = None,
-    **options: Unpack[StepKeywords],
-) -> Pipeline:
-    """Runs calls that exist already, as a pipeline would: validated, in order, within limits, one observation each.
-
-    For a framework that has read the model's answer itself, for a script, and for a test of a tool. Await it, or enter
-    it and iterate as any pipeline:
-
-        turn = await run_calls([("call_1", "get_weather", {"city": "Rome"})], [get_weather])
-        turn.observations[0].outcome, turn.observations[0].value
-
-    Nothing is raised for a call: bad arguments, a timeout, a tool that raises are outcomes; `Observation.unwrap`
-    returns the value, or raises. A value may be any Python object: `Observation.model_content` writes it as text when
-    that is first read, and says so if it cannot be written.
-
-    Args:
-        calls: ``(id, name, arguments)`` with an object or the text of one as arguments, and None for an id that is to
-            be made up; a `ToolCall` of a `Turn`; or a dict as a provider, LangChain or Strands has it. A `ToolCall`
-            that was cut or is invalid ends as it did, and is not run.
-        tools: the tools that they may call, or functions to make tools from.
-        store: remembers ``once`` calls and approved ones, by the run's id, its step, and theirs; see `pipeline`. It
-            keeps values as JSON.
-        observers: see `pipeline`.
-        trajectory: the run that they are a step of. Only with one do calls count as repeated, for
-            ``Limits(max_repeated_calls=...)``.
-        options: ``context``, ``approve``, ``executor``, ``around``, ``stages``, ``pool``, ``limits`` and
-            ``on_tool_error``, as for `pipeline`. Calls that wait for an approval are in `Pipeline.suspended`; values of
-            calls that are resumed have to be JSON.
-
-    Raises:
-        TypeError: something is no call, or there is no such option.
-        ValueError: two calls have one id, or the provider runs a call itself.
-        ToolDefinitionError: a function cannot be a tool, or two tools share a name.
-    """
-    step, given = _ModellessStep(tools, options, trajectory), as_given(calls)
-    if len(given) > step.limits.max_tool_calls:
-        step.limits = replace(step.limits, max_tool_calls=len(given))
-    return step.pipeline(
-        CallsDecoder(given, step.toolset, step.stages, step.limits),
-        step.dispatch(
-            approver=options.get("approve"), store=store, any_value=True, counts_repeated=trajectory is not None
-        ),
-        Trajectory.of(trajectory, observers),
-    )
-
-
 def of_resume(options: PipelineKeywords) -> Any:
     """Returns those of a pipeline's options that a resumed step has, too, and the store."""
     wanted = {*StepKeywords.__optional_keys__, "store"}
     return {name: value for name, value in options.items() if name in wanted}
 
 
-class _ModellessStep:
-    """Makes the pipeline of a step that asks no model, from the options that `resume` and `run_calls` share."""
-
-    def __init__(self, tools: AnyTools | Toolset, options: StepKeywords, trajectory: Trajectory | None) -> None:
-        if unknown := sorted(options.keys() - StepKeywords.__optional_keys__):
-            known = ", ".join(sorted(StepKeywords.__optional_keys__))
-            raise TypeError(f"there is no option {unknown[0]!r} where no model is asked; there are {known}")
-        self.options = options
-        self.stages = options.get("stages", DEFAULT)
-        self.limits = options.get("limits", Limits())
-        _check(self.stages, (), self.limits, trajectory, options.get("pool"))
-        self.toolset = _toolset(tools)
-
-    def dispatch(self, **own: Any) -> DispatchOptions:
-        """Returns the options for dispatch, checked; `own` are those of the caller alone."""
-        options = self.options
-        dispatch = DispatchOptions(
-            on_tool_error=options.get("on_tool_error", "continue"),
-            executors=executors_of(options.get("executor"), self.toolset),
-            around=arounds_of(options.get("around")),
-            context=options.get("context"),
-            **own,
-        )
-        dispatch.check()
-        check_context(dispatch.context, self.toolset, dispatch.executors)
-        return dispatch
-
-    def pipeline(
-        self, decoder: CallsDecoder, dispatch: DispatchOptions, trajectory: Trajectory, **own: Any
-    ) -> Pipeline:
-        """Returns the pipeline around these calls."""
-        return Pipeline(
-            open_source(one_item(), self.limits),
-            decoder,
-            tools=self.toolset,
-            transforms=(),
-            options=dispatch,
-            pool=self.options.get("pool"),
-            limits=self.limits,
-            trajectory=trajectory,
-            drain=False,
-            asks_model=False,
-            **own,
-        )
-
-
-def _decided(suspended: Suspended, decisions: Iterable[Decision], approve: Approver | None) -> Approver | None:
-    """Returns an approver that knows the decisions and asks `approve` for the rest."""
-    verdicts = _checked(suspended, decisions)
-    if not verdicts:
-        return approve
-
-    def decide(request: ApprovalRequested) -> Any:
-        found = verdicts.get(request.call_id)
-        if found is None:
-            return None if approve is None else approve(request)
-        if found.fingerprint != request.fingerprint:  # the tools of today read the same text differently
-            return Deny("its arguments are no longer those that were decided about")
-        return found.verdict
-
-    return decide
-
-
-def _checked(suspended: Suspended, decisions: Iterable[Decision]) -> dict[str, Decision]:
-    """Returns the decisions by call, each about a suspended call as it was shown."""
-    waiting = {call.call_id: call for call in suspended.calls}
-    found: dict[str, Decision] = {}
-    for one in decisions:
-        if not isinstance(one, Decision):
-            raise TypeError(
-                f"decisions: expected a list of Decision, got a {type(one).__name__} in it; an id alone does not say "
-                "which arguments were shown, so write [Decision.on(call, True) for call in suspended.calls]"
-            )
-        shown, call = one_line(one.call_id, 100), waiting.get(one.call_id)
-        if call is None:
-            known = ", ".join(one_line(known, 100) for known in sorted(waiting))
-            raise DecisionError(one.call_id, "unknown_call", f"no call {shown!r} is suspended; there are {known}")
-        if call.fingerprint != one.fingerprint:
-            why = f"the call {shown!r} that waits is not the one that was shown: its tool or arguments differ"
-            raise DecisionError(one.call_id, "changed_call", why)
-        if one.call_id in found:
-            raise ValueError(f"decisions: two are about the call {shown!r}")
-        found[one.call_id] = one
-    return found
-
-
-def _toolset(tools: AnyTools | Toolset) -> Toolset:
+def toolset_of(tools: AnyTools | Toolset) -> Toolset:
+    """Returns the tools that may be called; refuses bare names, and a mapping."""
     if isinstance(tools, Mapping) and not isinstance(tools, Toolset):
         raise TypeError("tools is a mapping; pass its values: tools=[...]")
     toolset = tools if isinstance(tools, Toolset) else Toolset(tools)
@@ -404,7 +210,7 @@ def _toolset(tools: AnyTools | Toolset) -> Toolset:
     return toolset
 
 
-def _check(stages: Any, transforms: Any, limits: Any, trajectory: Any, pool: Any) -> None:
+def check_arguments(stages: Any, transforms: Any, limits: Any, trajectory: Any, pool: Any) -> None:
     """Refuses an argument of a wrong type by its name: later the error would be some object's missing attribute."""
     if not isinstance(stages, StageList):
         raise TypeError(

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 from ..content import Caller
 from ..errors import ExportError, InvalidArguments, StreamError
 from ..events import Event, StreamEnd, ToolCallEnd, ToolCallFragment, ToolCallStart, ToolCallValidated
-from ..interop import ToolInteropRegistry
 from ..limits import Limits
 from ..parts import CallKind, ToolCall
 from ..stages import Deferred, StageList
@@ -131,6 +130,8 @@ def _of_mapping(call: Mapping[str, Any], place: int) -> GivenCall:
     if key is not None and "name" in call and call.get("type") != "custom_tool_call":
         call_id = next((call[key] for key in _ID_KEYS if call.get(key)), None)
         return replace(_of_three(call_id, call["name"], call[key], place), caller=caller_of(call) or "direct")
+    from ..interop.registry import ToolInteropRegistry  # it knows the calls of every wire, and loads them all
+
     try:
         read = ToolInteropRegistry.of().inspect_call(call)
     except ExportError as error:

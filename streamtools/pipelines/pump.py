@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 from anyio import CancelScope
@@ -21,16 +21,18 @@ from ..events import Event, Observation, StreamEnd, StreamWarning, UnknownPayloa
 from ..limits import Limits
 from ..observers import StreamFacts
 from ..sources import Source
-from .given_calls import CallsDecoder
 from .queues import Outbox
 from .step import Step
+
+if TYPE_CHECKING:
+    from .given_calls import CallsDecoder
 
 __all__ = ["ItemDecoder", "Pump", "Transform", "unwrapped"]
 
 Transform: TypeAlias = Callable[[AsyncIterator[Event]], AsyncIterator[Event]]
 """An async stage: an async generator function that takes the events and yields what goes on."""
 
-ItemDecoder: TypeAlias = StreamDecoder | CallsDecoder
+ItemDecoder: TypeAlias = "StreamDecoder | CallsDecoder"
 """A decoder of a source's items into events."""
 
 

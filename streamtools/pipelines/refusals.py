@@ -10,11 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ..dispatch.options import LEAVES_CALLS
-from ..history.native import Messages, refuse_another_wires
 from ..tools.callables import takes
 from ..turn import Turn
 from ..wires import Wire, find
-from .trajectory import Trajectory
 
 __all__ = ["asynchronous_only", "check_run", "turned_to"]
 
@@ -74,6 +72,8 @@ def check_run(
         ValueError: calls would be left to somebody else.
         ExportError: the messages are those of another wire.
     """
+    from .trajectory import Trajectory  # a run has it in hand; a block needs none of these checks
+
     if not callable(call_model):
         raise TypeError(f"call_model is a function of messages and tools, not {type(call_model).__name__}")
     if not takes(call_model, 2):
@@ -105,6 +105,8 @@ def _check_messages(messages: Any, wire: Wire | str) -> None:
         )
     if not all(isinstance(message, Mapping) for message in messages):
         return  # objects of other libraries are their own business
+    from ..history.native import Messages, refuse_another_wires
+
     try:
         spoken = find(wire)
     except ValueError:  # the export of the tools refuses it, and knows more names

@@ -11,7 +11,6 @@ from functools import partial
 import anyio
 
 from ..dispatch import Calls
-from ..dispatch.developer_log import log_uncounted
 from ..dispatch.timers import Timer, Timers
 from ..errors import DeadlineExceeded, TruncatedStream
 from ..event_loop import refuse_deferred
@@ -102,6 +101,8 @@ class Settling:
     def _log_uncounted(self) -> None:
         end, wire = self.end, self.decoder.record
         if end is not None and end.complete and end.usage is None and wire is not None and wire.usage.request:
+            from ..dispatch.developer_log import log_uncounted
+
             log_uncounted(wire, self.step.turn(wire))
 
     def _finish(self) -> None:

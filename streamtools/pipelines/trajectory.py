@@ -20,10 +20,9 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..dispatch.call import RunCounts
-from ..dispatch.suspended import Suspended
 from ..display import class_name
 from ..errors import LocalProtocolError
 from ..events import (
@@ -40,6 +39,9 @@ from ..events import (
 )
 from ..observers import Observer
 from ..telemetry import default_observers
+
+if TYPE_CHECKING:
+    from ..dispatch.suspended import Suspended
 
 __all__ = ["Causality", "Trajectory"]
 

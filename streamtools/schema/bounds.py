@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .translation.document import subschemas
-
 __all__ = ["SchemaBound", "counts", "schema_problem"]
 
 
@@ -50,6 +48,8 @@ def schema_problem(schema: Mapping[str, Any], bounds: Iterable[SchemaBound]) -> 
 
 
 def _nodes(schema: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], int]]:
+    from .translation.document import subschemas  # wires state their bounds, and count nothing themselves
+
     waiting: list[tuple[Any, int]] = [(schema, 0)]
     while waiting:
         node, depth = waiting.pop()

@@ -14,9 +14,16 @@ socket is read a response at a time and left open (`sockets`).
 
 from __future__ import annotations
 
-from .connection import responses
+from typing import TYPE_CHECKING
+
+from ..on_demand import names
 from .items import Item, answer_of, as_item
 from .source import Source, open_source
-from .splitting import Responses, ResponseSource
+
+if TYPE_CHECKING:
+    from .connection import responses
+    from .splitting import Responses, ResponseSource
+else:
+    __getattr__ = names(__name__, {"connection": "responses", "splitting": "Responses ResponseSource"})
 
 __all__ = ["Item", "ResponseSource", "Responses", "Source", "answer_of", "as_item", "open_source", "responses"]

@@ -18,7 +18,7 @@ the coding before. All input that can be decoded comes out at once, nothing wait
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -29,12 +29,11 @@ from ..errors import LimitExceeded, RemoteProtocolError, TruncatedStream
 from ..limits import Limits
 from ..text import one_line
 
-__all__ = ["Decoding", "codings_of"]
+__all__ = ["Decoding"]
 
 _MOST_CODINGS = 4  # codings on top of each other; two are already unusual
 _WINDOW_BITS = 24  # for all windows of a body together, 16 MiB: the largest that a Brotli stream may have
 _ZSTD_WINDOW_BITS = 23  # the largest that HTTP allows (RFC 9659)
-_NO_CODING = frozenset({"", "identity", "none", "utf-8"})  # "none" is sent to keep proxies from compressing
 _BROTLI_STEP = 32 << 10  # bytes; the output may be three times as much
 # Bytes; `zstandard` bounds no output. A block has at least four bytes and decodes to at most 128 KiB, so a step gives
 # at most half a MiB.
@@ -115,17 +114,6 @@ class Decoding:
         for piece in self._codings[at].feed(data):
             if piece:
                 yield from self._through(at + 1, piece)
-
-
-def codings_of(response: Any) -> tuple[str, ...]:
-    """Returns the codings that a response declares for its body, in the order in which they were applied."""
-    headers = getattr(response, "headers", None)
-    if not isinstance(headers, Mapping):
-        return ()
-    get_all = getattr(headers, "getall", None)  # aiohttp's `get` gives the first line only
-    lines = get_all("content-encoding", ()) if get_all is not None else [headers.get("content-encoding") or ""]
-    names = (name.strip().lower() for line in lines for name in str(line).split(","))
-    return tuple(name for name in names if name not in _NO_CODING)
 
 
 # -- the codings -------------------------------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ an item that an SDK derived from others nothing: it would count twice
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .langchain import LangChainChunks, is_chunk
+if TYPE_CHECKING:
+    from .langchain import LangChainChunks
 
-__all__ = ["Item", "answer_of", "as_event", "as_item", "without_finish"]
+__all__ = ["Item", "answer_of", "as_event", "as_item", "langchain_chunks", "without_finish"]
 
 Item: TypeAlias = "bytes | str | Mapping[str, Any]"
 
@@ -34,9 +35,16 @@ _OF_STREAMS = ("__aiter__", "__next__", "__anext__", "__aenter__", "__enter__", 
 _STANDARD_BASE64 = str.maketrans("-_", "+/")
 
 
-def as_item(item: Any, chunks: LangChainChunks | None = None) -> Item | None:
+def langchain_chunks() -> LangChainChunks:
+    """Returns a converter of LangChain's chunks for one response."""
+    from .langchain import LangChainChunks  # most streams are of others
+
+    return LangChainChunks()
+
+
+def as_item(item: Any, chunks: Callable[[], LangChainChunks] = langchain_chunks) -> Item | None:
     """Returns an item of a stream as bytes, text or a plain payload; None if an SDK derived it from other items.
-    LangChain's chunks are converted by `chunks`, which knows those before.
+    LangChain's chunks are converted by what `chunks` returns, which knows those before.
 
     Raises:
         TypeError: the item is none of these; the message says which items a stream may yield.
@@ -45,8 +53,8 @@ def as_item(item: Any, chunks: LangChainChunks | None = None) -> Item | None:
         return item
     if isinstance(item, (bytearray, memoryview)):
         return bytes(item)
-    if is_chunk(item):
-        return (chunks or LangChainChunks()).payload(item)
+    if getattr(item, "type", None) == "AIMessageChunk" and hasattr(item, "tool_call_chunks"):
+        return chunks().payload(item)
     kind = getattr(item, "type", None)
     data = getattr(item, "data", None)
     if kind == "chunk" and hasattr(item, "chunk"):

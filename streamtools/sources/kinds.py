@@ -52,6 +52,7 @@ _RESPONSES = ("response", "http_response", "_response")
 _SDKS = frozenset({"anthropic", "groq", "httpx_sse", "mistralai", "openai"})
 # The methods by which instrumentations watch a stream: patched on its type, or overridden in a subclass.
 _READING = ("__iter__", "__next__", "__aiter__", "__anext__", "__stream__", "__enter__", "__aenter__")
+_NO_CODING = frozenset({"", "identity", "none", "utf-8"})  # "none" is sent to keep proxies from compressing
 _LIVE_SESSIONS = "google.genai.live"
 
 
@@ -203,3 +204,14 @@ def _has_content(stream: Any) -> bool:
     # Not `stream.content`: where that is a property (requests), it would read the whole body, here and now.
     content = inspect.getattr_static(stream, "content", None)
     return hasattr(content, "iter_any")
+
+
+def codings_of(response: Any) -> tuple[str, ...]:
+    """Returns the codings that a response declares for its body, in the order in which they were applied."""
+    headers = getattr(response, "headers", None)
+    if not isinstance(headers, Mapping):
+        return ()
+    get_all = getattr(headers, "getall", None)  # aiohttp's `get` gives the first line only
+    lines = get_all("content-encoding", ()) if get_all is not None else [headers.get("content-encoding") or ""]
+    names = (name.strip().lower() for line in lines for name in str(line).split(","))
+    return tuple(name for name in names if name not in _NO_CODING)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["LangChainChunks", "is_chunk"]
+__all__ = ["LangChainChunks"]
 
 # The fields in which integrations put the provider's finish reason.
 _REASONS = ("finish_reason", "stop_reason", "stopReason", "done_reason")
@@ -40,11 +40,6 @@ _CALLS = {"tool_use", "input_json_delta", "tool_call_chunk", "tool_call", "funct
 _OWN_IDS = ("lc_", "run-")  # LangChain's own ids, of its run, where the provider's response had none
 _REASONING = {"thinking", "reasoning", "reasoning_content"}
 _OPAQUE = ("signature", "encrypted_content")
-
-
-def is_chunk(item: Any) -> bool:
-    """Returns whether `item` is an `AIMessageChunk`."""
-    return getattr(item, "type", None) == "AIMessageChunk" and hasattr(item, "tool_call_chunks")
 
 
 class LangChainChunks:

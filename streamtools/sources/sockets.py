@@ -36,6 +36,8 @@ def responses_of(connection: Any, limits: Limits) -> Responses:
 class NextResponse:
     """The events of the response of a connection that begins next. The connection stays open."""
 
+    is_of_connection = True
+
     def __init__(self, connection: Any, limits: Limits) -> None:
         self._connection = connection  # kept alive: the record refers to it weakly
         self._limits = limits

@@ -6,7 +6,8 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -14,13 +15,12 @@ from anyio.lowlevel import checkpoint
 from ..decode.answers import as_items
 from ..decode.body import read_json
 from ..limits import Limits
-from .encoding import Decoding, codings_of
-from .items import Item, answer_of, as_item, without_finish
-from .kinds import Kind, connection_of, foreign_iterator_of, kind_of, raw_of, response_of, untap
-from .langchain import LangChainChunks
-from .sockets import NextResponse
-from .splitting import ResponseSource
-from .threads import BlockingItems
+from .items import Item, answer_of, as_item, langchain_chunks, without_finish
+from .kinds import Kind, codings_of, connection_of, foreign_iterator_of, kind_of, raw_of, response_of, untap
+
+if TYPE_CHECKING:  # loaded for the streams that need them
+    from .sockets import NextResponse
+    from .splitting import ResponseSource
 
 __all__ = ["Source", "open_source"]
 
@@ -60,7 +60,7 @@ class Source:
         self._body: AsyncIterator[bytes] | None = None  # of a response, to be read to its very end
         self._codings: tuple[str, ...] = ()  # of the body, where it comes as it is on the wire
         self._of_connection: NextResponse | ResponseSource | None = None
-        self._langchain = LangChainChunks()
+        self._langchain = cache(langchain_chunks)
         self._is_at_line_start = True
 
     async def items(self) -> AsyncIterator[Any]:
@@ -148,10 +148,14 @@ class Source:
         if kind in _RESPONSES:
             self._response = stream if kind is Kind.AIOHTTP else response_of(stream)
         if kind in _BLOCKING:
+            from .threads import BlockingItems
+
             blocking = BlockingItems(stream, self._limits)
             self._opened.push_async_exit(blocking.leave)
             return blocking
         if kind is Kind.CONNECTION:
+            from .sockets import NextResponse
+
             stream = NextResponse(connection_of(stream), self._limits)
         self._of_connection = _of_connection(stream)
         self._opened.push_async_callback(_close, stream)
@@ -192,7 +196,7 @@ class Source:
 
 
 def _of_connection(stream: Any) -> NextResponse | ResponseSource | None:
-    return stream if isinstance(stream, (NextResponse, ResponseSource)) else None
+    return stream if getattr(type(stream), "is_of_connection", False) is True else None
 
 
 def open_source(stream: Any, limits: Limits = Limits()) -> Source:
@@ -227,6 +231,8 @@ def _check(stream: Any) -> Kind:
 async def _decoded(
     chunks: AsyncIterator[bytes], codings: tuple[str, ...], limits: Limits
 ) -> AsyncGenerator[bytes, None]:
+    from .encoding import Decoding
+
     decoding = Decoding(codings, limits)
     async for chunk in chunks:
         is_more = False

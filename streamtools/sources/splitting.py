@@ -198,6 +198,8 @@ class Responses:
 class ResponseSource:
     """The events of one response, as they came: pass it to `pipeline`. It ends with the response."""
 
+    is_of_connection = True
+
     def __init__(self, connection: Responses, response: OpenResponse) -> None:
         self.response = response
         """Its id and its lane."""

@@ -30,8 +30,8 @@ from anyio.lowlevel import current_token
 from ..decode.body import SLICE_BYTES
 from ..errors import LimitExceeded
 from ..limits import Limits
-from .encoding import Decoding, codings_of
-from .kinds import Kind, kind_of, pulled_of, raw_of, response_of, untap, wrapped_by
+from .encoding import Decoding
+from .kinds import Kind, codings_of, kind_of, pulled_of, raw_of, response_of, untap, wrapped_by
 
 __all__ = ["BlockingItems", "thread_context"]
 

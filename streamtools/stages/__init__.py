@@ -19,15 +19,20 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ..events import Event, ToolCallDelta, ToolCallFragment
 from ..limits import Limits
+from ..on_demand import names
 from ..tools import Toolset
 from .accumulate import Accumulate
 from .arguments import Deferred, Finalize, Validate
-from .output import OutputStage, OutputType, TypedOutput
-from .text import AUTO, DIALECTS, split_think, text_calls
+
+if TYPE_CHECKING:  # most streams have calls of their own, and no type for their answer
+    from .output import OutputType, TypedOutput
+    from .text import AUTO, DIALECTS, split_think, text_calls
+else:
+    __getattr__ = names(__name__, {"output": "OutputType TypedOutput", "text": "AUTO DIALECTS split_think text_calls"})
 
 __all__ = [
     "AUTO", "DEFAULT", "DIALECTS", "Chain", "Deferred", "OutputType", "Stage", "StageList", "StageRecipe",
@@ -272,12 +277,12 @@ class StageList:
             id_salt: goes into call ids that have to be generated.
             defer: large calls are deferred (`Chain.deferred`) instead of being checked at once.
         """
-        stages = [_made(entry, entry.make(tools, limits, id_salt)) for entry in self._stages]
+        stages: list[Any] = [_made(entry, entry.make(tools, limits, id_salt)) for entry in self._stages]
         for earlier, later in pairwise(stages):
             if isinstance(later, Validate):
                 later.follows_finalize = type(earlier) is Finalize
         for stage in stages:
-            if isinstance(stage, (Finalize, Validate, OutputStage)):
+            if hasattr(stage, "may_defer"):
                 stage.may_defer = defer
         return Chain(stages)
 

@@ -19,11 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
+from ..on_demand import names
+
 if TYPE_CHECKING:
     from ..observers import Observer
     from .metrics import Metrics
     from .setup import configure
     from .tracing import Tracing
+else:
+    __getattr__ = names(__name__, {"metrics": "Metrics", "setup": "configure", "tracing": "Tracing"})
 
 __all__ = ["Metrics", "Tracing", "configure", "default_observers"]
 
@@ -52,19 +56,3 @@ def _meter_provider() -> Any | None:
     provider = api.get_meter_provider()
     is_set = type(provider).__name__ != "_ProxyMeterProvider" and not isinstance(provider, api.NoOpMeterProvider)
     return provider if is_set else None
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Tracing":
-        from .tracing import Tracing
-
-        return Tracing
-    if name == "Metrics":
-        from .metrics import Metrics
-
-        return Metrics
-    if name == "configure":
-        from .setup import configure
-
-        return configure
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

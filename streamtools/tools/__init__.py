@@ -8,8 +8,10 @@ Toolset(tools)            by name, for one request
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..content import Grammar
-from .audit import validate_tool_class
+from ..on_demand import names
 from .binder import LARGE_CHARS, ArgumentsValidator, Binder, Coerce, SchemaSource, TakesLong
 from .context import ToolContext
 from .definition import Bound, Tool, validate_tool_call
@@ -17,6 +19,11 @@ from .middleware import Around, RunCall, ToolCallRequest
 from .options import Effect, NeedsApproval
 from .tool import tool, tools_of
 from .toolset import AnyTool, AnyTools, Exported, Toolset
+
+if TYPE_CHECKING:
+    from .audit import validate_tool_class
+else:
+    __getattr__ = names(__name__, {"audit": "validate_tool_class"})
 
 __all__ = [
     "LARGE_CHARS",

@@ -22,14 +22,13 @@ from . import problems
 from .binder import ArgumentsValidator, Binder, Coerce, SchemaSource
 from .callables import NO_VALUES, called_function
 from .context import ToolContext
-from .enforce import Enforced
 from .making import of_model, of_schema
 from .options import RunKeywords, RunOptions, ToolOptions
-from .rerouting import Rerouted
 from .results import OutputSchema
 
 if TYPE_CHECKING:
     from .checks import Check
+    from .enforce import Enforced
     from .foreign import Takes
 
 __all__ = ["Bound", "Tool", "fingerprint", "validate_tool_call"]
@@ -272,6 +271,8 @@ class Tool(RunOptions, Generic[P, R]):
         """
         called = called_function(fn)
         is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        from .rerouting import Rerouted
+
         binder = Rerouted.of(self._binder, fn, self.name)
         return replace(self, fn=fn, is_async=is_async, schema_source="hand_written", _binder=binder)
 

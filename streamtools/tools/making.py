@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from ..content import Namespace
 from ..errors import InvalidArguments, SchemaError
@@ -25,12 +25,13 @@ from .callables import (
 )
 from .checks import Checked, Checks
 from .docstrings import Docstring, parse_docstring
-from .enforce import Enforced
-from .foreign import Foreign, Takes
-from .frameworks import FrameworkTool
 from .options import ConflictKey, RunOptions, ToolOptions, check_options
 from .results import NO_RESULTS, Results, plain, results_of
 from .typed_binder import TypedBinder, docstring_of
+
+if TYPE_CHECKING:
+    from .foreign import Takes
+    from .frameworks import FrameworkTool
 
 __all__ = ["of_framework", "of_function", "of_model", "of_schema"]
 
@@ -101,6 +102,9 @@ def of_schema(
     """Returns the fields of a tool with a foreign schema, or none; see `Tool.from_schema`. Those in
     `said` are kept."""
     function, name = _begun(target, options)
+    from .enforce import Enforced
+    from .foreign import Foreign, Takes  # most tools have their schema from their own types
+
     if takes not in get_args(Takes):
         raise refuse(name, f"takes must be 'keywords' or 'mapping', not {takes!r}")
     if schema_source not in get_args(SchemaSource):

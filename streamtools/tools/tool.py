@@ -17,7 +17,6 @@ from typing_extensions import ParamSpec, TypeVar
 
 from .callables import class_body_of, refuse
 from .definition import Tool
-from .frameworks import read_framework_tool
 from .making import of_framework, of_function
 from .options import ToolKeywords, ToolOptions, check_names
 
@@ -118,8 +117,11 @@ def _make(target: Any, options: ToolOptions) -> Tool[..., Any] | ToolMethod:
         raise refuse(target.name, "is a tool already; to make another of its function, pass tool.fn")
     if isinstance(target, ToolMethod):
         raise refuse(target.function.__name__, "is a method; make the tool from an instance: instance.method is one")
-    if (theirs := read_framework_tool(target)) is not None:
-        return Tool(**of_framework(theirs, options))
+    if not inspect.isroutine(target):
+        from .frameworks import read_framework_tool  # a function is no framework's object
+
+        if (theirs := read_framework_tool(target)) is not None:
+            return Tool(**of_framework(theirs, options))
     if is_method_in_class_body(target):
         return ToolMethod(target, lambda bound: Tool(**of_function(bound, options)))
     return Tool(**of_function(target, options))

@@ -9,14 +9,20 @@ and its payloads are detected.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..on_demand import names as names_on_demand
 from ..text import known_names
 from .decoder import WireDecoder
-from .transcript import Answer
+from .marks import MARKS
 from .wire import CallIds, Tolerance, Wire
+
+if TYPE_CHECKING:
+    from .transcript import Answer
+else:
+    __getattr__ = names_on_demand(__name__, {"transcript": "Answer"})
 
 __all__ = [
     "WIRES",
@@ -25,6 +31,7 @@ __all__ = [
     "Tolerance",
     "Wire",
     "WireDecoder",
+    "answering",
     "detect",
     "find",
     "is_known",
@@ -34,23 +41,8 @@ __all__ = [
     "unregister",
 ]
 
-_PACKAGES: Mapping[str, str] = {
-    "openai.chat_completions": "openai_chat",
-    "openai.responses": "openai_responses",
-    "openai.realtime": "openai_realtime",
-    "anthropic.messages": "anthropic",
-    "gemini.generate_content": "gemini",
-    "gemini.interactions": "gemini_interactions",
-    "gemini.live": "gemini_live",
-    "mistral.chat": "mistral",
-    "cohere.chat": "cohere",
-    "ollama.chat": "ollama",
-    "bedrock.converse_stream": "bedrock",
-}
-"""The package of each wire that the library has, in the order of detection. Each is loaded when it is needed."""
-
-WIRES: tuple[str, ...] = tuple(_PACKAGES)
-"""The names of the wires that the library has."""
+WIRES: tuple[str, ...] = tuple(MARKS)
+"""The names of the wires that the library has, in the order of detection. Each is loaded when it is needed."""
 
 _loaded: dict[str, Wire] = {}
 _registered: dict[str, Wire] = {}
@@ -79,7 +71,7 @@ def find(wire: Wire | str) -> Wire:
         raise TypeError(f"a wire is a streamtools.wires.Wire or the name of one, not {type(wire).__name__}")
     if wire in _registered:
         return _registered[wire]
-    if wire not in _PACKAGES:
+    if wire not in MARKS:
         raise ValueError(f"unknown wire {wire!r}; {known_names(wire, names())}")
     return _built_in(wire)
 
@@ -92,7 +84,7 @@ def is_known(wire: Wire) -> bool:
 def _built_in(name: str) -> Wire:
     wire = _loaded.get(name)
     if wire is None:
-        wire = _loaded[name] = import_module(f".{_PACKAGES[name]}", __name__).WIRE
+        wire = _loaded[name] = import_module(f".{MARKS[name].package}", __name__).WIRE
     return wire
 
 
@@ -101,10 +93,18 @@ def detect(payload: Mapping[str, Any]) -> str | None:
 
     Wires that were registered are asked before the library's own.
     """
-    for name in names():
-        if find(name).recognises(payload):
-            return name
-    return None
+    for wire in _registered.values():
+        if wire.recognises(payload):
+            return wire.name
+    return next((name for name, marks in MARKS.items() if marks.recognises(payload)), None)
+
+
+def answering(answer: Mapping[str, Any]) -> Iterator[Wire]:
+    """Yields the wires that this may be a whole answer of, in the order of `names`."""
+    yield from _registered.values()
+    for name, marks in MARKS.items():
+        if marks.is_answer is not None and marks.is_answer(answer):
+            yield _built_in(name)
 
 
 def register(wire: Wire) -> None:

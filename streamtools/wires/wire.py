@@ -6,16 +6,18 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..limits import Limits
-from .call_format import CallFormat, ResultFormat
 from .decoder import WireDecoder
-from .history_rules import HistoryRules
-from .lanes import Lanes
-from .tool_format import StructuredOutput, ToolFormat
-from .transcript import Answer, Entry, Prompt
 from .usage import NO_COUNTS, UsageMap
+
+if TYPE_CHECKING:  # a program that only streams needs none of these
+    from .call_format import CallFormat, ResultFormat
+    from .history_rules import HistoryRules
+    from .lanes import Lanes
+    from .tool_format import StructuredOutput, ToolFormat
+    from .transcript import Answer, Entry, Prompt
 
 __all__ = ["CallIds", "Tolerance", "Wire"]
 
@@ -59,6 +61,12 @@ class CallIds:
         return self.made_up(digest.hexdigest())
 
 
+def _no_rules() -> HistoryRules:
+    from .history_rules import HistoryRules
+
+    return HistoryRules()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Wire:
     """A provider's streaming format, and the way back. Each is itself alone, so that it may be a key."""
@@ -87,7 +95,7 @@ class Wire:
     with a flaw that says so, and what is no message at all gives no entry."""
     render_prompt: Callable[[Prompt], list[dict[str, Any]]]
     """A prompt as messages. A system prompt where the wire has none in its list gives none."""
-    rules: HistoryRules = field(default_factory=HistoryRules)
+    rules: HistoryRules = field(default_factory=_no_rules)
     """The provider's demands of a history."""
     calls: tuple[CallFormat, ...]
     """How its history writes a call, the usual form first."""

@@ -12,7 +12,8 @@ from typing import Any, assert_type
 from openai import AsyncOpenAI
 
 from streamtools import AgentLoop, Observation, TextDelta, Turn, agent_loop, parse, pipeline, resume, tool
-from streamtools.dispatch import LocalExecutor, MemoryStore, SqliteStore
+from streamtools.dispatch import MemoryStore, SqliteStore
+from streamtools.dispatch.executors import LocalExecutor
 from streamtools.exports import export_all
 
 

@@ -16,8 +16,9 @@ before it the call is not started (`ToolNotStarted`), after it the call has an e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ...on_demand import names
 from ..claims import CallValue, run_once
 from ..executor import Executor, Invocation
 from ..store import Claimed, EndUnknown, IdempotencyStore, MemoryStore, Recorded, StillRunning, call_fingerprint
@@ -28,6 +29,15 @@ if TYPE_CHECKING:
     from ..store_redis import RedisStore
     from ..store_sqlite import SqliteStore
     from .ray import RayExecutor
+else:
+    __getattr__ = names(
+        __name__,
+        {
+            "ray": "RayExecutor",  # needs an extra, as the next one does
+            ".store_redis": "RedisStore",
+            ".store_sqlite": "SqliteStore",
+        },
+    )
 
 __all__ = [
     "CallValue",
@@ -47,15 +57,3 @@ __all__ = [
     "call_fingerprint",
     "run_once",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "RayExecutor":  # needs an extra
-        from .ray import RayExecutor
-
-        return RayExecutor
-    if name in ("RedisStore", "SqliteStore"):
-        from .. import __getattr__ as stores
-
-        return stores(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,13 +14,24 @@ blocks are found by index, never by position: gateways mix up both.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_message_event
 from ..wire import CallIds, Wire
-from .decoder import AnthropicDecoder, recognises
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
-from .read import read
-from .render import render, render_prompt
-from .tolerances import TOLERANCES
-from .whole import whole
+
+if TYPE_CHECKING:
+    from .decoder import AnthropicDecoder
+    from .decoder import AnthropicDecoder as new_decoder
+    from .read import read
+    from .render import render, render_prompt
+    from .whole import whole
+else:
+    __getattr__ = names(__name__, {"decoder": "AnthropicDecoder"})
+    new_decoder, read, render, render_prompt, whole = functions(
+        __name__, "decoder:AnthropicDecoder", "read", "render", "render:render_prompt", "whole"
+    )
 
 __all__ = ["WIRE", "AnthropicDecoder"]
 
@@ -28,13 +39,12 @@ WIRE = Wire(
     name="anthropic.messages",
     short_name="anthropic",
     provider="anthropic",
-    decoder=AnthropicDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_message_event,
     render=render,
     whole=whole,
     # "String should match pattern '^[a-zA-Z0-9_-]+$'", the API's answer to other ids
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..plain import PlainDelta
 from ..reading import caller_of, label_of, malformed, named_error, read_text, rest_of
 from .facts import BLOCK_FIELDS, CALL_BLOCKS, DELTA_FIELDS, EVENT_FIELDS
 
-__all__ = ["AnthropicDecoder", "recognises"]
+__all__ = ["AnthropicDecoder"]
 
 _FINISHES: dict[str, Finish] = {
     "end_turn": "stop",
@@ -35,13 +35,6 @@ _FINISHES: dict[str, Finish] = {
     "length": "length",
 }
 _BAD_NEWS = frozenset({"length", "content_filter"})  # a finish that no later one takes back
-_EVENT_TYPES = frozenset({"message_start", "message_delta", "message_stop"})  # a "ping" may be of any wire
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be an event of the Messages stream."""
-    kind = payload.get("type")
-    return isinstance(kind, str) and (kind in _EVENT_TYPES or kind.startswith("content_block_"))
 
 
 @dataclass(slots=True)

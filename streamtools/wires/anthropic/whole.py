@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..marks import is_message
 from ..reading import json_text
 
 __all__ = ["whole"]
@@ -14,9 +15,9 @@ _AT_THE_END = ("stop_reason", "stop_sequence", "stop_details", "container")
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Returns the events of a message; None if this is none."""
-    content = answer.get("content")
-    if answer.get("type") != "message" or not isinstance(content, list):
+    if not is_message(answer):
         return None
+    content = answer["content"]
     end = {key: answer[key] for key in _AT_THE_END if answer.get(key) is not None}
     begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
     counted = {"usage": answer["usage"]} if isinstance(answer.get("usage"), dict) else {}

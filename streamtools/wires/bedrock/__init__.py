@@ -18,13 +18,24 @@ and ``{"role": "user", "content": [{"toolResult": …}]}``.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_converse_event
 from ..wire import CallIds, Wire
-from .decoder import BedrockDecoder, recognises
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
-from .read import read
-from .render import render, render_prompt
-from .tolerances import TOLERANCES
-from .whole import whole
+
+if TYPE_CHECKING:
+    from .decoder import BedrockDecoder
+    from .decoder import BedrockDecoder as new_decoder
+    from .read import read
+    from .render import render, render_prompt
+    from .whole import whole
+else:
+    __getattr__ = names(__name__, {"decoder": "BedrockDecoder"})
+    new_decoder, read, render, render_prompt, whole = functions(
+        __name__, "decoder:BedrockDecoder", "read", "render", "render:render_prompt", "whole"
+    )
 
 __all__ = ["WIRE", "BedrockDecoder"]
 
@@ -32,13 +43,12 @@ WIRE = Wire(
     name="bedrock.converse_stream",
     short_name="bedrock",
     provider="aws.bedrock",
-    decoder=BedrockDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_converse_event,
     render=render,
     whole=whole,
     # The service takes dots and colons, too; Claude behind it does not: "should match pattern '^[a-zA-Z0-9_-]+$'".
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from typing_extensions import override
@@ -18,7 +18,7 @@ from ..reading import label_of, malformed, read_text, rest_of
 from .blocks import OPAQUE_BLOCKS, StartedBlock
 from .facts import EVENT_FIELDS, NOISE
 
-__all__ = ["BedrockDecoder", "recognises"]
+__all__ = ["BedrockDecoder"]
 
 _FINISHES: dict[str, Finish] = {
     "end_turn": "stop",
@@ -31,15 +31,9 @@ _FINISHES: dict[str, Finish] = {
 }
 # What the model wrote could not be read by the service: no answer, even if a call came out of it.
 _CONDEMNED = {"malformed_tool_use": "malformed_function_call", "malformed_model_output": "provider_error"}
-_TELLING = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop")
 _KNOWN_OF_INPUT = frozenset({"input"})
 _NOWHERE = object()  # no block's index
 _OPAQUE_REASONING = ("signature", "redactedContent", "data")  # "data": the name that the blob had in earlier SDKs
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be an event of ConverseStream."""
-    return any(isinstance(payload.get(name), Mapping) for name in _TELLING)
 
 
 class BedrockDecoder(WireDecoder):

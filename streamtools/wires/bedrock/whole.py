@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..marks import is_converse_answer
 from ..reading import json_text
 
 __all__ = ["whole"]
@@ -14,12 +15,10 @@ _BESIDE = ("usage", "metrics", "trace", "performanceConfig", "serviceTier")
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Returns the events of an answer; None if this is none."""
-    output = answer.get("output")
-    if not isinstance(output, dict) or "stopReason" not in answer:
+    if not is_converse_answer(answer):
         return None
-    message = output.get("message")
-    if not isinstance(message, dict):
-        return None
+    output = answer["output"]
+    message = output["message"]
     content = message.get("content")
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     beside = {key: answer[key] for key in _BESIDE if key in answer}

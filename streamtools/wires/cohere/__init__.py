@@ -30,13 +30,24 @@ for ``chat_history``, and a ``TOOL`` message, whose ``tool_results`` the next re
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_cohere_event
 from ..wire import CallIds, Wire
-from .decoder import CohereDecoder, recognises
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
-from .read import read
-from .render import render, render_prompt
-from .tolerances import TOLERANCES
-from .whole import whole
+
+if TYPE_CHECKING:
+    from .decoder import CohereDecoder
+    from .decoder import CohereDecoder as new_decoder
+    from .read import read
+    from .render import render, render_prompt
+    from .whole import whole
+else:
+    __getattr__ = names(__name__, {"decoder": "CohereDecoder"})
+    new_decoder, read, render, render_prompt, whole = functions(
+        __name__, "decoder:CohereDecoder", "read", "render", "render:render_prompt", "whole"
+    )
 
 __all__ = ["WIRE", "CohereDecoder"]
 
@@ -44,13 +55,12 @@ WIRE = Wire(
     name="cohere.chat",
     short_name="cohere",
     provider="cohere",
-    decoder=CohereDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_cohere_event,
     render=render,
     whole=whole,
     # No rule is documented; the API's own ids are a tool's name, an underscore, letters and digits.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

@@ -15,26 +15,7 @@ from .known import EVENT_FIELDS, FUNCTION
 from .legacy import LegacyEvents
 from .parts import label
 
-__all__ = ["CohereDecoder", "recognises"]
-
-_EVENTS = frozenset({
-    "message-start", "content-start", "content-delta", "content-end", "tool-plan-delta", "tool-call-start",
-    "tool-call-delta", "tool-call-end", "citation-start", "citation-end", "message-end",
-})  # fmt: skip
-# Of v1's events, those that its other endpoint (generate) does not send.
-_LEGACY_EVENTS = frozenset({
-    "stream-start", "search-queries-generation", "search-results", "citation-generation", "tool-calls-chunk",
-    "tool-calls-generation",
-})  # fmt: skip
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be an event of Cohere's chat stream."""
-    kind = payload.get("type")
-    if isinstance(kind, str):
-        return kind in _EVENTS
-    kind = payload.get("event_type")
-    return isinstance(kind, str) and kind in _LEGACY_EVENTS
+__all__ = ["CohereDecoder"]
 
 
 class CohereDecoder(LegacyEvents):

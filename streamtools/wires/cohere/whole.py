@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..marks import is_cohere_answer
+
 __all__ = ["whole"]
 
 _PARTS = ("content", "tool_plan", "tool_calls", "citations")
@@ -12,9 +14,9 @@ _PARTS = ("content", "tool_plan", "tool_calls", "citations")
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Returns the events of an answer of the API's second version; None if this is none."""
-    message = answer.get("message")
-    if not isinstance(message, dict) or "finish_reason" not in answer:
+    if not is_cohere_answer(answer):
         return None
+    message = answer["message"]
     rest = {key: value for key, value in answer.items() if key not in ("id", "message", "finish_reason", "usage")}
     end = {"finish_reason": answer["finish_reason"], "usage": answer.get("usage"), **rest}
     begun = {key: value for key, value in message.items() if key not in _PARTS}

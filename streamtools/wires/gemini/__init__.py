@@ -19,14 +19,24 @@ stand-in for a signature (`streamtools.wires.gemini.render.FOREIGN_SIGNATURE`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_gemini
 from ..wire import CallIds, Wire
-from .decoder import GeminiDecoder
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
-from .known import recognises
-from .read import read
-from .render import render, render_prompt
-from .tolerances import TOLERANCES
-from .whole import whole
+
+if TYPE_CHECKING:
+    from .decoder import GeminiDecoder
+    from .decoder import GeminiDecoder as new_decoder
+    from .read import read
+    from .render import render, render_prompt
+    from .whole import whole
+else:
+    __getattr__ = names(__name__, {"decoder": "GeminiDecoder"})
+    new_decoder, read, render, render_prompt, whole = functions(
+        __name__, "decoder:GeminiDecoder", "read", "render", "render:render_prompt", "whole"
+    )
 
 __all__ = ["WIRE", "GeminiDecoder"]
 
@@ -34,13 +44,12 @@ WIRE = Wire(
     name="gemini.generate_content",
     short_name="gemini",
     provider="gcp.gemini",
-    decoder=GeminiDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_gemini,
     render=render,
     whole=whole,
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

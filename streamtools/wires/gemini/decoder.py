@@ -12,6 +12,7 @@ from ...events import Event, ProviderItem, ToolCallFragment
 from ...limits import Limits
 from ...parts import Finish
 from ..decoder import WireDecoder
+from ..marks import GEMINI
 from ..plain import PlainDelta
 from ..reading import malformed, read_text, says_something
 from . import known
@@ -26,7 +27,7 @@ from .envelope import (
     verdict,
     without_nulls,
 )
-from .known import BARE, KNOWN, MARKS, OPAQUE
+from .known import BARE, KNOWN, OPAQUE
 from .partial_args import OpenCall
 
 __all__ = ["GeminiDecoder"]
@@ -113,7 +114,7 @@ class GeminiDecoder(WireDecoder):
         """Returns the response in a payload, in the API's own spelling."""
         self._payload, self._exact, self._path = payload, None, ()
         inner = payload.get("response")
-        if isinstance(inner, dict) and MARKS.isdisjoint(payload):
+        if isinstance(inner, dict) and GEMINI.isdisjoint(payload):
             self.warn("wrapped_response")
             self.emit_unread(payload, known.WRAPPER)
             payload, self._path = inner, ("response",)

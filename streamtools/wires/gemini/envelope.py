@@ -3,7 +3,6 @@ the API spell it, with names like ``finish_reason``, with bytes, enums and nulls
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Mapping
 from enum import Enum
@@ -11,6 +10,7 @@ from typing import Any
 
 from ...errors import ProviderError
 from ...parts import Finish
+from ..marks import camel
 from ..reading import provider_error, read_text
 
 __all__ = [
@@ -94,7 +94,6 @@ def error_in(payload: dict[str, Any]) -> ProviderError | None:
 
 # -- the spelling --
 
-_UNDERSCORE = re.compile(r"_([a-z])")
 # What the model or a tool wrote: its names are its own.
 _NOT_OURS = frozenset({"args", "response", "partMetadata", "part_metadata"})
 _NULL_MEANT = frozenset({"nullValue", "null_value"})
@@ -122,7 +121,7 @@ def as_wire(value: Any, depth: int = 0) -> Any:
     enums."""
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         return {
-            _camel(name): item if name in _NOT_OURS else as_wire(item, depth + 1)
+            camel(name): item if name in _NOT_OURS else as_wire(item, depth + 1)
             for name, item in value.items()
             if item is not None or name in _NULL_MEANT
         }
@@ -136,7 +135,3 @@ def as_wire(value: Any, depth: int = 0) -> Any:
 def without_nulls(part: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields that were set."""
     return {name: value for name, value in part.items() if value is not None}
-
-
-def _camel(name: Any) -> Any:
-    return _UNDERSCORE.sub(lambda match: match[1].upper(), name) if isinstance(name, str) else name

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ..fields import KnownFields
+from ..marks import GEMINI
 
 __all__ = [
-    "BARE", "CALL", "CANDIDATE", "ERROR_RESPONSE", "KNOWN", "LIVE", "MARKS", "OPAQUE", "PLAIN", "PLAIN_CANDIDATE",
-    "RESPONSE", "WRAPPER", "recognises",
+    "BARE", "CALL", "CANDIDATE", "ERROR_RESPONSE", "KNOWN", "OPAQUE", "PLAIN", "PLAIN_CANDIDATE",
+    "RESPONSE", "WRAPPER",
 ]  # fmt: skip
 
-MARKS = frozenset({"candidates", "usageMetadata", "promptFeedback", "usage_metadata", "prompt_feedback"})
-"""Fields of which each response has one, also as Protocol Buffers spell them."""
-
-KNOWN = MARKS | {"modelVersion", "responseId", "createTime", "modelStatus"}
+KNOWN = GEMINI | {"modelVersion", "responseId", "createTime", "modelStatus"}
 """Fields that show a payload to be a response."""
 
 PLAIN = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId", "createTime"})
@@ -47,23 +42,3 @@ OPAQUE = frozenset({
     "audioTranscription",
 })  # fmt: skip
 """Parts that go back as they came."""
-
-LIVE = frozenset({
-    "setupComplete", "serverContent", "toolCall", "toolCallCancellation", "goAway", "sessionResumptionUpdate",
-    "voiceActivityDetectionSignal", "voiceActivity",
-})  # fmt: skip
-"""Fields of messages of a Live session, which have counts, too."""
-
-_LIVE_SNAKES = frozenset({
-    "setup_complete", "server_content", "tool_call", "tool_call_cancellation", "go_away", "session_resumption_update",
-    "voice_activity_detection_signal", "voice_activity",
-})  # fmt: skip
-_OTHERS = LIVE | _LIVE_SNAKES | {"choices", "type", "object"}  # marks of other wires
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be one of Gemini's."""
-    if not _OTHERS.isdisjoint(payload):
-        return False
-    inner = payload.get("response")
-    return not MARKS.isdisjoint(payload) or (isinstance(inner, Mapping) and not MARKS.isdisjoint(inner))

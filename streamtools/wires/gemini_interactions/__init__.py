@@ -18,13 +18,24 @@ are: ``[step for step in turn.messages() if step["type"] == "function_result"]``
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_interaction_event
 from ..wire import CallIds, Wire
-from .decoder import InteractionsDecoder, recognises
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
-from .read import read
-from .render import render, render_prompt
-from .tolerances import TOLERANCES
-from .whole import whole
+
+if TYPE_CHECKING:
+    from .decoder import InteractionsDecoder
+    from .decoder import InteractionsDecoder as new_decoder
+    from .read import read
+    from .render import render, render_prompt
+    from .whole import whole
+else:
+    __getattr__ = names(__name__, {"decoder": "InteractionsDecoder"})
+    new_decoder, read, render, render_prompt, whole = functions(
+        __name__, "decoder:InteractionsDecoder", "read", "render", "render:render_prompt", "whole"
+    )
 
 __all__ = ["WIRE", "InteractionsDecoder"]
 
@@ -32,13 +43,12 @@ WIRE = Wire(
     name="gemini.interactions",
     short_name="interactions",
     provider="gcp.gemini",
-    decoder=InteractionsDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_interaction_event,
     render=render,
     whole=whole,
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

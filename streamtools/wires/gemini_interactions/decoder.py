@@ -11,6 +11,7 @@ from ...errors import ProviderError, RemoteProtocolError
 from ...events import Event, ProviderItem
 from ...limits import Limits
 from ...parts import Finish, ResumePoint
+from ..marks import LEGACY_INTERACTIONS
 from ..reading import named_error, provider_error, read_text, rest_of
 from . import calls
 from .calls import Path, said_of
@@ -19,10 +20,8 @@ from .facts import (
     DELTA_FIELDS,
     ERROR_EVENT,
     EVENT_FIELDS,
-    EVENTS,
     FINISHES,
     INTERACTION_FIELDS,
-    LEGACY,
     LEGACY_SCHEMA,
     MEDIA,
     RUNNING,
@@ -34,15 +33,8 @@ from .facts import (
 from .hops import Hops, id_of
 from .steps import CONTENTS, GrowingStep, head_of, key_of, object_of
 from .telling import StepTexts
-from .told import account
 
-__all__ = ["InteractionsDecoder", "recognises"]
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be an event of the Interactions stream."""
-    kind = payload.get("event_type")
-    return isinstance(kind, str) and (kind in EVENTS or kind in LEGACY)
+__all__ = ["InteractionsDecoder"]
 
 
 class InteractionsDecoder(StepTexts):
@@ -76,7 +68,7 @@ class InteractionsDecoder(StepTexts):
         if handler is not None:
             handler(self, payload)
             self.emit_beside(payload, EVENT_FIELDS, "")
-        elif kind in LEGACY:
+        elif kind in LEGACY_INTERACTIONS:
             self.fail(RemoteProtocolError(LEGACY_SCHEMA, kind="legacy_schema"))
         elif error := named_error(payload) if kind == "error" else provider_error(payload):
             self.fail_by(payload, error, ERROR_EVENT)
@@ -368,6 +360,8 @@ class InteractionsDecoder(StepTexts):
         if self._ended or not self._hops.begun or self._checkpoint is not None or self._void:
             return None  # behind a checkpoint it is resumed by a token, and says again what it said
         hops, usage = self._hops, self._usage_objects[-1] if self._usage_objects else None
+        from .told import account  # only of a stream that was cut
+
         strays = [at for at, step in self._by_index.items() if at in (self._astray or ()) and not step.is_open_call]
         told = account(self._model, hops.ids, self._steps, self._since, self._earlier, usage, hops.elsewhere, strays)
         return ResumePoint(response_id=hops.ids[-1], after=self._after, account=tuple(told))

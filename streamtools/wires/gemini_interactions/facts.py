@@ -20,11 +20,9 @@ __all__ = [
     "CALLS",
     "DELTA_FIELDS",
     "ERROR_EVENT",
-    "EVENTS",
     "EVENT_FIELDS",
     "FINISHES",
     "INTERACTION_FIELDS",
-    "LEGACY",
     "LEGACY_SCHEMA",
     "MEDIA",
     "NAMES_IN_HISTORY",
@@ -118,17 +116,6 @@ USAGE = UsageMap({
 })  # fmt: skip
 
 # -- the stream's vocabulary --
-
-EVENTS = frozenset({
-    "interaction.created", "interaction.status_update", "interaction.completed", "step.start", "step.delta",
-    "step.stop",
-})  # fmt: skip
-"""The events that only this API has."""
-
-LEGACY = frozenset({
-    "interaction.start", "interaction.complete", "content.start", "content.delta", "content.stop",
-})  # fmt: skip
-"""The events of the schema that the API had until 2026-06-08."""
 
 FINISHES: dict[str, Finish] = {
     "completed": "stop",

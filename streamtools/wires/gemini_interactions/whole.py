@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..marks import is_interaction
 from ..reading import json_text
 from .facts import RUNNING, call_kind
 
@@ -16,14 +17,13 @@ __all__ = ["whole"]
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Returns the events of an interaction; None if this is none."""
-    steps = answer.get("steps")
-    if not isinstance(steps, list) or not isinstance(answer.get("status"), str) or "event_type" in answer:
+    if not is_interaction(answer):
         return None
     told = {key: value for key, value in answer.items() if key != "steps"}
     begun = {key: told[key] for key in ("id", "object", "model") if key in told}
     goes_on = answer["status"] in RUNNING
     last = "interaction.status_update" if goes_on else "interaction.completed"
-    said = [step for step in steps if isinstance(step, dict) and step.get("type") != "user_input"]
+    said = [step for step in answer["steps"] if isinstance(step, dict) and step.get("type") != "user_input"]
     return [
         {"event_type": "interaction.created", "interaction": {**begun, "status": "in_progress"}},
         *(event for at, step in enumerate(said) for event in _step(step, at, goes_on=goes_on)),

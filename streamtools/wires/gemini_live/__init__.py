@@ -17,16 +17,26 @@ and prompts are sent; `function_responses` and `client_messages` make the messag
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
 from ..gemini.facts import RESULT, RULES
-from ..gemini.read import read
-from ..gemini.render import render, render_prompt
+from ..marks import is_live
 from ..wire import CallIds, Wire
-from .decoder import LiveDecoder
 from .facts import CALLS, TOOLS, USAGE
-from .known import recognises
-from .messages import client_messages, function_responses
-from .tolerances import TOLERANCES
 from .turns import LiveTurns, taken_back
+
+if TYPE_CHECKING:
+    from ..gemini.read import read
+    from ..gemini.render import render, render_prompt
+    from .decoder import LiveDecoder
+    from .decoder import LiveDecoder as new_decoder
+    from .messages import client_messages, function_responses
+else:
+    __getattr__ = names(__name__, {"decoder": "LiveDecoder", "messages": "client_messages function_responses"})
+    new_decoder, read, render, render_prompt = functions(
+        __name__, "decoder:LiveDecoder", ".gemini.read", ".gemini.render", ".gemini.render:render_prompt"
+    )
 
 __all__ = ["WIRE", "LiveDecoder", "client_messages", "function_responses"]
 
@@ -34,14 +44,13 @@ WIRE = Wire(
     name="gemini.live",
     short_name="live",
     provider="gcp.gemini",
-    decoder=LiveDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_live,
     lanes=LiveTurns,
     taken_back=taken_back,
     render=render,
     # No rule is documented; these are the characters of the ids that the API itself gives.
     call_ids=CallIds(pattern=r"[a-zA-Z0-9_-]{1,64}"),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

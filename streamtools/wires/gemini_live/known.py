@@ -7,14 +7,12 @@ from typing import Any
 
 from ..fields import KnownFields
 from ..gemini.envelope import as_wire
-from ..gemini.known import LIVE
+from ..marks import LIVE
 
-__all__ = ["KNOWN", "MESSAGE", "TEXT_ALONE", "recognises", "spelled"]
+__all__ = ["KNOWN", "MESSAGE", "TEXT_ALONE", "spelled"]
 
 KNOWN = LIVE | {"usageMetadata"}
 """The fields of a session's messages. A message may have several."""
-
-_OTHERS = ("candidates", "choices", "type", "object")  # marks of other wires
 
 MESSAGE = KnownFields(
     "usageMetadata",
@@ -30,14 +28,6 @@ MESSAGE = KnownFields(
 
 TEXT_ALONE = frozenset({"modelTurn"})
 """Those of ``serverContent`` in a message that is nothing but text."""
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be a message of a Live session."""
-    if any(name in payload for name in _OTHERS):
-        return False
-    message = spelled(payload)
-    return any(isinstance(message.get(name), Mapping) for name in LIVE)
 
 
 def spelled(payload: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,13 +24,24 @@ ends with an assistant's message: add the user's next one, if there were no call
 
 from __future__ import annotations
 
-from ..openai_chat.whole import whole
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_conversation_event
 from ..wire import CallIds, Wire
-from .decoder import MistralDecoder, recognises
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
-from .read import read
-from .render import render, render_prompt
-from .tolerances import TOLERANCES
+
+if TYPE_CHECKING:
+    from ..openai_chat.whole import whole
+    from .decoder import MistralDecoder
+    from .decoder import MistralDecoder as new_decoder
+    from .read import read
+    from .render import render, render_prompt
+else:
+    __getattr__ = names(__name__, {"decoder": "MistralDecoder"})
+    new_decoder, read, render, render_prompt, whole = functions(
+        __name__, "decoder:MistralDecoder", "read", "render", "render:render_prompt", ".openai_chat.whole"
+    )
 
 __all__ = ["WIRE", "MistralDecoder"]
 
@@ -38,13 +49,12 @@ WIRE = Wire(
     name="mistral.chat",
     short_name="mistral",
     provider="mistral_ai",
-    decoder=MistralDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_conversation_event,
     render=render,
     whole=whole,
     # "Tool call id was abc123 but must be a-z, A-Z, 0-9, with a length of 9." (langchain-ai/langchain#24668)
     call_ids=CallIds(pattern=r"[a-zA-Z0-9]{9}", made_up=lambda digest: digest[:9]),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

@@ -20,12 +20,13 @@ from ...errors import LimitExceeded, RemoteProtocolError
 from ...events import Event, ProviderItem
 from ...limits import Limits
 from ..fields import Path, place_of
-from ..openai_chat import OpenAIChatDecoder
+from ..marks import is_conversation_event
 from ..openai_chat.beside import TEXT_BLOCK
+from ..openai_chat.decoder import OpenAIChatDecoder
 from ..reading import says_something
-from .facts import CONVERSATION, CONVERSATION_EVENTS
+from .facts import CONVERSATION
 
-__all__ = ["MistralDecoder", "Thinking", "recognises", "says_nothing"]
+__all__ = ["MistralDecoder", "Thinking", "says_nothing"]
 
 # Of the chunks that an assistant's message may hold (`ContentChunk`), those that say nothing to us.
 _OPAQUE_CHUNKS = frozenset({
@@ -33,13 +34,6 @@ _OPAQUE_CHUNKS = frozenset({
 })  # fmt: skip
 
 _KNOWN_OF_NOTHING = frozenset({"closed", "signature", "thinking", "type"})
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload is an event of Mistral's conversations, which the decoder refuses by their name. A
-    chunk of Mistral's chat is one of Chat Completions, and nothing in it is certainly Mistral's."""
-    kind = payload.get("type")
-    return isinstance(kind, str) and kind in CONVERSATION_EVENTS and "choices" not in payload
 
 
 class MistralDecoder(OpenAIChatDecoder):
@@ -52,7 +46,7 @@ class MistralDecoder(OpenAIChatDecoder):
 
     @override
     def feed(self, payload: dict[str, Any]) -> list[Event]:
-        if not recognises(payload):
+        if not is_conversation_event(payload):
             return super().feed(payload)
         self.out = []
         self.fail(RemoteProtocolError(CONVERSATION, kind="unknown_wire"))

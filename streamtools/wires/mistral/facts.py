@@ -13,7 +13,7 @@ from ..openai_chat.facts import USAGE as CHAT_USAGE
 from ..tool_format import ToolFormat
 from ..usage import UsageMap
 
-__all__ = ["CALLS", "CONVERSATION", "CONVERSATION_EVENTS", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE"]
+__all__ = ["CALLS", "CONVERSATION", "RESULT", "RULES", "STRUCTURED", "TOOLS", "USAGE"]
 
 CALLS = (FUNCTION_CALL,)
 
@@ -59,14 +59,6 @@ USAGE = UsageMap({
     **CHAT_USAGE.counts,
     "cached_input_tokens": ("prompt_tokens_details.cached_tokens", "num_cached_tokens"),  # the second is the older
 })  # fmt: skip
-
-# `models/conversationevents.py` of mistralai 3.7.0
-CONVERSATION_EVENTS = frozenset({
-    "agent.handoff.done", "agent.handoff.started", "conversation.response.done", "conversation.response.error",
-    "conversation.response.started", "function.call.delta", "message.output.delta", "tool.execution.delta",
-    "tool.execution.done", "tool.execution.started",
-})  # fmt: skip
-"""Events of the API of conversations and agents, whose streams are not read."""
 
 CONVERSATION = (
     "these are events of Mistral's conversations, which are not read: their calls run nowhere here; stream chat "

@@ -15,13 +15,24 @@ are newer than most servers. A response ends with ``done: true``. ``/api/generat
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_ollama_line
 from ..wire import CallIds, Wire
-from .decoder import OllamaDecoder, recognises
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
-from .read import read
-from .render import render, render_prompt
-from .tolerances import TOLERANCES
-from .whole import whole
+
+if TYPE_CHECKING:
+    from .decoder import OllamaDecoder
+    from .decoder import OllamaDecoder as new_decoder
+    from .read import read
+    from .render import render, render_prompt
+    from .whole import whole
+else:
+    __getattr__ = names(__name__, {"decoder": "OllamaDecoder"})
+    new_decoder, read, render, render_prompt, whole = functions(
+        __name__, "decoder:OllamaDecoder", "read", "render", "render:render_prompt", "whole"
+    )
 
 __all__ = ["WIRE", "OllamaDecoder"]
 
@@ -29,12 +40,11 @@ WIRE = Wire(
     name="ollama.chat",
     short_name="ollama",
     provider="ollama",
-    decoder=OllamaDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_ollama_line,
     render=render,
     whole=whole,
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,256}"),  # any string, to a server that only compares it
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

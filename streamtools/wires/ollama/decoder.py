@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from typing_extensions import override
@@ -16,17 +15,10 @@ from ..plain import PlainDelta
 from ..reading import malformed, provider_error, read_text, rest_of, says_something
 from .facts import END_FIELDS, LINE_FIELDS, REMOTE
 
-__all__ = ["OllamaDecoder", "recognises"]
+__all__ = ["OllamaDecoder"]
 
 # "load" and "unload" answer requests without a prompt. Some imitations have a word for calls.
 _FINISHES: dict[str, Finish] = {"stop": "stop", "length": "length", "tool_calls": "tool_calls"}
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be a line of Ollama's chat, or of its completions."""
-    if not isinstance(payload.get("done"), bool):
-        return False
-    return isinstance(payload.get("message"), Mapping) or isinstance(payload.get("response"), str)
 
 
 class OllamaDecoder(WireDecoder):

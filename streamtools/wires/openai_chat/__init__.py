@@ -14,13 +14,24 @@ after an upstream died (lemonade-sdk/lemonade#2826).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_chat_chunk
 from ..wire import CallIds, Wire
-from .decoder import OpenAIChatDecoder, recognises
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
-from .read import read
-from .render import render, render_prompt
-from .tolerances import TOLERANCES
-from .whole import whole
+
+if TYPE_CHECKING:
+    from .decoder import OpenAIChatDecoder
+    from .decoder import OpenAIChatDecoder as new_decoder
+    from .read import read
+    from .render import render, render_prompt
+    from .whole import whole
+else:
+    __getattr__ = names(__name__, {"decoder": "OpenAIChatDecoder"})
+    new_decoder, read, render, render_prompt, whole = functions(
+        __name__, "decoder:OpenAIChatDecoder", "read", "render", "render:render_prompt", "whole"
+    )
 
 __all__ = ["WIRE", "OpenAIChatDecoder"]
 
@@ -28,13 +39,12 @@ WIRE = Wire(
     name="openai.chat_completions",
     short_name="openai",
     provider="openai",
-    decoder=OpenAIChatDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_chat_chunk,
     render=render,
     whole=whole,
     # "tool_calls[0].id: string too long. Expected a string with maximum length 40" (pydantic/pydantic-ai#4389)
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,40}"),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

@@ -34,21 +34,7 @@ from .beside import (
 from .facts import BAD_NEWS, FINISHES, NATIVE_CUT, NOISE, REPEATED
 from .reasoning import LeadingThink, ReasoningDetails, texts_of
 
-__all__ = ["OpenAIChatDecoder", "recognises"]
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be a Chat Completions chunk."""
-    if payload.get("object") == "chat.completion.chunk":
-        return True
-    choices = payload.get("choices", payload)
-    if choices is None or choices == []:
-        return True
-    if not isinstance(choices, list) or not isinstance(choices[0], Mapping):
-        return False
-    if "delta" in choices[0]:
-        return True
-    return "text" not in choices[0] and "message" not in choices[0]  # the legacy completions API; a whole answer
+__all__ = ["OpenAIChatDecoder"]
 
 
 class OpenAIChatDecoder(WireDecoder):

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..marks import is_chat_answer
+
 __all__ = ["whole"]
 
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Returns the chunk of an answer; None if this is none."""
-    choices = answer.get("choices")
-    if not isinstance(choices, list) or not any(map(_is_whole, choices)):
+    if not is_chat_answer(answer):
         return None
-    said = [_chunk(one) if isinstance(one, dict) else one for one in choices]
+    said = [_chunk(one) if isinstance(one, dict) else one for one in answer["choices"]]
     return [{**answer, "object": "chat.completion.chunk", "choices": said}]
-
-
-def _is_whole(choice: object) -> bool:
-    return isinstance(choice, dict) and isinstance(choice.get("message"), dict) and "delta" not in choice
 
 
 def _chunk(choice: dict[str, Any]) -> dict[str, Any]:

@@ -15,13 +15,29 @@ that tell it what it does not know, the results of its calls.
 
 from __future__ import annotations
 
-from ..openai_responses.lanes import ResponseLanes
-from ..openai_responses.read import read
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_session_event
 from ..wire import CallIds, Wire
-from .decoder import RealtimeDecoder, recognises
-from .facts import CALLS, LANES, RESULT, RULES, TOOLS, USAGE
-from .render import client_events, render, render_prompt
-from .tolerances import TOLERANCES
+from .facts import CALLS, RESULT, RULES, TOOLS, USAGE
+
+if TYPE_CHECKING:
+    from ..openai_responses.read import read
+    from .decoder import RealtimeDecoder
+    from .decoder import RealtimeDecoder as new_decoder
+    from .lanes import realtime_lanes as lanes
+    from .render import client_events, render, render_prompt
+else:
+    __getattr__ = names(__name__, {"decoder": "RealtimeDecoder", "render": "client_events"})
+    new_decoder, lanes, read, render, render_prompt = functions(
+        __name__,
+        "decoder:RealtimeDecoder",
+        "lanes:realtime_lanes",
+        ".openai_responses.read",
+        "render",
+        "render:render_prompt",
+    )
 
 __all__ = ["WIRE", "RealtimeDecoder", "client_events"]
 
@@ -29,13 +45,12 @@ WIRE = Wire(
     name="openai.realtime",
     short_name="realtime",
     provider="openai",
-    decoder=RealtimeDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_session_event,
     render=render,
-    lanes=lambda: ResponseLanes(LANES),
+    lanes=lanes,
     # No source gives a limit; a session's own ids have 21 characters, and what the Responses API takes may be too long.
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,32}", made_up=lambda digest: f"call_{digest[:16]}"),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

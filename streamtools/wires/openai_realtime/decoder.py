@@ -7,7 +7,6 @@ passed on: the response has its own end. Events of the session and the conversat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from typing_extensions import override
@@ -15,22 +14,15 @@ from typing_extensions import override
 from ...errors import ProviderError
 from ...limits import Limits
 from ...parts import Finish
-from ..openai_responses.decoder import ResponsesDecoder, is_of_a_session
+from ..openai_responses.decoder import ResponsesDecoder
 from ..reading import named_error, provider_error, read_text
 from .facts import DONE, FINISHES, PASSED_ON, REPEATING
 from .known import EVENT_FIELDS, LATER, REPEATED
 
-__all__ = ["RealtimeDecoder", "recognises"]
+__all__ = ["RealtimeDecoder"]
 
 _TRANSCRIPT = "response.output_audio_transcript"
 _TEXT = "response.output_text"
-_OF_SESSIONS = frozenset(kind for kind in (*PASSED_ON, *REPEATING) if not kind.startswith("response."))
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be an event of a Realtime session."""
-    kind = payload.get("type")
-    return isinstance(kind, str) and (kind in _OF_SESSIONS or is_of_a_session(payload))
 
 
 class RealtimeDecoder(ResponsesDecoder):

@@ -7,15 +7,15 @@ from dataclasses import replace
 from ...parts import Finish
 from ...schema.dialects import OPENAI
 from ...schema.names import PLAIN_NAMES
+from ..marks import SESSION_EVENTS
 from ..openai_chat.facts import CHOICE, LIMITS
 from ..openai_responses.facts import CALLS as RESPONSES_CALLS
-from ..openai_responses.facts import FUNCTION, RESULT, WAITING, hosted
+from ..openai_responses.facts import FUNCTION, RESULT, hosted
 from ..openai_responses.facts import RULES as RESPONSES_RULES
-from ..openai_responses.lanes import LaneWords
 from ..tool_format import ToolFormat
 from ..usage import UsageMap
 
-__all__ = ["CALLS", "DONE", "FINISHES", "LANES", "PASSED_ON", "REPEATING", "RESULT", "RULES", "TOOLS", "USAGE"]
+__all__ = ["CALLS", "DONE", "FINISHES", "PASSED_ON", "REPEATING", "RESULT", "RULES", "TOOLS", "USAGE"]
 
 CALLS = (replace(RESPONSES_CALLS[0], name="openai.realtime.function", namespace=None),)
 
@@ -60,30 +60,5 @@ FINISHES: dict[str, Finish] = {
 REPEATING = frozenset({"conversation.item.created", "conversation.item.added", "conversation.item.done"})
 """Events of the conversation that repeat an item; those of the response tell it."""
 
-PASSED_ON = frozenset({
-    "conversation.created", "conversation.item.deleted", "conversation.item.retrieved", "conversation.item.truncated",
-    "conversation.item.input_audio_transcription.completed", "conversation.item.input_audio_transcription.delta",
-    "conversation.item.input_audio_transcription.failed", "conversation.item.input_audio_transcription.segment",
-    "input_audio_buffer.cleared", "input_audio_buffer.committed", "input_audio_buffer.dtmf_event_received",
-    "input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped", "input_audio_buffer.timeout_triggered",
-    "mcp_list_tools.completed", "mcp_list_tools.failed", "mcp_list_tools.in_progress", "output_audio_buffer.cleared",
-    "output_audio_buffer.started", "output_audio_buffer.stopped", "rate_limits.updated", "response.output_audio.delta",
-    "response.output_audio.done", "session.created", "session.updated",
-})  # fmt: skip
+PASSED_ON = (SESSION_EVENTS - REPEATING) | {"response.output_audio.delta", "response.output_audio.done"}
 """Events of the session and its sound, which change no turn."""
-
-LANES = LaneWords(
-    terminals=(DONE,),
-    errors=("error",),
-    waiting=WAITING,
-    beside=(
-        "conversation.",
-        "input_audio_buffer.",
-        "mcp_list_tools.",
-        "output_audio_buffer.",
-        "rate_limits.",
-        "session.",
-    ),
-    one_at_a_time=False,
-    is_error_last=False,
-)

@@ -15,14 +15,25 @@ list fills in what never streamed. On the way back every item goes as it came, i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...on_demand import functions, names
+from ..marks import is_response_event
 from ..wire import CallIds, Wire
-from .decoder import ResponsesDecoder, recognises
 from .facts import CALLS, RESULT, RULES, STRUCTURED, TOOLS, USAGE
-from .lanes import ResponseLanes
-from .read import read
-from .render import render, render_prompt
-from .tolerances import TOLERANCES
-from .whole import whole
+
+if TYPE_CHECKING:
+    from .decoder import ResponsesDecoder
+    from .decoder import ResponsesDecoder as new_decoder
+    from .lanes import ResponseLanes as lanes
+    from .read import read
+    from .render import render, render_prompt
+    from .whole import whole
+else:
+    __getattr__ = names(__name__, {"decoder": "ResponsesDecoder"})
+    new_decoder, lanes, read, render, render_prompt, whole = functions(
+        __name__, "decoder:ResponsesDecoder", "lanes:ResponseLanes", "read", "render", "render:render_prompt", "whole"
+    )
 
 __all__ = ["WIRE", "ResponsesDecoder"]
 
@@ -30,14 +41,13 @@ WIRE = Wire(
     name="openai.responses",
     short_name="responses",
     provider="openai",
-    decoder=ResponsesDecoder,
-    recognises=recognises,
+    decoder=new_decoder,
+    recognises=is_response_event,
     render=render,
     whole=whole,
-    lanes=ResponseLanes,
+    lanes=lanes,
     # "Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64"
     call_ids=CallIds(pattern=r"[\x21-\x7e]{1,64}"),
-    tolerances=TOLERANCES,
     usage=USAGE,
     read=read,
     render_prompt=render_prompt,

@@ -30,30 +30,8 @@ from .facts import (
 from .items import OPAQUE, Item, call_kind, identity, message_so_far, name_of, type_of
 from .known import ERROR_EVENT, EVENT_FIELDS, GROWING, HEAD, LATER
 from .telling import ItemTexts
-from .told import account
 
-__all__ = ["ResponsesDecoder", "is_of_a_session", "recognises"]
-
-
-def recognises(payload: Mapping[str, Any]) -> bool:
-    """Returns whether this payload can only be an event of the Responses stream."""
-    return _is_of_a_response(payload) and not is_of_a_session(payload)
-
-
-def is_of_a_session(payload: Mapping[str, Any]) -> bool:
-    """Returns whether an event of a response comes from a Realtime session: its events have an id where those of the
-    Responses stream have a number, and its responses have a type of their own."""
-    if not _is_of_a_response(payload):
-        return False
-    response = payload.get("response")
-    if isinstance(response, Mapping) and response.get("object") == "realtime.response":
-        return True
-    return isinstance(payload.get("event_id"), str) and "sequence_number" not in payload
-
-
-def _is_of_a_response(payload: Mapping[str, Any]) -> bool:
-    kind = payload.get("type")
-    return isinstance(kind, str) and kind.startswith("response.")
+__all__ = ["ResponsesDecoder"]
 
 
 class ResponsesDecoder(ItemTexts):
@@ -369,6 +347,8 @@ class ResponsesDecoder(ItemTexts):
         followed = self._followed
         if self._ended or followed.id is None:
             return None
+        from .told import account  # only of a stream that was cut
+
         told = account(self._response, followed.lane, self._register.items, followed.elsewhere)
         return ResumePoint(response_id=followed.id, after=self._after, account=tuple(told))
 

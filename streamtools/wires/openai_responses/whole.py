@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..marks import is_response_answer
 from .facts import ARGUMENTS
 from .items import TEXT_FIELDS, call_kind, type_of
 
@@ -19,8 +20,7 @@ _RUNNING = {"queued": "response.queued", "in_progress": "response.in_progress"}
 
 def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Returns the events of a response; None if this is none."""
-    items = answer.get("output")
-    if not isinstance(items, list) or (answer.get("object") != "response" and "status" not in answer):
+    if not is_response_answer(answer):
         return None
     status = str(answer.get("status"))
     last = _RUNNING.get(status) or _ENDS.get(status, "response.completed")
@@ -29,7 +29,7 @@ def whole(answer: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         {"type": "response.created", "response": begun},
         *(
             event
-            for at, item in enumerate(items)
+            for at, item in enumerate(answer["output"])
             if isinstance(item, dict)
             for event in _item(item, at, goes_on=status in _RUNNING)
         ),

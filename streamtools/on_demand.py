@@ -1,0 +1,53 @@
+"""Loads modules when something in them is first asked for, so that a program pays for the parts that it uses.
+
+Both functions stand in the ``else`` of an ``if TYPE_CHECKING:``, whose imports name the same things: type checkers, and
+the law against circles, see these.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["functions", "names"]
+
+
+def names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Returns a package's ``__getattr__`` (PEP 562) for names that it re-exports.
+
+    Args:
+        package: the package's ``__name__``.
+        homes: by module below it, the names that the module has, with blanks between them.
+    """
+    home_of = {name: home for home, listed in homes.items() for name in listed.split()}
+
+    def load(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f".{home_of[name]}", package), name)
+        setattr(sys.modules[package], name, value)  # the next one who asks finds it there
+        return value
+
+    return load
+
+
+def functions(package: str, *places: str) -> Iterator[Callable[..., Any]]:
+    """Yields a function for each place, which loads the one that it stands for when it is called.
+
+    Args:
+        package: the package's ``__name__``.
+        places: each a module beside the caller's, or ``module:function`` where they are not called the same.
+    """
+    for place in places:
+        home, _, name = place.partition(":")
+        yield _function(package, home, name or home.rpartition(".")[2])
+
+
+def _function(package: str, home: str, name: str) -> Callable[..., Any]:
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(import_module(f".{home}", package), name)(*args, **options)
+
+    call.__name__ = call.__qualname__ = name
+    return call

@@ -1,0 +1,253 @@
+"""Makes a `Pipeline` that asks no model: of calls that waited for an approval, of calls at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Unpack
+
+from ..dispatch import Approver, Decision, Deny, DispatchOptions
+from ..dispatch.options import arounds_of, check_context, executors_of
+from ..dispatch.store import IdempotencyStore
+from ..dispatch.suspended import Suspended, SuspendedCall
+from ..errors import DecisionError
+from ..events import ApprovalRequested
+from ..limits import Limits
+from ..observers import Observer
+from ..sources import open_source
+from ..stages import DEFAULT, StageList
+from ..text import one_line
+from ..tools import AnyTools, Toolset
+from .block import Pipeline
+from .entry import StepKeywords, check_arguments, toolset_of
+from .given_calls import AnyCall, CallsDecoder, GivenCall, as_given, one_item
+from .trajectory import Trajectory
+
+__all__ = ["resume", "run_calls"]
+
+
+def resume(
+    suspended: Suspended,
+    *,
+    tools: AnyTools | Toolset,
+    store: IdempotencyStore,
+    decisions: Iterable[Decision] = (),
+    observers: Iterable[Observer] | None = None,
+    trajectory: Trajectory | None = None,
+    **options: Unpack[StepKeywords],
+) -> Pipeline:
+    """Goes on with calls that waited for an approval, perhaps in another process.
+
+        suspended = Suspended.from_text(text, key=SECRET)
+        async with resume(suspended, tools=tools, store=store, decisions=decisions) as events:
+            async for event in events:
+                ...
+        messages = with_results(messages, events.turn.observations, "openai.chat_completions")
+
+    The calls are validated again, and each needs an approval, whatever its tool says now. Calls that are not decided
+    stay suspended: see `Pipeline.suspended`. Do not append the turn to the history, which has the calls already:
+    `streamtools.history.with_results` puts their results in.
+
+    Args:
+        suspended: the calls.
+        tools: the tools that they call, as for the pipeline that they come from.
+        store: keeps a call from running twice if this is resumed twice. A `SqliteStore` does so across processes.
+        decisions: those made so far, each about a call as it was shown; see `Decision`.
+        observers: see `pipeline`.
+        trajectory: the run to go on with, if it is at hand; by default one with the same id, at the same step.
+        options: ``context``, ``approve`` (asked about the calls that are not decided), ``executor``, ``around``,
+            ``stages``, ``pool``, ``limits`` and ``on_tool_error``, as for `pipeline`. Arguments that were within their
+            own run's limits are accepted here.
+
+    Raises:
+        DecisionError: a decision is about none of the calls, or about another one than was shown.
+        TypeError: `suspended` is not a `Suspended`, a decision not a `Decision`; there is no store, or no such option.
+        ValueError: two decisions are about one call, or an option has an unknown value.
+    """
+    if not isinstance(suspended, Suspended):
+        raise TypeError(f"resume takes a Suspended, say Suspended.from_text(text, key), not {type(suspended).__name__}")
+    if store is None:
+        raise TypeError("resume needs a store, say SqliteStore(path): it keeps calls from running twice")
+    step = _ModellessStep(tools, options, trajectory)
+    if trajectory is None:
+        trajectory, observers = Trajectory.resumed(suspended, observers=observers), None
+    return step.pipeline(
+        _decoder_of(suspended, step.toolset, step.stages, step.limits),
+        step.dispatch(
+            approver=_decided(suspended, decisions, options.get("approve")),
+            store=store,
+            resumed={call.call_id: call.idempotency_key for call in suspended.calls},
+        ),
+        Trajectory.of(trajectory, observers),
+        suspended=suspended,
+    )
+
+
+def run_calls(
+    calls: Iterable[AnyCall],
+    tools: AnyTools | Toolset,
+    *,
+    store: IdempotencyStore | None = None,
+    observers: Iterable[Observer] | None = None,
+    trajectory: Trajectory | None = None,
+    **options: Unpack[StepKeywords],
+) -> Pipeline:
+    """Runs calls that exist already, as a pipeline would: validated, in order, within limits, one observation each.
+
+    For a framework that has read the model's answer itself, for a script, and for a test of a tool. Await it, or enter
+    it and iterate as any pipeline:
+
+        turn = await run_calls([("call_1", "get_weather", {"city": "Rome"})], [get_weather])
+        turn.observations[0].outcome, turn.observations[0].value
+
+    Nothing is raised for a call: bad arguments, a timeout, a tool that raises are outcomes; `Observation.unwrap`
+    returns the value, or raises. A value may be any Python object: `Observation.model_content` writes it as text when
+    that is first read, and says so if it cannot be written.
+
+    Args:
+        calls: ``(id, name, arguments)`` with an object or the text of one as arguments, and None for an id that is to
+            be made up; a `ToolCall` of a `Turn`; or a dict as a provider, LangChain or Strands has it. A `ToolCall`
+            that was cut or is invalid ends as it did, and is not run.
+        tools: the tools that they may call, or functions to make tools from.
+        store: remembers ``once`` calls and approved ones, by the run's id, its step, and theirs; see `pipeline`. It
+            keeps values as JSON.
+        observers: see `pipeline`.
+        trajectory: the run that they are a step of. Only with one do calls count as repeated, for
+            ``Limits(max_repeated_calls=...)``.
+        options: ``context``, ``approve``, ``executor``, ``around``, ``stages``, ``pool``, ``limits`` and
+            ``on_tool_error``, as for `pipeline`. Calls that wait for an approval are in `Pipeline.suspended`; values of
+            calls that are resumed have to be JSON.
+
+    Raises:
+        TypeError: something is no call, or there is no such option.
+        ValueError: two calls have one id, or the provider runs a call itself.
+        ToolDefinitionError: a function cannot be a tool, or two tools share a name.
+    """
+    step, given = _ModellessStep(tools, options, trajectory), as_given(calls)
+    if len(given) > step.limits.max_tool_calls:
+        step.limits = replace(step.limits, max_tool_calls=len(given))
+    return step.pipeline(
+        CallsDecoder(given, step.toolset, step.stages, step.limits),
+        step.dispatch(
+            approver=options.get("approve"), store=store, any_value=True, counts_repeated=trajectory is not None
+        ),
+        Trajectory.of(trajectory, observers),
+    )
+
+
+class _ModellessStep:
+    """Makes the pipeline of a step that asks no model, from the options that `resume` and `run_calls` share."""
+
+    def __init__(self, tools: AnyTools | Toolset, options: StepKeywords, trajectory: Trajectory | None) -> None:
+        if unknown := sorted(options.keys() - StepKeywords.__optional_keys__):
+            known = ", ".join(sorted(StepKeywords.__optional_keys__))
+            raise TypeError(f"there is no option {unknown[0]!r} where no model is asked; there are {known}")
+        self.options = options
+        self.stages = options.get("stages", DEFAULT)
+        self.limits = options.get("limits", Limits())
+        check_arguments(self.stages, (), self.limits, trajectory, options.get("pool"))
+        self.toolset = toolset_of(tools)
+
+    def dispatch(self, **own: Any) -> DispatchOptions:
+        """Returns the options for dispatch, checked; `own` are those of the caller alone."""
+        options = self.options
+        dispatch = DispatchOptions(
+            on_tool_error=options.get("on_tool_error", "continue"),
+            executors=executors_of(options.get("executor"), self.toolset),
+            around=arounds_of(options.get("around")),
+            context=options.get("context"),
+            **own,
+        )
+        dispatch.check()
+        check_context(dispatch.context, self.toolset, dispatch.executors)
+        return dispatch
+
+    def pipeline(
+        self, decoder: CallsDecoder, dispatch: DispatchOptions, trajectory: Trajectory, **own: Any
+    ) -> Pipeline:
+        """Returns the pipeline around these calls."""
+        return Pipeline(
+            open_source(one_item(), self.limits),
+            decoder,
+            tools=self.toolset,
+            transforms=(),
+            options=dispatch,
+            pool=self.options.get("pool"),
+            limits=self.limits,
+            trajectory=trajectory,
+            drain=False,
+            asks_model=False,
+            **own,
+        )
+
+
+def _decided(suspended: Suspended, decisions: Iterable[Decision], approve: Approver | None) -> Approver | None:
+    """Returns an approver that knows the decisions and asks `approve` for the rest."""
+    verdicts = _checked(suspended, decisions)
+    if not verdicts:
+        return approve
+
+    def decide(request: ApprovalRequested) -> Any:
+        found = verdicts.get(request.call_id)
+        if found is None:
+            return None if approve is None else approve(request)
+        if found.fingerprint != request.fingerprint:  # the tools of today read the same text differently
+            return Deny("its arguments are no longer those that were decided about")
+        return found.verdict
+
+    return decide
+
+
+def _checked(suspended: Suspended, decisions: Iterable[Decision]) -> dict[str, Decision]:
+    """Returns the decisions by call, each about a suspended call as it was shown."""
+    waiting = {call.call_id: call for call in suspended.calls}
+    found: dict[str, Decision] = {}
+    for one in decisions:
+        if not isinstance(one, Decision):
+            raise TypeError(
+                f"decisions: expected a list of Decision, got a {type(one).__name__} in it; an id alone does not say "
+                "which arguments were shown, so write [Decision.on(call, True) for call in suspended.calls]"
+            )
+        shown, call = one_line(one.call_id, 100), waiting.get(one.call_id)
+        if call is None:
+            known = ", ".join(one_line(known, 100) for known in sorted(waiting))
+            raise DecisionError(one.call_id, "unknown_call", f"no call {shown!r} is suspended; there are {known}")
+        if call.fingerprint != one.fingerprint:
+            why = f"the call {shown!r} that waits is not the one that was shown: its tool or arguments differ"
+            raise DecisionError(one.call_id, "changed_call", why)
+        if one.call_id in found:
+            raise ValueError(f"decisions: two are about the call {shown!r}")
+        found[one.call_id] = one
+    return found
+
+
+def _decoder_of(suspended: Suspended, tools: Toolset, stages: StageList, limits: Limits) -> CallsDecoder:
+    """Returns a decoder of suspended calls. The text that they were kept as may be a little longer than the model's."""
+    calls = [_given(call) for call in suspended.calls]
+    return CallsDecoder(calls, tools, stages, _with_room(limits, suspended.calls), wire=suspended.wire)
+
+
+def _given(call: SuspendedCall) -> GivenCall:
+    return GivenCall(
+        call_id=call.call_id,
+        name=call.tool_name,
+        text=call.arguments_text,
+        index=call.index,
+        kind=call.kind,
+        namespace=call.namespace,
+        awaits=call.awaits,
+        caller=call.caller,
+    )
+
+
+def _with_room(limits: Limits, calls: tuple[SuspendedCall, ...]) -> Limits:
+    """Returns limits that these calls do not exceed by their number or size."""
+    sizes = [len(call.arguments_text) for call in calls]
+    return replace(
+        limits,
+        max_tool_calls=max(limits.max_tool_calls, len(calls)),
+        max_argument_bytes=max(limits.max_argument_bytes, *sizes, 0),
+        max_total_argument_bytes=max(limits.max_total_argument_bytes, sum(sizes)),
+        max_id_bytes=max(limits.max_id_bytes, *(len(call.call_id) for call in calls), 0),
+        max_name_bytes=max(limits.max_name_bytes, *(len(call.tool_name) for call in calls), 0),
+    )

@@ -1,0 +1,302 @@
+"""The marks by which the library's wires are detected: a row each, so that only the wire that matched is loaded.
+
+Input: a payload. Output: whether it can only be one wire's, as a payload of a stream or as a whole answer. The records
+take `Wire.recognises` from here, and each `Wire.whole` asks its mark before it rewrites anything; a test holds both to
+the rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+__all__ = [
+    "CONVERSATION_EVENTS",
+    "GEMINI",
+    "INTERACTIONS",
+    "LEGACY_INTERACTIONS",
+    "LIVE",
+    "MARKS",
+    "SESSION_EVENTS",
+    "Marks",
+    "camel",
+    "is_chat_answer",
+    "is_chat_chunk",
+    "is_cohere_answer",
+    "is_cohere_event",
+    "is_conversation_event",
+    "is_converse_answer",
+    "is_converse_event",
+    "is_gemini",
+    "is_gemini_answer",
+    "is_interaction",
+    "is_interaction_event",
+    "is_live",
+    "is_message",
+    "is_message_event",
+    "is_of_a_session",
+    "is_ollama_answer",
+    "is_ollama_line",
+    "is_response_answer",
+    "is_response_event",
+    "is_session_event",
+]
+
+Payload: TypeAlias = Mapping[str, Any]
+
+# -- OpenAI ----------------------------------------------------------------------------------------------------------
+
+
+def is_chat_chunk(payload: Payload) -> bool:
+    """Returns whether a payload can only be a Chat Completions chunk."""
+    if payload.get("object") == "chat.completion.chunk":
+        return True
+    choices = payload.get("choices", payload)
+    if choices is None or choices == []:
+        return True
+    if not isinstance(choices, list) or not isinstance(choices[0], Mapping):
+        return False
+    if "delta" in choices[0]:
+        return True
+    return "text" not in choices[0] and "message" not in choices[0]  # the legacy completions API; a whole answer
+
+
+def is_chat_answer(answer: Payload) -> bool:
+    """Returns whether this is a whole answer of Chat Completions."""
+    choices = answer.get("choices")
+    return isinstance(choices, list) and any(
+        isinstance(one, dict) and isinstance(one.get("message"), dict) and "delta" not in one for one in choices
+    )
+
+
+def is_response_event(payload: Payload) -> bool:
+    """Returns whether a payload can only be an event of the Responses stream."""
+    return _is_of_a_response(payload) and not is_of_a_session(payload)
+
+
+def _is_of_a_response(payload: Payload) -> bool:
+    kind = payload.get("type")
+    return isinstance(kind, str) and kind.startswith("response.")
+
+
+def is_of_a_session(payload: Payload) -> bool:
+    """Returns whether an event of a response comes from a Realtime session: its events have an id where those of the
+    Responses stream have a number, and its responses have a type of their own."""
+    if not _is_of_a_response(payload):
+        return False
+    response = payload.get("response")
+    if isinstance(response, Mapping) and response.get("object") == "realtime.response":
+        return True
+    return isinstance(payload.get("event_id"), str) and "sequence_number" not in payload
+
+
+def is_response_answer(answer: Payload) -> bool:
+    """Returns whether this is a whole response of the Responses API."""
+    return isinstance(answer.get("output"), list) and (answer.get("object") == "response" or "status" in answer)
+
+
+SESSION_EVENTS = frozenset({
+    "conversation.created", "conversation.item.added", "conversation.item.created", "conversation.item.deleted",
+    "conversation.item.done", "conversation.item.input_audio_transcription.completed",
+    "conversation.item.input_audio_transcription.delta", "conversation.item.input_audio_transcription.failed",
+    "conversation.item.input_audio_transcription.segment", "conversation.item.retrieved",
+    "conversation.item.truncated", "input_audio_buffer.cleared", "input_audio_buffer.committed",
+    "input_audio_buffer.dtmf_event_received", "input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped",
+    "input_audio_buffer.timeout_triggered", "mcp_list_tools.completed", "mcp_list_tools.failed",
+    "mcp_list_tools.in_progress", "output_audio_buffer.cleared", "output_audio_buffer.started",
+    "output_audio_buffer.stopped", "rate_limits.updated", "session.created", "session.updated",
+})  # fmt: skip
+"""Events of a Realtime session that belong to no response."""
+
+
+def is_session_event(payload: Payload) -> bool:
+    """Returns whether a payload can only be an event of a Realtime session."""
+    kind = payload.get("type")
+    return isinstance(kind, str) and (kind in SESSION_EVENTS or is_of_a_session(payload))
+
+
+# -- Anthropic -------------------------------------------------------------------------------------------------------
+
+_MESSAGE_EVENTS = frozenset({"message_start", "message_delta", "message_stop"})  # a "ping" may be of any wire
+
+
+def is_message_event(payload: Payload) -> bool:
+    """Returns whether a payload can only be an event of the Messages stream."""
+    kind = payload.get("type")
+    return isinstance(kind, str) and (kind in _MESSAGE_EVENTS or kind.startswith("content_block_"))
+
+
+def is_message(answer: Payload) -> bool:
+    """Returns whether this is a whole message of Anthropic's."""
+    return answer.get("type") == "message" and isinstance(answer.get("content"), list)
+
+
+# -- Google ----------------------------------------------------------------------------------------------------------
+
+GEMINI = frozenset({"candidates", "usageMetadata", "promptFeedback", "usage_metadata", "prompt_feedback"})
+"""Fields of which each response of Gemini's has one, also as Protocol Buffers spell them."""
+
+LIVE = frozenset({
+    "setupComplete", "serverContent", "toolCall", "toolCallCancellation", "goAway", "sessionResumptionUpdate",
+    "voiceActivityDetectionSignal", "voiceActivity",
+})  # fmt: skip
+"""Fields of messages of a Live session, which have counts, too."""
+
+_LIVE_SNAKES = frozenset({
+    "setup_complete", "server_content", "tool_call", "tool_call_cancellation", "go_away", "session_resumption_update",
+    "voice_activity_detection_signal", "voice_activity",
+})  # fmt: skip
+_NOT_GEMINI = LIVE | _LIVE_SNAKES | {"choices", "type", "object"}
+_NOT_LIVE = ("candidates", "choices", "type", "object")
+_UNDERSCORE = re.compile(r"_([a-z])")
+
+
+def is_gemini(payload: Payload) -> bool:
+    """Returns whether a payload can only be one of Gemini's."""
+    if not _NOT_GEMINI.isdisjoint(payload):
+        return False
+    inner = payload.get("response")
+    return not GEMINI.isdisjoint(payload) or (isinstance(inner, Mapping) and not GEMINI.isdisjoint(inner))
+
+
+def is_gemini_answer(answer: Payload) -> bool:
+    """Returns whether this is an answer of Gemini's: it has the form of a chunk."""
+    return isinstance(answer, dict) and is_gemini(answer)
+
+
+def is_live(payload: Payload) -> bool:
+    """Returns whether a payload can only be a message of a Live session."""
+    if any(name in payload for name in _NOT_LIVE):
+        return False
+    if isinstance(payload, dict):  # as `model_dump()` spells it
+        payload = {camel(name): value for name, value in payload.items() if value is not None}
+    return any(isinstance(payload.get(name), Mapping) for name in LIVE)
+
+
+def camel(name: Any) -> Any:
+    """Returns a name with underscores as it is on the wire, and anything else as it is."""
+    return _UNDERSCORE.sub(lambda match: match[1].upper(), name) if isinstance(name, str) else name
+
+
+INTERACTIONS = frozenset({
+    "interaction.created", "interaction.status_update", "interaction.completed", "step.start", "step.delta",
+    "step.stop",
+})  # fmt: skip
+"""The events that only the Interactions API has."""
+
+LEGACY_INTERACTIONS = frozenset({
+    "interaction.start", "interaction.complete", "content.start", "content.delta", "content.stop",
+})  # fmt: skip
+"""Those of its schema before 2026-06-08."""
+
+
+def is_interaction_event(payload: Payload) -> bool:
+    """Returns whether a payload can only be an event of the Interactions stream."""
+    kind = payload.get("event_type")
+    return isinstance(kind, str) and (kind in INTERACTIONS or kind in LEGACY_INTERACTIONS)
+
+
+def is_interaction(answer: Payload) -> bool:
+    """Returns whether this is a whole interaction."""
+    steps, status = answer.get("steps"), answer.get("status")
+    return isinstance(steps, list) and isinstance(status, str) and "event_type" not in answer
+
+
+# -- others ----------------------------------------------------------------------------------------------------------
+
+# `models/conversationevents.py` of mistralai 3.7.0
+CONVERSATION_EVENTS = frozenset({
+    "agent.handoff.done", "agent.handoff.started", "conversation.response.done", "conversation.response.error",
+    "conversation.response.started", "function.call.delta", "message.output.delta", "tool.execution.delta",
+    "tool.execution.done", "tool.execution.started",
+})  # fmt: skip
+"""Events of Mistral's API of conversations and agents, whose streams are not read."""
+
+
+def is_conversation_event(payload: Payload) -> bool:
+    """Returns whether this is an event of Mistral's conversations, which the decoder refuses by their name. A chunk of
+    Mistral's chat is one of Chat Completions, and nothing in it is certainly Mistral's."""
+    kind = payload.get("type")
+    return isinstance(kind, str) and kind in CONVERSATION_EVENTS and "choices" not in payload
+
+
+_COHERE_EVENTS = frozenset({
+    "message-start", "content-start", "content-delta", "content-end", "tool-plan-delta", "tool-call-start",
+    "tool-call-delta", "tool-call-end", "citation-start", "citation-end", "message-end",
+})  # fmt: skip
+# Of v1's events, those that its other endpoint (generate) does not send.
+_LEGACY_COHERE_EVENTS = frozenset({
+    "stream-start", "search-queries-generation", "search-results", "citation-generation", "tool-calls-chunk",
+    "tool-calls-generation",
+})  # fmt: skip
+
+
+def is_cohere_event(payload: Payload) -> bool:
+    """Returns whether a payload can only be an event of Cohere's chat stream."""
+    kind = payload.get("type")
+    if isinstance(kind, str):
+        return kind in _COHERE_EVENTS
+    kind = payload.get("event_type")
+    return isinstance(kind, str) and kind in _LEGACY_COHERE_EVENTS
+
+
+def is_cohere_answer(answer: Payload) -> bool:
+    """Returns whether this is a whole answer of the second version of Cohere's API."""
+    return isinstance(answer.get("message"), dict) and "finish_reason" in answer
+
+
+def is_ollama_line(payload: Payload) -> bool:
+    """Returns whether this is a line of Ollama's chat, or of its completions."""
+    if not isinstance(payload.get("done"), bool):
+        return False
+    return isinstance(payload.get("message"), Mapping) or isinstance(payload.get("response"), str)
+
+
+def is_ollama_answer(answer: Payload) -> bool:
+    """Returns whether this is an answer of Ollama's: it has the form of a line."""
+    return isinstance(answer, dict) and is_ollama_line(answer)
+
+
+_CONVERSE_EVENTS = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop")
+
+
+def is_converse_event(payload: Payload) -> bool:
+    """Returns whether a payload can only be an event of ConverseStream."""
+    return any(isinstance(payload.get(name), Mapping) for name in _CONVERSE_EVENTS)
+
+
+def is_converse_answer(answer: Payload) -> bool:
+    """Returns whether this is a whole answer of Bedrock's Converse."""
+    output = answer.get("output")
+    return isinstance(output, dict) and "stopReason" in answer and isinstance(output.get("message"), dict)
+
+
+# -- the rows --------------------------------------------------------------------------------------------------------
+
+
+class Marks(NamedTuple):
+    """What is known of a wire before it is loaded."""
+
+    package: str
+    """The package of its record."""
+    recognises: Callable[[Payload], bool]
+    """Returns whether a payload of a stream can only be of this wire."""
+    is_answer: Callable[[Payload], bool] | None = None
+    """Returns whether an object is a whole answer of it; None if it has none."""
+
+
+MARKS: Mapping[str, Marks] = {
+    "openai.chat_completions": Marks("openai_chat", is_chat_chunk, is_chat_answer),
+    "openai.responses": Marks("openai_responses", is_response_event, is_response_answer),
+    "openai.realtime": Marks("openai_realtime", is_session_event),
+    "anthropic.messages": Marks("anthropic", is_message_event, is_message),
+    "gemini.generate_content": Marks("gemini", is_gemini, is_gemini_answer),
+    "gemini.interactions": Marks("gemini_interactions", is_interaction_event, is_interaction),
+    "gemini.live": Marks("gemini_live", is_live),
+    "mistral.chat": Marks("mistral", is_conversation_event, is_chat_answer),
+    "cohere.chat": Marks("cohere", is_cohere_event, is_cohere_answer),
+    "ollama.chat": Marks("ollama", is_ollama_line, is_ollama_answer),
+    "bedrock.converse_stream": Marks("bedrock", is_converse_event, is_converse_answer),
+}
+"""The library's wires, in the order of detection."""
