@@ -139,7 +139,7 @@ class _Deadlines:
         self._cancel()
         self._cancel = None
 
-    def _cancellable(self, test: Callable[..., Any], backend: str) -> Callable[..., Any]:
+    def _cancellable(self, test: Callable[..., Any], backend: object) -> Callable[..., Any]:
         """Wraps a test of this backend so that `_interrupt` can cancel it. It gets no scope of anyio around it, which
         would be one more than in the programs that it stands for."""
 
@@ -169,7 +169,8 @@ class _Deadlines:
             if scope.cancelled_caught:
                 pytest.fail(self._hung)
 
-        return on_trio if backend == "trio" else on_asyncio
+        name = backend[0] if isinstance(backend, tuple) else backend  # with options: ("trio", {"clock": ...})
+        return on_trio if name == "trio" else on_asyncio
 
 
 def _place(running: Any) -> str:

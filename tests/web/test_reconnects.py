@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from asgi_client import Client, told
+from decisions import decisions_on
 from served import client_of, serving
 from streams import chat
 
@@ -147,7 +148,9 @@ def test_calls_that_waited_can_still_be_resumed_when_a_client_asked_again() -> N
     store = MemoryStore()
 
     def resumed() -> EventStreamResponse:
-        return EventStreamResponse(resume(suspended, tools=made.tools, decisions={"a": True}, store=store))
+        return EventStreamResponse(
+            resume(suspended, tools=made.tools, decisions=decisions_on(suspended, {"a": True}), store=store)
+        )
 
     async def ask(last_event_id: bytes | None) -> None:
         await Client().request(resumed(), last_event_id=last_event_id)
