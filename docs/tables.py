@@ -3,24 +3,30 @@
 A table stands between its marker and ``<!-- end -->``. ``<!-- tolerances: NAME -->``, where NAME is a wire, ``bodies``
 or ``calls``, has the rows of `streamtools.wires.Tolerance`; ``<!-- exports: NAME -->`` is `exports.table`
 (``targets``), `keyword_table` (``keywords``) or `output_table` (``outputs``); ``<!-- dialects: all -->`` has the
-dialects of calls in text.
+dialects of calls in text; ``<!-- words: NAME -->`` has the rows of a vocabulary: ``counts``, ``waits``, ``runs`` or
+``warnings``.
 So the pages cannot say anything else than the code.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from streamtools import exports
+from streamtools.parts import COUNTS, RUN_OUTCOMES, WAITS
 from streamtools.stages import DIALECTS
 from streamtools.stages.text.models import FAMILIES
+from streamtools.warning_codes import WARNINGS
 from streamtools.wires import Tolerance, find
 from streamtools.wires.tolerances import BODIES, CALLS, tolerances_of
 
-PAGES = [Path(__file__).parent / name for name in ("wires.md", "tools.md", "keywords.md", "text.md", "guide.md")]
-_TABLE = re.compile(r"(<!-- (tolerances|exports|dialects): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGES = [
+    Path(__file__).parent / name
+    for name in ("wires.md", "tools.md", "keywords.md", "text.md", "guide.md", "observability.md", "debugging.md")
+]
+_TABLE = re.compile(r"(<!-- (tolerances|exports|dialects|words): (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _EXPORTS = {"targets": exports.table, "keywords": exports.keyword_table, "outputs": exports.output_table}
 
 
@@ -32,6 +38,8 @@ def with_tables(page: str) -> str:
 def _made(kind: str, name: str) -> str:
     if kind == "dialects":
         return _dialects()
+    if kind == "words":
+        return _plain(*_WORDS[name])
     return table(_rows(name)) if kind == "tolerances" else _EXPORTS[name]().rstrip("\n") + "\n"
 
 
@@ -42,6 +50,31 @@ def table(rows: Iterable[Tolerance]) -> str:
         cells = (row.seen, row.becomes, f"`{row.warning}`" if row.warning else "", row.servers)
         lines.append("|" + "|".join(f" {cell} ".replace("  ", " ") for cell in cells) + "|")
     return "\n".join(lines) + "\n"
+
+
+def _counts() -> Iterator[tuple[str, ...]]:
+    for count, facts in COUNTS.items():
+        whole = "" if facts.part_of is None else f"`{facts.part_of}`"
+        yield (f"`{count}`", whole, f"`{facts.span}`", facts.metric or "")
+
+
+_WORDS: dict[str, tuple[tuple[str, ...], Iterable[tuple[str, ...]]]] = {
+    "counts": (("count", "part of", "on spans", "`gen_ai.token.type` of the metric"), [*_counts()]),
+    "waits": (
+        ("`streamtools.wait.reason`", "waited for", "ends by itself"),
+        [(f"`{reason}`", one.phrase, "no" if one.reader_acts else "yes") for reason, one in WAITS.items()],
+    ),
+    "runs": (("outcome", "what happened"), [(f"`{word}`", one.words) for word, one in RUN_OUTCOMES.items()]),
+    "warnings": (
+        ("code", "severity", "what happened"),
+        [(f"`{code}`", one.severity, one.words) for code, one in WARNINGS.items()],
+    ),
+}
+
+
+def _plain(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = ["|" + "|".join(f" {cell} ".replace("  ", " ") for cell in row) + "|" for row in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
 
 
 def _dialects() -> str:

@@ -1,7 +1,8 @@
 """Defines the parts of a response: its calls, its token counts, its pieces in order, and the reasons why it ended.
 
-`FINISHES` and `OUTCOMES` are the only tables of the reasons to end. All code that depends on a reason reads them: which
-calls may start, which siblings are cancelled, how far a call came.
+Each vocabulary is one table: `FINISHES`, `OUTCOMES`, `STEP_OUTCOMES`, `RUN_OUTCOMES`, `WAITS` and `COUNTS`. All code
+that depends on a word, or shows it, reads its row: dispatch, histories, spans, metrics, prices, the terminal and the
+page. To add a word is to add it to the type and its row to the table, both here.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from .content import Caller
 from .display import ALWAYS, shown_by
 
 __all__ = [
+    "COUNTS",
     "FINISHES",
     "OUTCOMES",
+    "RUN_OUTCOMES",
+    "STEP_OUTCOMES",
+    "WAITS",
     "CallKind",
+    "CountFacts",
     "FailedAttempt",
     "Finish",
     "FinishFacts",
@@ -24,12 +30,21 @@ __all__ = [
     "OutcomeFacts",
     "Part",
     "ResumePoint",
+    "RunOutcome",
+    "RunOutcomeFacts",
     "StepOutcome",
+    "StepOutcomeFacts",
+    "Tone",
     "ToolCall",
     "Usage",
     "Wait",
+    "WaitFacts",
     "WaitReason",
 ]
+
+Tone: TypeAlias = Literal["good", "bad", "held", "mute", "odd", "live"]
+"""How a view colours a word: it went well, it failed, somebody held it back, it did not come to it, nobody knows, it
+goes on."""
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "pause", "steered", "other", "error"]
 """Why the model stopped, in our words; the provider's own word is kept beside it."""
@@ -74,11 +89,20 @@ Outcome: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeFacts:
-    """The consequences of an outcome."""
+    """The consequences of an outcome, and its words."""
 
     stage: str | None
     """The stage that a failed call reached, as spans name it; None for success. A call whose tool had started reached
     ``execution`` in any case."""
+    words: str
+    """Why the call is not ``ok``, for people; ``{type}`` is the class of the tool's exception."""
+    sign: str
+    """One character that stands for it in a terminal."""
+    tone: Tone
+    to_model: str = ""
+    """What the model reads where no error says more."""
+    error_type: str | None = None
+    """The `error.type` of spans, where it is not the class of the error."""
     cancels_siblings: bool = False
     """The tool ran and failed, so that ``on_tool_error="cancel"`` ends the other calls of the turn."""
     follows_the_end: bool = False
@@ -90,21 +114,103 @@ class OutcomeFacts:
 
 
 OUTCOMES: Mapping[Outcome, OutcomeFacts] = {
-    "ok": OutcomeFacts(stage=None),
-    "failed": OutcomeFacts(stage="execution", cancels_siblings=True),
-    "invalid": OutcomeFacts(stage="validation"),
-    "unknown_tool": OutcomeFacts(stage="lookup"),
-    "truncated": OutcomeFacts(stage="arguments", may_run_later=True),
-    "denied": OutcomeFacts(stage="approval"),
-    "timed_out": OutcomeFacts(stage="dispatch", cancels_siblings=True, may_have_had_effect=True),
-    "cancelled": OutcomeFacts(stage="dispatch", may_have_had_effect=True),
-    "skipped": OutcomeFacts(stage="dispatch", follows_the_end=True, may_run_later=True),
-    "unknown": OutcomeFacts(stage="dispatch", cancels_siblings=True, may_have_had_effect=True),
+    "ok": OutcomeFacts(stage=None, words="it returned", sign="✔", tone="good"),
+    "failed": OutcomeFacts(
+        stage="execution", words="the tool raised {type}", sign="✖", tone="bad", cancels_siblings=True
+    ),
+    "invalid": OutcomeFacts(
+        stage="validation",
+        words="not run: its arguments do not fit the tool's schema",
+        sign="✖",
+        tone="bad",
+        to_model="Error: the call's arguments were not valid, so it was not run.",
+    ),
+    "unknown_tool": OutcomeFacts(stage="lookup", words="not run: there is no such tool", sign="∅", tone="bad"),
+    "truncated": OutcomeFacts(
+        stage="arguments",
+        words="not run: the call was cut",
+        sign="✂",
+        tone="bad",
+        to_model="Error: the call was cut before its arguments were complete, so it was not run.",
+        may_run_later=True,
+    ),
+    "denied": OutcomeFacts(stage="approval", words="not run: it was denied", sign="⊘", tone="held"),
+    "timed_out": OutcomeFacts(
+        stage="dispatch",
+        words="timed out",
+        sign="◷",
+        tone="bad",
+        error_type="timeout",
+        cancels_siblings=True,
+        may_have_had_effect=True,
+    ),
+    "cancelled": OutcomeFacts(stage="dispatch", words="cancelled", sign="◌", tone="mute", may_have_had_effect=True),
+    "skipped": OutcomeFacts(
+        stage="dispatch",
+        words="not run",
+        sign="»",
+        tone="mute",
+        to_model="Error: the call was interrupted and has no result.",
+        follows_the_end=True,
+        may_run_later=True,
+    ),
+    "unknown": OutcomeFacts(
+        stage="dispatch",
+        words="it may or may not have run: its end is not known",
+        sign="?",
+        tone="odd",
+        cancels_siblings=True,
+        may_have_had_effect=True,
+    ),
 }
-"""Every outcome, with its consequences."""
+"""Every outcome, with its consequences and its words."""
 
 StepOutcome: TypeAlias = Literal["complete", "truncated", "error", "cancelled", "abandoned"]
 """The end of one step; see `streamtools.events.StepEnd.outcome`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOutcomeFacts:
+    """The meaning of a step's end."""
+
+    tone: Tone
+    is_error: bool = False
+    """The stream failed; leaving early and being cancelled are no errors."""
+
+
+STEP_OUTCOMES: Mapping[StepOutcome, StepOutcomeFacts] = {
+    "complete": StepOutcomeFacts(tone="good"),
+    "truncated": StepOutcomeFacts(tone="bad", is_error=True),
+    "error": StepOutcomeFacts(tone="bad", is_error=True),
+    "cancelled": StepOutcomeFacts(tone="mute"),
+    "abandoned": StepOutcomeFacts(tone="mute"),
+}
+"""Every end of a step."""
+
+RunOutcome: TypeAlias = Literal["answered", "unanswered", "stopped", "max_steps", "error", "suspended", "left"]
+"""The end of a run of several steps; see `streamtools.AgentLoop.outcome`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcomeFacts:
+    """The meaning of a run's end."""
+
+    words: str
+    is_error: bool = False
+
+
+RUN_OUTCOMES: Mapping[RunOutcome, RunOutcomeFacts] = {
+    "answered": RunOutcomeFacts(words="the model called nothing more"),
+    # `Turn.unanswered`: the provider would refuse the next request
+    "unanswered": RunOutcomeFacts(words="the model called a tool of the provider's for which none was given"),
+    "stopped": RunOutcomeFacts(words="`stop` returned True"),
+    "max_steps": RunOutcomeFacts(words="the run would have gone on, with results or with thoughts"),
+    "error": RunOutcomeFacts(words="a stream failed, or a request, or `stop`", is_error=True),
+    # `AgentLoop.suspended`
+    "suspended": RunOutcomeFacts(words="the run was left while calls waited for an approval"),
+    "left": RunOutcomeFacts(words="the block was left or cancelled before the run's end"),
+}
+"""Every end of a run, with its words."""
 
 WaitReason: TypeAlias = Literal[
     "turn_end",  # only the end of its turn lets the call start
@@ -117,6 +223,35 @@ WaitReason: TypeAlias = Literal[
     "thread",  # `Limits.max_threads`
 ]
 """The thing that a call waits for before its tool runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitFacts:
+    """The words of a wait, and who can end it."""
+
+    words: str
+    """What is waited for, as a picture names it."""
+    phrase: str
+    """The same, as it follows "waited for"."""
+    state: str | None = None
+    """The state of a call that waits for it; None where dispatch looks at more than the state."""
+    has_own_span: bool = False
+    """It is a span of its own kind, and shown however short it was."""
+    reader_acts: bool = False
+    """A person or the program ends it; the others end by themselves."""
+
+
+WAITS: Mapping[WaitReason, WaitFacts] = {
+    "turn_end": WaitFacts(words="turn's end", phrase="the turn's end", state="held"),
+    "approval": WaitFacts(words="approval", phrase="approval", state="asked", has_own_span=True, reader_acts=True),
+    "caller": WaitFacts(words="caller", phrase="its caller", reader_acts=True),
+    "key": WaitFacts(words="same key", phrase="its key"),
+    "tool_limit": WaitFacts(words="tool's limit", phrase="the tool's limit"),
+    "exclusive": WaitFacts(words="exclusive tool", phrase="an exclusive tool"),
+    "limit": WaitFacts(words="place", phrase="a free place"),
+    "thread": WaitFacts(words="thread", phrase="a thread"),
+}
+"""Every reason to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,26 +293,74 @@ own. ``server``: the provider runs it itself; we only report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CountFacts:
+    """The meaning of a count of tokens, and its names elsewhere."""
+
+    label: str
+    """Its words on the page."""
+    span: str
+    """Its attribute of spans, by the default profile of names."""
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    """Its attribute by other profiles, where it is another one."""
+    metric: str | None = None
+    """Its `gen_ai.token.type` in the metric of tokens; None if that has no such type."""
+    part_of: str | None = None
+    """The count that includes it: a price for the whole pays for it, unless it has a price of its own."""
+
+
+def _count(label: str, span: str, **facts: Any) -> Any:
+    return field(default=None, metadata={"count": CountFacts(label=label, span=span, **facts)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Token counts with the same meaning on every wire; None where the wire gives none."""
 
-    input_tokens: int | None = None
+    input_tokens: int | None = _count("in", "gen_ai.usage.input_tokens", metric="input")
     """All tokens of the input, including those read from the provider's cache or written to it."""
-    output_tokens: int | None = None
+    output_tokens: int | None = _count("out", "gen_ai.usage.output_tokens", metric="output")
     """All tokens of the output."""
-    cached_input_tokens: int | None = None
+    cached_input_tokens: int | None = _count(
+        "of these read from the cache", "gen_ai.usage.cache_read.input_tokens", part_of="input_tokens"
+    )
     """Those of `input_tokens` that were read from the cache."""
-    cache_write_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = _count(
+        "of these written to the cache",
+        "gen_ai.usage.cache_creation.input_tokens",
+        # https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/client-inference.md: its
+        # metrics and its attributes say `cache_write` where v1.41 had `cache_creation`.
+        profiles={"genai-0.1": "gen_ai.usage.cache_write.input_tokens"},
+        part_of="input_tokens",
+    )
     """Those of `input_tokens` that were written to the cache."""
-    long_cache_write_input_tokens: int | None = None
+    long_cache_write_input_tokens: int | None = _count(
+        "of these for an hour or longer",
+        "streamtools.usage.long_cache_write.input_tokens",
+        part_of="cache_write_input_tokens",
+    )
     """Those of `cache_write_input_tokens` that stay for an hour or longer, at a price of their own."""
-    audio_input_tokens: int | None = None
+    audio_input_tokens: int | None = _count(
+        "of these in sound",
+        "streamtools.usage.audio.input_tokens",
+        # https://github.com/open-telemetry/semantic-conventions-genai/blob/main/CHANGELOG.md: counts by modality.
+        profiles={"genai-0.1": "gen_ai.usage.audio.input_tokens"},
+        part_of="input_tokens",
+    )
     """Those of `input_tokens` that were sound."""
-    tool_use_input_tokens: int | None = None
+    tool_use_input_tokens: int | None = _count(
+        "in, from the provider's tools", "streamtools.usage.tool_use.input_tokens"
+    )
     """Input that came from tools which the provider ran itself, beside `input_tokens` (Gemini)."""
-    reasoning_tokens: int | None = None
+    reasoning_tokens: int | None = _count(
+        "of these reasoning", "gen_ai.usage.reasoning.output_tokens", part_of="output_tokens"
+    )
     """Those of `output_tokens` that were reasoning, where the provider counts them."""
-    audio_output_tokens: int | None = None
+    audio_output_tokens: int | None = _count(
+        "of these in sound",
+        "streamtools.usage.audio.output_tokens",
+        profiles={"genai-0.1": "gen_ai.usage.audio.output_tokens"},
+        part_of="output_tokens",
+    )
     """Those of `output_tokens` that were sound."""
 
     __repr__ = shown_by()
@@ -187,6 +370,10 @@ class Usage:
         if not isinstance(other, Usage):
             return NotImplemented
         return Usage(**{one.name: _sum(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)})
+
+
+COUNTS: Mapping[str, CountFacts] = {one.name: one.metadata["count"] for one in fields(Usage)}
+"""Every count of `Usage`."""
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

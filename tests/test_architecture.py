@@ -21,7 +21,19 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PACKAGE = "streamtools"
 
 LAYERS = (
-    ("_version", "on_demand", "text", "display", "limits", "content", "parts", "errors", "events", "observers"),
+    (
+        "_version",
+        "on_demand",
+        "warning_codes",
+        "text",
+        "display",
+        "limits",
+        "content",
+        "parts",
+        "errors",
+        "events",
+        "observers",
+    ),
     ("framing", "schema"),
     ("wires",),
     ("tools",),

@@ -22,8 +22,8 @@ def test_a_page_names_tests_that_exist_for_its_promises(page: str) -> None:
     assert missing(named) == []
 
 
-def test_every_warning_code_is_on_the_page_about_wires() -> None:
-    page = (REPOSITORY / "docs" / "wires.md").read_text(encoding="utf-8")
+def test_every_warning_code_is_on_the_page_about_debugging() -> None:
+    page = (REPOSITORY / "docs" / "debugging.md").read_text(encoding="utf-8")
     codes = {
         code
         for source in SOURCES

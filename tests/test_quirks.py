@@ -16,6 +16,7 @@ from every_wire import payloads_of
 from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, is_found, random_splits, tells
 
 from streamtools import ToolCall, Turn, parse
+from streamtools.warning_codes import WARNINGS
 from streamtools.wires import WIRES, find
 from streamtools.wires.tolerances import BODIES, CALLS, tolerances_of
 
@@ -69,6 +70,8 @@ def differences(expected: dict[str, Any], turn: Turn) -> Iterator[str]:
         yield from call_differences(f"calls[{number}]", wanted, call)
     if len({call.call_id for call in calls}) < len(calls):
         yield f"call ids: expected unique ones, got {[call.call_id for call in calls]}"
+    if unlisted := {warning.code for warning in turn.warnings} - set(WARNINGS):
+        yield f"warnings: expected codes of WARNINGS, got {sorted(unlisted)}"
     if missing := set(expected["diagnostics"]) - {warning.code for warning in turn.warnings}:
         yield f"warnings: missing {sorted(missing)}"
 

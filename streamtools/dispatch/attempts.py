@@ -339,7 +339,7 @@ class _Attempt:
 
 def _failed(ending: Ending, number: int, began: float, delay_s: float) -> FailedAttempt:
     error = ending.error
-    kind = "timeout" if ending.outcome == "timed_out" else class_name((error and error.__cause__) or error)
+    kind = OUTCOMES[ending.outcome].error_type or class_name((error and error.__cause__) or error)
     return FailedAttempt(number, began, time.monotonic(), kind, delay_s)
 
 

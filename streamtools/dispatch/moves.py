@@ -312,7 +312,7 @@ class Moves:
 
     def _observe(self, call: Call, ending: Ending) -> None:
         """Makes the call's one observation."""
-        error, content = ending.error, ending.content or ""
+        error, content = ending.error, ending.content or OUTCOMES[ending.outcome].to_model
         if error is not None and ending.content is None:
             hint = endings.try_again(error, call.call.name, self.host.counts, self.limits)
             content = error_content(error, self.limits.max_result_bytes) + hint

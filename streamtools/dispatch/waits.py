@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
-from ..parts import Wait, WaitReason
+from ..parts import WAITS, Wait, WaitReason
 from .call import Call
-from .states import State
 
 __all__ = ["begin_wait", "end_wait", "note_move"]
 
-_REASONS: Mapping[State, WaitReason] = {"held": "turn_end", "asked": "approval"}
+_REASONS: dict[str, WaitReason] = {facts.state: reason for reason, facts in WAITS.items() if facts.state is not None}
 
 
 def note_move(call: Call, *, by_hand: bool) -> None:

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from ..content import ToolResult
 from ..events import Observation
-from ..parts import Outcome, ToolCall
+from ..parts import OUTCOMES, Outcome, ToolCall
 from ..stages.arguments import arguments_of
 from ..wires import Answer, Wire, find
 from ..wires.answer_builder import CallNames
@@ -19,11 +19,8 @@ from ..wires.transcript import CallResult
 
 __all__ = ["given", "history_form", "object_of", "renamed", "result_of", "stand_ins", "valid_ids", "with_valid_ids"]
 
-NOT_RUN = {
-    "truncated": "Error: the call was cut before its arguments were complete, so it was not run.",
-    "invalid": "Error: the call's arguments were not valid, so it was not run.",
-    "ready": "Error: the call was interrupted and has no result.",
-}
+_OUTCOMES: Mapping[str, Outcome] = {"truncated": "truncated", "invalid": "invalid", "ready": "skipped"}
+"""The outcome that a call without an observation would have had, by its status."""
 # Problems of calls whose text came whole; with any other problem, the kept text may be a part that looks like a whole.
 _WHOLE_TEXT = frozenset({"invalid_arguments", "missing_name", "name_too_long"})
 
@@ -59,7 +56,7 @@ def result_of(call: ToolCall, seen: Observation | None, wire: str) -> CallResult
     given = seen.result if seen else None
     return CallResult(
         call_id=call.call_id,
-        content=seen.model_content if seen else NOT_RUN[call.status],
+        content=seen.model_content if seen else OUTCOMES[_OUTCOMES[call.status]].to_model,
         is_error=seen is None or seen.outcome != "ok",
         name=call.name,
         blocks=given.blocks if given else (),

@@ -13,13 +13,13 @@ from typing import Any, Literal, TypeAlias
 from pydantic_core import to_json
 
 from ..content import Text
-from ..parts import Part, ToolCall
+from ..parts import OUTCOMES, Part, ToolCall
 from ..text import well_formed
 from ..wires import Answer, Wire
 from ..wires.answer_builder import id_as_read
 from ..wires.history_rules import HistoryRules
 from ..wires.transcript import CallResult, Prompt, Returned, Said
-from .calls import NOT_RUN, object_of, renamed, valid_ids
+from .calls import object_of, renamed, valid_ids
 from .pairing import Exchange
 
 __all__ = ["BadArguments", "HistorySettling", "Settled", "SettledResult", "Step", "as_one", "is_system", "takes_system"]
@@ -136,7 +136,9 @@ class HistorySettling:
             given, id_ = step.given.get(call.call_id), ids[call.call_id]
             if given is None:
                 if self._last or not step.live:
-                    result = CallResult(call_id=id_, content=NOT_RUN["ready"], is_error=True, name=call.name)
+                    result = CallResult(
+                        call_id=id_, content=OUTCOMES["skipped"].to_model, is_error=True, name=call.name
+                    )
                     yield SettledResult(result)
                 continue
             result = given.result

@@ -18,9 +18,9 @@ from pydantic_core import to_json
 from ..content import Media, Text
 from ..errors import ApprovalPending
 from ..events import Observation
-from ..history.calls import NOT_RUN, result_of
+from ..history.calls import result_of
 from ..history.native import wire_named
-from ..parts import Part, ToolCall
+from ..parts import OUTCOMES, Part, ToolCall
 from ..turn import Turn
 from ..wires import Answer
 from ..wires.transcript import Prompt
@@ -39,7 +39,7 @@ CHAT = "openai.chat_completions"
 """The wire of turns that have none."""
 
 _GO_ON = "Go on: call a tool, or give the answer."
-_WAITING = (f"Error: {ApprovalPending()}", NOT_RUN["ready"])  # once the block was left, and before
+_WAITING = (f"Error: {ApprovalPending()}", OUTCOMES["skipped"].to_model)  # once the block was left, and before
 _WAITS = re.compile(rf"^Observation: (?:{'|'.join(map(re.escape, _WAITING))})$", re.MULTILINE)
 _MESSAGE_DEPTH = 4  # objects and lists around the text of a user's message: no wire has more than three
 

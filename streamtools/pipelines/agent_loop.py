@@ -36,7 +36,7 @@ from ..events import Event, Observation, ToolCallValidated
 from ..exports import Exports
 from ..limits import Limits, checked_bound
 from ..modes import StreamingAdapter
-from ..parts import FINISHES, ToolCall, Usage
+from ..parts import FINISHES, RunOutcome, ToolCall, Usage
 from ..tools import AnyTools
 from ..turn import Turn
 from ..wires import Wire
@@ -55,13 +55,6 @@ CallModel: TypeAlias = Callable[[list[Any], Any], Any]
 """Makes the request for one step: takes the messages and the tools as the provider wants them (Gemini's go into
 ``functionDeclarations``), returns the stream or an awaitable of it. With ``mode=``, it takes the mode's fields of the
 request in place of the tools: a dict for ``create(messages=messages, **fields)``."""
-
-RunOutcome: TypeAlias = Literal["answered", "unanswered", "stopped", "max_steps", "error", "suspended", "left"]
-"""``answered``: the model called nothing more. ``unanswered``: it called a tool of the provider's for which none was
-given (`Turn.unanswered`), so that the provider would refuse the next request. ``stopped``: `stop` returned True.
-``max_steps``: the run would have gone on, with results or with thoughts. ``error``: a stream failed, or a request, or
-`stop`. ``suspended``: the run was left while calls waited for an approval; see `AgentLoop.suspended`. ``left``: the
-block was left or cancelled before the run's end."""
 
 
 def agent_loop(

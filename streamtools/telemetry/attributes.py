@@ -18,19 +18,16 @@ from ..display import class_name
 from ..errors import ProviderError, StreamError, ToolFailed
 from ..events import ApprovalRequested, Observation, StepEnd, StepStart, StreamEnd, StreamStart, ToolCallStart
 from ..observers import RunFacts
-from ..parts import OUTCOMES, FailedAttempt, Part, StepOutcome, ToolCall, Usage
+from ..parts import OUTCOMES, STEP_OUTCOMES, FailedAttempt, Part, StepOutcome, ToolCall, Usage
 from .content import fitted, fitted_json
 from .names import Names, provider_of
 from .open_spans import OpenRun, OpenStep
 from .prices import Prices, cost_of
 from .requests import input_messages, instructions, parameters, request_model
 
-__all__ = ["FAILED", "AttributeWriter", "Attributes", "call_error_type", "stream_error_type", "stream_outcome"]
+__all__ = ["AttributeWriter", "Attributes", "call_error_type", "stream_error_type", "stream_outcome"]
 
 Attributes = dict[str, str | bool | int | float | Sequence[str] | Sequence[int]]
-
-FAILED: frozenset[StepOutcome] = frozenset({"truncated", "error"})
-"""The outcomes of a stream or a step that are errors; leaving early and being cancelled are not."""
 
 MAX_NAME_CHARS = 1024  # of a text that a peer chooses, and that is no content
 OTHER = "_OTHER"  # the conventions' fallback for `error.type`
@@ -116,7 +113,7 @@ class AttributeWriter:
         """Returns the attributes of a step at its end."""
         names = self.names
         found: Attributes = {names.step_outcome: end.outcome, names.seq_last: end.seq}
-        if end.outcome in FAILED:
+        if STEP_OUTCOMES[end.outcome].is_error:
             found[names.error_type] = stream_error_type(error)
         return found
 
@@ -148,7 +145,7 @@ class AttributeWriter:
         names = self.names
         found: Attributes = {names.stream_outcome: outcome, names.seq_last: last.seq}
         end = last if isinstance(last, StreamEnd) else None
-        if outcome in FAILED:
+        if STEP_OUTCOMES[outcome].is_error:
             found[names.error_type] = stream_error_type(end.error if end else None)
         if end is None:
             return found
@@ -340,9 +337,9 @@ def stream_error_type(error: StreamError | None) -> str:
 
 def call_error_type(observation: Observation) -> str:
     """Returns the `error.type` of a call that is not ``ok``."""
-    error = observation.error
-    if observation.outcome == "timed_out":
-        return "timeout"
+    error, facts = observation.error, OUTCOMES[observation.outcome]
+    if facts.error_type is not None:
+        return facts.error_type
     if error is None:
         return observation.outcome
     if isinstance(error, ToolFailed) and error.__cause__ is not None:

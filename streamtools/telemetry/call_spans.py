@@ -18,6 +18,7 @@ from ..events import (
     ToolCallValidated,
     ToolStarted,
 )
+from ..parts import WAITS
 from .failures import call_words, error_of, is_pending
 from .log import log_call
 from .open_spans import OpenStep, OpenToolSpan
@@ -109,7 +110,7 @@ class CallSpans:
         if known is None or known.ended or not self._wanted["wait"]:
             return
         for wait in event.waits:
-            if wait.reason != "approval" and wait.seconds >= SHORTEST_WAIT_S:
+            if not WAITS[wait.reason].has_own_span and wait.seconds >= SHORTEST_WAIT_S:
                 name = self._pen.named(self._names.wait_span, known.start.name)
                 span = self._pen.start(step, name, self._writer.wait(step.start, known.start, wait.reason), wait.began)
                 span.end(step.ns(wait.ended))

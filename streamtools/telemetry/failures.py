@@ -5,21 +5,9 @@ from __future__ import annotations
 from ..display import class_name
 from ..errors import ApprovalPending, ProviderError, StreamError
 from ..events import Observation, StreamEnd
-from ..parts import Outcome
+from ..parts import OUTCOMES
 
 __all__ = ["call_words", "error_of", "is_pending", "stream_words"]
-
-_WORDS: dict[Outcome, str] = {
-    "failed": "the tool raised {type}",
-    "invalid": "not run: its arguments do not fit the tool's schema",
-    "unknown_tool": "not run: there is no such tool",
-    "truncated": "not run: the call was cut",
-    "denied": "not run: it was denied",
-    "timed_out": "timed out",
-    "cancelled": "cancelled",
-    "skipped": "not run",
-    "unknown": "it may or may not have run: its end is not known",
-}
 
 
 def error_of(observation: Observation) -> BaseException | None:
@@ -42,7 +30,7 @@ def call_words(observation: Observation, end: StreamEnd | None) -> str:
         return "not run: it was cancelled"
     if outcome == "skipped" and end is not None:
         return f"not run: {_turn_words(end)}"
-    return _WORDS[outcome].format(type="an exception" if error is None else class_name(error))
+    return OUTCOMES[outcome].words.format(type="an exception" if error is None else class_name(error))
 
 
 def stream_words(error: StreamError | None) -> str:

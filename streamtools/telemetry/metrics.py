@@ -19,7 +19,7 @@ from opentelemetry import metrics
 
 from .._version import __version__
 from ..events import Event, Observation, StepEnd, StepStart, StreamEnd, StreamStart
-from ..parts import OUTCOMES
+from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES
 from .attributes import call_error_type, stream_error_type, stream_outcome
 from .names import SEMCONV, provider_of
 
@@ -98,21 +98,22 @@ class Metrics:
 
     def _stream_end(self, event: StreamEnd) -> None:
         outcome, said = stream_outcome(event), self._of_chat()
-        if outcome in ("truncated", "error"):
+        if STEP_OUTCOMES[outcome].is_error:
             said["error.type"] = stream_error_type(event.error)
         self._operation_ended(event.time, said)
         stream = self._stream
         if stream is not None and event.seq - stream.seq > 1:
             self._record("time_per_output_chunk", (event.time - stream.time) / (event.seq - stream.seq - 1), said)
         if event.usage is not None:
-            for kind, count in (("input", event.usage.input_tokens), ("output", event.usage.output_tokens)):
-                if count is not None:
-                    self._record("token_usage", count, {**self._of_chat(), "gen_ai.token.type": kind})
+            for name, facts in COUNTS.items():
+                count = getattr(event.usage, name)
+                if facts.metric is not None and count is not None:
+                    self._record("token_usage", count, {**self._of_chat(), "gen_ai.token.type": facts.metric})
 
     def _step_end(self, event: StepEnd) -> None:
         if not self._ended:
             said = self._of_chat()
-            if event.outcome in ("truncated", "error"):
+            if STEP_OUTCOMES[event.outcome].is_error:
                 said["error.type"] = _OTHER
             self._operation_ended(event.time, said)
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from ..parts import COUNTS
 from ..wires import find
 
 __all__ = ["GENAI_0_1", "PROFILES", "SEMCONV", "Names", "provider_of"]
@@ -80,17 +81,7 @@ class Names:
     time_to_first_chunk: str | None = "gen_ai.response.time_to_first_chunk"
     """Seconds from the request, or from the moment when streamtools took the stream over, to the first chunk."""
     usage: Mapping[str, str | None] = field(
-        default_factory=lambda: {
-            "input_tokens": "gen_ai.usage.input_tokens",
-            "output_tokens": "gen_ai.usage.output_tokens",
-            "cached_input_tokens": "gen_ai.usage.cache_read.input_tokens",
-            "cache_write_input_tokens": "gen_ai.usage.cache_creation.input_tokens",
-            "long_cache_write_input_tokens": "streamtools.usage.long_cache_write.input_tokens",
-            "audio_input_tokens": "streamtools.usage.audio.input_tokens",
-            "tool_use_input_tokens": "streamtools.usage.tool_use.input_tokens",
-            "reasoning_tokens": "gen_ai.usage.reasoning.output_tokens",
-            "audio_output_tokens": "streamtools.usage.audio.output_tokens",
-        }
+        default_factory=lambda: {count: facts.span for count, facts in COUNTS.items()}
     )
     """A name for each count of `Usage`; one without a name is not emitted."""
     cost: str | None = "streamtools.cost"
@@ -182,15 +173,7 @@ SEMCONV = Names()
 GENAI_0_1 = replace(
     SEMCONV,
     schema_url=None,  # the address of its schema was another one in each version that was read
-    usage={
-        **SEMCONV.usage,
-        # https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/client-inference.md: its
-        # metrics and its attributes say `cache_write` where v1.41 had `cache_creation`.
-        "cache_write_input_tokens": "gen_ai.usage.cache_write.input_tokens",
-        # https://github.com/open-telemetry/semantic-conventions-genai/blob/main/CHANGELOG.md: counts by modality.
-        "audio_input_tokens": "gen_ai.usage.audio.input_tokens",
-        "audio_output_tokens": "gen_ai.usage.audio.output_tokens",
-    },
+    usage={count: facts.profiles.get("genai-0.1", facts.span) for count, facts in COUNTS.items()},
 )
 """The GenAI semantic conventions v0.1 of their own repository: the names that changed since v1.41, of those that are
 written here."""

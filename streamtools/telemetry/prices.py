@@ -10,10 +10,9 @@ they change, and differ by contract.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import TypeAlias
 
-from ..parts import Usage
+from ..parts import COUNTS, Usage
 
 __all__ = ["Prices", "checked_prices", "cost_of"]
 
@@ -23,16 +22,7 @@ the cost, or None if it does not know it."""
 
 MILLION = 1_000_000
 
-_COUNTS = tuple(one.name for one in fields(Usage))
-_PARTS: Mapping[str, str] = {
-    "cached_input_tokens": "input_tokens",
-    "cache_write_input_tokens": "input_tokens",
-    "long_cache_write_input_tokens": "cache_write_input_tokens",
-    "audio_input_tokens": "input_tokens",
-    "reasoning_tokens": "output_tokens",
-    "audio_output_tokens": "output_tokens",
-}
-"""The counts that are parts of another."""
+_PARTS: Mapping[str, str] = {count: facts.part_of for count, facts in COUNTS.items() if facts.part_of is not None}
 
 
 def checked_prices(prices: Prices | None) -> Prices | None:
@@ -48,8 +38,8 @@ def checked_prices(prices: Prices | None) -> Prices | None:
         raise TypeError('prices is a function, or has the prices of each model: {"gpt-5": {"input_tokens": 1.25}}')
     for model, price in prices.items():
         for count, each in price.items():
-            if count not in _COUNTS:
-                raise ValueError(f"prices[{model!r}]: unknown count {count!r}; there are {', '.join(_COUNTS)}")
+            if count not in COUNTS:
+                raise ValueError(f"prices[{model!r}]: unknown count {count!r}; there are {', '.join(COUNTS)}")
             if isinstance(each, bool) or not isinstance(each, (int, float)):
                 raise TypeError(f"prices[{model!r}][{count!r}] is {type(each).__name__}, not a number")
     return prices
@@ -75,7 +65,7 @@ def cost_of(prices: Prices | None, models: tuple[str | None, ...], usage: Usage 
 
 
 def _cost(price: Mapping[str, float], usage: Usage) -> float:
-    left = {name: getattr(usage, name) or 0 for name in _COUNTS}
+    left = {name: getattr(usage, name) or 0 for name in COUNTS}
     for part, whole in _PARTS.items():
         if part in price:
             while whole not in price and whole in _PARTS:

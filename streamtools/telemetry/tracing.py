@@ -62,8 +62,8 @@ from ..events import (
     ToolStarted,
 )
 from ..observers import RunFacts
-from ..parts import Part, StepOutcome
-from .attributes import FAILED, AttributeWriter, stream_outcome
+from ..parts import RUN_OUTCOMES, STEP_OUTCOMES, Part, StepOutcome
+from .attributes import AttributeWriter, stream_outcome
 from .call_spans import CallSpans
 from .carrier import carrier_of, span_context_of
 from .failures import stream_words
@@ -82,6 +82,7 @@ CAPTURE_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 MAX_ATTRIBUTE_CHARS = 16_384  # characters of one attribute; content is for reading, not for archiving
 
 _CAPTURING = frozenset({"true", "span_only", "span_and_event"})
+_FAILED_RUNS = frozenset(outcome for outcome, facts in RUN_OUTCOMES.items() if facts.is_error)
 _SPANS = ("run", "step", "chat", "approval", "wait", "execute_tool")
 
 
@@ -186,7 +187,7 @@ class Tracing:
         run, self._run = self._run, None
         if run is None or run.span is None:
             return
-        failed = isinstance(error, Exception) or outcome == "error"
+        failed = isinstance(error, Exception) or outcome in _FAILED_RUNS
         if failed:
             said = "the run failed" if error is None else f"the run failed: {class_name(error)}"
             known = error if isinstance(error, StreamToolsError) else None
@@ -291,7 +292,7 @@ class Tracing:
                 found |= self._writer.chat_content(self._said(step), calls, step.end)
                 if step.start.request is not None:
                     found |= self._writer.request_content(step.start.request)
-            if outcome in FAILED:
+            if STEP_OUTCOMES[outcome].is_error:
                 self._describe_stream(span, step, last.time)
             span.set_attributes(found)
         span.end(step.ns(last.time))
@@ -313,7 +314,7 @@ class Tracing:
             self._end_chat(step, event.outcome if left else stream_outcome(step.end), step.end)
         if (span := step.span) is not None:
             if span.is_recording():
-                if event.outcome in FAILED:
+                if STEP_OUTCOMES[event.outcome].is_error:
                     self._describe_stream(span, step, event.time)
                 span.set_attributes(self._writer.step_end(event, step.error))
             span.end(step.ns(event.time))

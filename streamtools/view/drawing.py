@@ -45,7 +45,7 @@ from ..events import (
 from ..text import cut
 from .call_record import facts_of, words_of
 from .picture import Arrow, CallLane, Lane, Mark, Picture, RunHead, Span, StepLane, StreamPiece, Try
-from .waits import take_told, waits_before
+from .waits import APPROVAL, take_told, waits_before
 
 __all__ = ["Drawing", "draw"]
 
@@ -330,7 +330,7 @@ class Drawing:
     def _approval(self, event: ApprovalRequested) -> Lane:
         call = self._call(event)
         call.waits += waits_before(call, self._step(event.step).stream_end, self._now)
-        self._asked[call.id] = wait = Span(reason="approval", start=self._now)
+        self._asked[call.id] = wait = Span(reason=APPROVAL, start=self._now)
         call.waits.append(wait)
         return call
 

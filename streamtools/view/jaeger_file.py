@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..parts import WAITS
 from ..telemetry.names import SEMCONV
 from .picture import Arrow, CallLane, Picture, RunHead, Span, StepLane, StreamPiece, Try
-from .waits import REASONS
 
 __all__ = ["draw_jaeger", "is_jaeger"]
 
 NAMES = SEMCONV
 MOST = 1 << 53  # a count, or microseconds: JavaScript's greatest exact integer
-_WORDS = {str(reason): word for reason, word in REASONS.items()}
+_WORDS = {str(reason): facts.words for reason, facts in WAITS.items()}
 LONGEST_S = 1e9  # a wait of 30 years is none
 
 
@@ -185,7 +185,7 @@ class _SpanDrawing:
         if queued > 0 and not call.waits and call.id not in self._waited:
             start = self._at(span.start)
             call.start = min(call.start, max(0.0, start - queued))
-            call.waits.append(Span(reason="place", start=max(0.0, start - queued), end=start))
+            call.waits.append(Span(reason=WAITS["limit"].words, start=max(0.0, start - queued), end=start))
         self.picture.touch(call)
 
     def _wait(self, span: _Span, step: StepLane) -> None:
@@ -194,7 +194,7 @@ class _SpanDrawing:
         if call.id not in self._waited:  # those of its spans are better than what its queue time shows
             self._waited.add(call.id)
             call.waits = []
-        reason = _WORDS.get(span.text(NAMES.wait_reason) or "approval", "place")
+        reason = _WORDS.get(span.text(NAMES.wait_reason) or "approval", WAITS["limit"].words)
         call.waits.append(Span(reason=reason, start=self._at(span.start), end=self._at(span.end)))
         call.waits.sort(key=lambda wait: wait.start)
         self.picture.touch(call)

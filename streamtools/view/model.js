@@ -1,37 +1,10 @@
 "use strict";
 // The picture as the page holds it: patches come in, lanes by id and what can be asked of them come out.
 
-const OUTCOMES = {
-  ok: ["ok", "good"],
-  failed: ["failed", "bad"],
-  invalid: ["invalid", "bad"],
-  unknown_tool: ["unknown tool", "bad"],
-  truncated: ["truncated", "bad"],
-  timed_out: ["timed out", "bad"],
-  denied: ["denied", "held"],
-  cancelled: ["cancelled", "mute"],
-  skipped: ["skipped", "mute"],
-  unknown: ["unknown", "odd"],
-  complete: ["complete", "good"],
-  error: ["error", "bad"],
-  abandoned: ["abandoned", "mute"],
-  server: ["run by the provider", "live"],
-  left_alone: ["left to others", "mute"],
-  running: ["running", "live"],
-};
-const REASONS = {
-  place: "a free place",
-  key: "its key",
-  tool: "the tool's limit",
-  tool_limit: "the tool's limit",
-  thread: "a thread",
-  threads: "a thread",
-  approval: "approval",
-  turn: "the turn's end",
-  "turn's end": "the turn's end",
-  turn_end: "the turn's end",
-  retry: "the next attempt",
-};
+// The vocabularies, which stand in the data: outcomes with word and tone, waits with phrases, counts with labels.
+let OUTCOMES = {},
+  REASONS = {},
+  COUNTS = [];
 
 const model = { live: null };
 
@@ -305,6 +278,7 @@ SHAPES.error = SHAPES.failed;
 SHAPES.abandoned = SHAPES.cancelled;
 SHAPES.server = ["M6 1.2a4.8 4.8 0 1 1 0 9.6 4.8 4.8 0 0 1 0-9.6z", ""];
 SHAPES.left_alone = ["", "M1.5 1.5h9v9h-9z"];
+const SHAPE_OF_TONE = { good: "ok", bad: "failed", held: "denied", mute: "skipped", odd: "unknown", live: "running" };
 
 const SVG = "http://www.w3.org/2000/svg";
 function draw(tag, attributes) {
@@ -314,7 +288,7 @@ function draw(tag, attributes) {
 }
 function shape(outcome) {
   const svg = draw("svg", { viewBox: "0 0 12 12", class: "shape", "aria-hidden": "true" });
-  const [filled, lines] = SHAPES[outcome] ?? SHAPES.unknown;
+  const [filled, lines] = SHAPES[outcome] ?? SHAPES[SHAPE_OF_TONE[OUTCOMES[outcome]?.[1] ?? "odd"]];
   if (filled) svg.append(draw("path", { d: filled, class: "filled" }));
   if (lines) svg.append(draw("path", { d: lines, class: filled ? "cut" : "line" }));
   return svg;

@@ -311,6 +311,7 @@ byId("legend").replaceChildren(
 );
 
 const given = JSON.parse(byId("data").textContent);
+({ outcomes: OUTCOMES, waits: REASONS, counts: COUNTS } = given.words);
 const asked = new URLSearchParams(location.search).get("theme");
 apply(given);
 state.to = model.length * 1.02;

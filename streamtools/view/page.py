@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -18,13 +18,20 @@ from typing import Any
 import orjson
 
 from ..events import Event
+from ..parts import COUNTS, OUTCOMES, STEP_OUTCOMES, WAITS, CountFacts
 from ..text import well_formed_tree
-from .drawing import draw
+from .drawing import LEFT, PROVIDERS, draw
 from .picture import Picture, Seen
 from .watch import Watch
 
 __all__ = ["page"]
 
+_OF_LANES = {
+    PROVIDERS: ("run by the provider", "live"),
+    LEFT: ("left to others", "mute"),
+    "running": ("running", "live"),
+}
+"""What is shown of calls without an outcome."""
 _STYLE = ("page.css",)
 _SCRIPT = ("model.js", "timeline.js", "moments.js", "details.js", "sums.js", "lists.js", "page.js")
 
@@ -63,12 +70,32 @@ def document(data: dict[str, Any], *, live: str | None) -> str:
         "policy": policy,
         "style": style,
         "script": script,
-        "data": _json({**data, "live": live}),
+        "data": _json({**data, "live": live, "words": _words()}),
     }
     page = _asset(("page.html",))
     for name, text in parts.items():  # data is last: nothing that stands in it is replaced
         page = page.replace(f"__{name}__", text, 1)
     return page
+
+
+def _words() -> dict[str, Any]:
+    """Returns the vocabularies as the page shows them: outcomes with their tones, waits, and counts."""
+    tones: dict[str, str] = {word: facts.tone for word, facts in STEP_OUTCOMES.items()}
+    tones |= {word: facts.tone for word, facts in OUTCOMES.items()}
+    outcomes = {word: (word.replace("_", " "), tone) for word, tone in tones.items()}
+    return {
+        "outcomes": {**outcomes, **_OF_LANES},
+        "waits": {facts.words: facts.phrase for facts in WAITS.values()},
+        "counts": [(count, facts.label) for count, facts in _in_order(None)],
+    }
+
+
+def _in_order(whole: str | None) -> Iterator[tuple[str, CountFacts]]:
+    """Yields counts, each before its parts."""
+    for count, facts in COUNTS.items():
+        if facts.part_of == whole:
+            yield count, facts
+            yield from _in_order(count)
 
 
 def _json(data: dict[str, Any]) -> str:

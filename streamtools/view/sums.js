@@ -79,16 +79,6 @@ function resumedFrom(step) {
     : "Its calls were given, or waited for an approval in a run that is not in this file.";
 }
 
-const COUNTS = [
-  ["input_tokens", "in"],
-  ["cached_input_tokens", "of these read from the cache"],
-  ["cache_write_input_tokens", "of these written to the cache"],
-  ["tool_use_input_tokens", "in, from the provider's tools"],
-  ["audio_input_tokens", "of these in sound"],
-  ["output_tokens", "out"],
-  ["reasoning_tokens", "of these reasoning"],
-  ["audio_output_tokens", "of these in sound"],
-];
 function tokenTable(usage) {
   const rows = COUNTS.filter(([name]) => usage?.[name] !== undefined);
   if (!rows.length) return line(make("span", { class: "dim" }, "The stream told no tokens."));

@@ -23,6 +23,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from ..events import Event, StepEnd
+from ..parts import OUTCOMES, Tone
 from ..text import cut, one_line, printable
 from .drawing import LEFT, PROVIDERS
 from .picture import CallLane, Picture, StepLane, StreamPiece
@@ -30,17 +31,11 @@ from .watch import Watch
 
 __all__ = ["TerminalView", "show"]
 
+COLOURS: dict[Tone, str] = {
+    "good": "green", "bad": "red", "held": "yellow", "mute": "yellow", "odd": "magenta", "live": "cyan",
+}  # fmt: skip
 SHAPES: dict[str, tuple[str, str]] = {
-    "ok": ("✔", "green"),
-    "failed": ("✖", "red"),
-    "invalid": ("✖", "red"),
-    "unknown_tool": ("∅", "red"),
-    "timed_out": ("◷", "red"),
-    "truncated": ("✂", "yellow"),
-    "denied": ("⊘", "yellow"),
-    "cancelled": ("◌", "yellow"),
-    "skipped": ("»", "yellow"),
-    "unknown": ("?", "magenta"),
+    **{outcome: (facts.sign, COLOURS[facts.tone]) for outcome, facts in OUTCOMES.items()},
     PROVIDERS: ("☁", "cyan"),
     LEFT: ("→", "cyan"),
 }

@@ -6,26 +6,15 @@ runs: for the turn's end, then for a place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from ..events import Observation
-from ..parts import Wait, WaitReason
+from ..parts import WAITS, Wait
 from .picture import CallLane, Span
 
-__all__ = ["REASONS", "take_told", "waits_before"]
+__all__ = ["APPROVAL", "take_told", "waits_before"]
 
-REASONS: Mapping[WaitReason, str] = {
-    "turn_end": "turn's end",
-    "approval": "approval",
-    "caller": "caller",
-    "key": "same key",
-    "tool_limit": "tool's limit",
-    "exclusive": "exclusive tool",
-    "limit": "place",
-    "thread": "thread",
-}
-"""The words of a page for each reason."""
-
+APPROVAL = WAITS["approval"].words
 SHORTEST_S = 0.005  # a wait that is worth showing; less is the dispatcher's own time
 
 
@@ -42,9 +31,10 @@ def take_told(call: CallLane, event: Observation, origin: float) -> None:
 
 def _told(waits: Iterable[Wait], origin: float) -> Iterator[Span]:
     for wait in waits:
-        if wait.reason == "approval" or wait.seconds >= SHORTEST_S:
+        facts = WAITS[wait.reason]
+        if facts.has_own_span or wait.seconds >= SHORTEST_S:
             start, end = max(0.0, wait.began - origin), max(0.0, wait.ended - origin)
-            yield Span(reason=REASONS[wait.reason], start=start, end=end)
+            yield Span(reason=facts.words, start=start, end=end)
 
 
 def waits_before(call: CallLane, stream_end: float | None, now: float) -> list[Span]:
@@ -55,8 +45,8 @@ def waits_before(call: CallLane, stream_end: float | None, now: float) -> list[S
         return []
     found = []
     if stream_end is not None and stream_end - since >= SHORTEST_S:
-        found.append(Span(reason="turn's end", start=since, end=stream_end))
+        found.append(Span(reason=WAITS["turn_end"].words, start=since, end=stream_end))
         since = stream_end
     if now - since >= SHORTEST_S:
-        found.append(Span(reason="place", start=since, end=now))
+        found.append(Span(reason=WAITS["limit"].words, start=since, end=now))
     return found

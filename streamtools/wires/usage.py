@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..parts import Usage
+from ..parts import COUNTS, Usage
 from .reading import read_count
 
 __all__ = ["NO_COUNTS", "Count", "Derived", "UsageMap", "total"]
@@ -37,7 +37,11 @@ def total(*paths: str) -> Derived:
 
 
 class UsageMap:
-    """Reads the token counts of one wire, and makes a `Usage` of them."""
+    """Reads the token counts of one wire, and makes a `Usage` of them.
+
+    Raises:
+        ValueError: a key of *counts* is no field of `Usage`.
+    """
 
     __slots__ = ("_paths", "counts", "names", "on_request", "request")
 
@@ -48,6 +52,8 @@ class UsageMap:
         request: str = "",
         on_request: Callable[[str], object] = lambda model: False,
     ) -> None:
+        if unknown := sorted(counts.keys() - COUNTS.keys()):
+            raise ValueError(f"expected counts of Usage ({', '.join(COUNTS)}), got {unknown[0]!r}")
         self.counts: Mapping[str, Count] = counts
         """The origin of each field of `Usage`; one that the wire does not count is left out."""
         self.request = request

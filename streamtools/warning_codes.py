@@ -1,0 +1,136 @@
+"""Every code of a `StreamWarning`: one table, a row for each situation, whatever the wire.
+
+A code is for programs, its words are for people. `WARNINGS` is read by the documentation and by tests, and by whoever
+wants words for a code; a stream needs none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+__all__ = ["WARNINGS", "Severity", "WarningFacts"]
+
+Severity: TypeAlias = Literal["note", "guess", "loss", "fault"]
+"""``note``: read as it was meant, nothing is missing. ``guess``: the peer contradicted itself or left something out,
+and one reading was chosen. ``loss``: something was left out of the turn or its history. ``fault``: something of the
+program's own, or of the way to the provider, went wrong; the stream does not suffer from it."""
+
+
+class WarningFacts(NamedTuple):
+    """The meaning of a code."""
+
+    severity: Severity
+    words: str
+    """The situation, in words for people."""
+
+
+WARNINGS: Mapping[str, WarningFacts] = {
+    # -- the body --
+    "data_after_done": WarningFacts("loss", "payloads came after the end of the response"),
+    "json_array_stream": WarningFacts("note", "the payloads came as one JSON array"),
+    "keepalive_data": WarningFacts("note", "an event had no data, or only a comment as its data"),
+    "unframed_object": WarningFacts("note", "a JSON object stood bare between the events"),
+    "lone_surrogate": WarningFacts("guess", "half of a surrogate pair came alone, and is U+FFFD"),
+    "nested_too_deep": WarningFacts("loss", "a provider's extra was nested too deep to be given back"),
+    "wrapped_response": WarningFacts("note", "the response stood inside another object"),
+    # -- the response and its end --
+    "conflicting_finish_reason": WarningFacts("guess", "two different finish reasons came"),
+    "duplicate_created": WarningFacts("note", "the response was created twice"),
+    "duplicate_message_start": WarningFacts("note", "the message started twice"),
+    "event_after_stop": WarningFacts("loss", "content came after the end of the message"),
+    "extra_candidate": WarningFacts("loss", "there were other candidates than the first"),
+    "extra_choice": WarningFacts("loss", "there were other choices than the first"),
+    "finish_reason_normalized": WarningFacts("guess", "the finish reason did not speak of the calls that were made"),
+    "finish_without_calls": WarningFacts("loss", "the finish reason spoke of calls, and none came"),
+    "inject_failed": WarningFacts("loss", "an injected input was refused, or came too late"),
+    "masked_truncation": WarningFacts("guess", "the finish reason hid that the response was cut"),
+    "missing_done": WarningFacts("note", "the end marker behind the finish reason was missing"),
+    "missing_done_reason": WarningFacts("guess", "the response ended without a reason"),
+    "numeric_finish_reason": WarningFacts("guess", "the finish reason was a number"),
+    "other_response": WarningFacts("loss", "events of another response came"),
+    "repeated_finish_reason": WarningFacts("note", "the finish reason came several times"),
+    "said_again": WarningFacts("guess", "a resumed response said again what had come, and that was replaced"),
+    "session_error": WarningFacts("loss", "an error came that was about something else in the session"),
+    "steer_failed": WarningFacts("loss", "a steering input was refused"),
+    # -- texts, blocks, items and steps --
+    "delta_after_done": WarningFacts("loss", "a delta came after the end of its text"),
+    "delta_after_stop": WarningFacts("loss", "a delta came after the end of its block or step"),
+    "delta_without_block": WarningFacts("guess", "a delta came for a block that never began"),
+    "done_overrides_delta": WarningFacts("guess", "the end of an item contradicted its deltas; the end counts"),
+    "duplicate_block_start": WarningFacts("note", "a block began twice"),
+    "duplicate_item_added": WarningFacts("note", "an item was announced twice"),
+    "duplicate_item_done": WarningFacts("note", "an item ended twice; the first end counts"),
+    "duplicate_step_start": WarningFacts("note", "a step began twice"),
+    "end_without_block": WarningFacts("note", "a block ended that never began"),
+    "extra_signature": WarningFacts("loss", "a second signature came for one call"),
+    "inline_think": WarningFacts("guess", "reasoning stood between tags at the start of the text"),
+    "interleaved_blocks": WarningFacts("loss", "a text was interrupted by another's; its signature is not given back"),
+    "item_id_rotated": WarningFacts("note", "an item had another id in every event"),
+    "item_without_added": WarningFacts("guess", "an item came that was never announced"),
+    "item_without_done": WarningFacts("guess", "an item never ended, and the response did"),
+    "mismatched_delta": WarningFacts("guess", "a delta did not fit its block"),
+    "missing_block_stop": WarningFacts("guess", "a block never ended, and the response did"),
+    "state_dropped": WarningFacts("loss", "a call had more data for the next request than is kept"),
+    "step_without_start": WarningFacts("guess", "a step came that was never announced"),
+    "step_without_stop": WarningFacts("guess", "a step never ended, and the response did"),
+    "stop_without_block": WarningFacts("note", "a block ended that never began"),
+    "stop_without_start": WarningFacts("note", "a step ended that never began"),
+    "stray_marker": WarningFacts("loss", "a closing marker in the text closed nothing"),
+    "terminal_backfill": WarningFacts("guess", "the last event had items that had not come before"),
+    "text_differs": WarningFacts("guess", "the end had another text than the one that came; the end counts"),
+    "unclosed_think": WarningFacts("guess", "a block of reasoning in the text was never closed"),
+    "unknown_block_type": WarningFacts("loss", "a block was of an unknown type"),
+    "unknown_chunk_type": WarningFacts("note", "a chunk of content was of an unknown type, and is given back"),
+    "unknown_content": WarningFacts("loss", "the content was of an unknown type"),
+    "unknown_delta": WarningFacts("loss", "a delta was of an unknown type"),
+    "unknown_delta_type": WarningFacts("loss", "a delta was of an unknown type; its block is not given back"),
+    "unknown_event": WarningFacts("loss", "an event was of an unknown type"),
+    "unknown_item_type": WarningFacts("note", "an item was of an unknown type, and is given back"),
+    "unknown_part_type": WarningFacts("note", "a part was of an unknown type, and is given back"),
+    "unknown_step_type": WarningFacts("note", "a step was of an unknown type, and is given back"),
+    # -- calls --
+    "arguments_object": WarningFacts("note", "arguments came as an object instead of text"),
+    "arguments_text": WarningFacts("note", "arguments came as text instead of an object"),
+    "bom": WarningFacts("note", "arguments stood behind a byte order mark"),
+    "call_in_content": WarningFacts("loss", "a call stood where the wire has none"),
+    "call_in_reasoning": WarningFacts("guess", "a call stood inside a block of reasoning"),
+    "call_resent": WarningFacts("note", "a call came again, with its id"),
+    "call_taken_back": WarningFacts("guess", "a call was taken back in its own message"),
+    "call_without_name": WarningFacts("loss", "a call had neither a name nor arguments"),
+    "delta_after_end": WarningFacts("loss", "arguments came after the end of their call"),
+    "delta_without_call": WarningFacts("guess", "arguments came for a call that never began"),
+    "double_encoded": WarningFacts("note", "arguments stood in a JSON string"),
+    "duplicate_call_start": WarningFacts("note", "a call began twice"),
+    "duplicate_id": WarningFacts("guess", "two calls had one id"),
+    "end_without_call": WarningFacts("note", "a call ended that never began, or had ended"),
+    "fenced_arguments": WarningFacts("note", "arguments stood in a code fence"),
+    "id_changed": WarningFacts("guess", "a call's id changed; the first counts"),
+    "index_reused": WarningFacts("guess", "two calls had one index"),
+    "input_in_block_start": WarningFacts("note", "arguments stood in the start of their block"),
+    "missing_call_end": WarningFacts("guess", "a call never ended, and the response did"),
+    "missing_index": WarningFacts("guess", "a piece of a call had no index"),
+    "name_normalized": WarningFacts("note", "a tool's name had something before or behind it"),
+    "name_repeated": WarningFacts("note", "a tool's name came again"),
+    "name_split": WarningFacts("note", "a tool's name came in pieces"),
+    "no_payload": WarningFacts("loss", "the text was to have a call, and had no whole one"),
+    "piece_without_call": WarningFacts("loss", "a piece of arguments came before any call"),
+    # -- what runs here --
+    "call_not_compared": WarningFacts(
+        "fault", "a call that was started early could not be compared with the framework's"
+    ),
+    "claim_not_abandoned": WarningFacts("fault", "the store could not note that a call's end is unknown"),
+    "claim_not_released": WarningFacts("fault", "the store could not take back a call's claim"),
+    "late_result": WarningFacts("fault", "a tool that was given up has ended"),
+    "loop_blocked": WarningFacts("fault", "an async tool blocked the event loop"),
+    "observer_failed": WarningFacts("fault", "an observer raised, and was dropped"),
+    "on_event_failed": WarningFacts("fault", "the callback of a tap raised"),
+    "progress_dropped": WarningFacts("fault", "the consumer was too slow for a tool's reports"),
+    "result_not_kept": WarningFacts("fault", "the store could not keep a call's result"),
+    "source_close_failed": WarningFacts("fault", "closing the source raised"),
+    "source_unresponsive": WarningFacts("fault", "closing the source took too long"),
+    "stage_failed": WarningFacts("fault", "a stage raised while the stream was left"),
+    "tap_failed": WarningFacts("fault", "a tap failed; its client did not"),
+    "tool_unresponsive": WarningFacts("fault", "a tool goes on after it was told to end"),
+}
+"""Every code, with its severity and its words."""
