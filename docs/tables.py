@@ -11,6 +11,7 @@ So the pages cannot say anything else than the code.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from streamtools.parts import COUNTS, RUN_OUTCOMES, WAITS
 from streamtools.stages import DIALECTS
 from streamtools.stages.text.models import FAMILIES
 from streamtools.warning_codes import WARNINGS
-from streamtools.wires import Tolerance, find
-from streamtools.wires.tolerances import BODIES, CALLS, tolerances_of
+from streamtools.wires import Tolerance
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+from tolerated import TOLERATED  # beside the cases that show each
 
 PAGES = [
     Path(__file__).parent / name
@@ -94,7 +97,7 @@ def _cell(text: str) -> str:
 
 
 def _rows(name: str) -> tuple[Tolerance, ...]:
-    return {"bodies": BODIES, "calls": CALLS}[name] if name in ("bodies", "calls") else tolerances_of(find(name))
+    return TOLERATED[name]
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from every_wire import payloads_of
 from sansio import QUIRKS, body_of, byte_by_byte, check_histories, check_turn, is_found, random_splits, tells
+from tolerated import TOLERATED
 
 from streamtools import ToolCall, Turn, parse
 from streamtools.warning_codes import WARNINGS
 from streamtools.wires import WIRES, find
-from streamtools.wires.tolerances import BODIES, CALLS, tolerances_of
 
 SPLITS = 8
 every_quirk = pytest.mark.parametrize("quirk", QUIRKS, ids=[quirk["id"] for quirk in QUIRKS])
@@ -92,13 +92,10 @@ def call_differences(where: str, expected: dict[str, Any], call: ToolCall) -> It
             yield f"{where}.{field}: expected {wanted!r}, got {got!r}"
 
 
-TOLERANCES = {"bodies": BODIES, "calls": CALLS, **{wire: tolerances_of(find(wire)) for wire in WIRES}}
-
-
-@pytest.mark.parametrize("table", TOLERANCES)
+@pytest.mark.parametrize("table", TOLERATED)
 def test_every_tolerance_has_a_case_that_shows_it(table: str) -> None:
     cases = {quirk["id"]: quirk for quirk in QUIRKS}
-    for tolerance in TOLERANCES[table]:
+    for tolerance in TOLERATED[table]:
         assert tolerance.case in cases, tolerance
         case = cases[tolerance.case]
         turn = parse(body_of(case), wire=case["wire"], tools=case["tools"])

@@ -14,12 +14,11 @@ from typing import get_args
 
 import pytest
 from test_architecture import MODULES, REPOSITORY, Module, called
+from tolerated import TOLERATED
 
 import streamtools
 from streamtools.parts import OUTCOMES, RUN_OUTCOMES, STEP_OUTCOMES, WAITS, RunOutcome, StepOutcome, WaitReason
 from streamtools.warning_codes import WARNINGS, Severity
-from streamtools.wires import known
-from streamtools.wires.tolerances import BODIES, CALLS, tolerances_of
 from streamtools.wires.usage import UsageMap
 
 PACKAGE = Path(streamtools.__file__).parent
@@ -186,8 +185,7 @@ def test_a_count_that_usage_does_not_have_is_refused_where_the_map_is_made() -> 
 
 def test_every_code_that_is_emitted_is_in_the_table() -> None:
     written = {code for module in MODULES.values() for code in emitted(module)}
-    tables = [BODIES, CALLS, *map(tolerances_of, known())]
-    written |= {row.warning for rows in tables for row in rows if row.warning}
+    written |= {row.warning for rows in TOLERATED.values() for row in rows if row.warning}
     assert written - set(WARNINGS) == set()
 
 
@@ -195,7 +193,7 @@ def test_every_code_in_the_table_is_emitted_somewhere() -> None:
     spoken = {
         node.value
         for name, module in MODULES.items()
-        if name != "streamtools.warning_codes" and not name.endswith("tolerances")
+        if name != "streamtools.warning_codes"
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }

@@ -1,13 +1,10 @@
-"""The deviations of servers on every wire, and what becomes of each. Each wire's own stand in its package."""
+"""The deviations of servers on every wire, and what becomes of each. Each wire's own stand in its module here."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from streamtools.wires import Tolerance
 
-from .marks import MARKS
-from .wire import Tolerance, Wire
-
-__all__ = ["BODIES", "CALLS", "tolerances_of"]
+__all__ = ["BODIES", "CALLS"]
 
 BODIES = (
     Tolerance("lines ended by LF, CR or CRLF; a byte order mark; no space after `data:`", "as the standard has it",
@@ -75,13 +72,3 @@ CALLS = (
               case="every-arguments-after-bom", warning="bom", servers="relays"),
 )  # fmt: skip
 """How calls come, whatever the wire."""
-
-
-def tolerances_of(wire: Wire) -> tuple[Tolerance, ...]:
-    """Returns the deviations of a wire's servers; those of the library's wires are loaded here, since no stream needs
-    them."""
-    marks = MARKS.get(wire.name)
-    rows: tuple[Tolerance, ...] = (
-        () if marks is None else import_module(f"streamtools.wires.{marks.package}.tolerances").TOLERANCES
-    )
-    return wire.tolerances + rows

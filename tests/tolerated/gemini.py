@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..wire import Tolerance
+from streamtools.wires import Tolerance
 
 __all__ = ["TOLERANCES"]
 
