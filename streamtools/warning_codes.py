@@ -56,6 +56,7 @@ WARNINGS: Mapping[str, WarningFacts] = {
     # -- texts, blocks, items and steps --
     "delta_after_done": WarningFacts("loss", "a delta came after the end of its text"),
     "delta_after_stop": WarningFacts("loss", "a delta came after the end of its block or step"),
+    "arguments_lost": WarningFacts("loss", "arguments came while their call was not open; the call is cut"),
     "delta_without_block": WarningFacts("guess", "a delta came for a block that never began"),
     "done_overrides_delta": WarningFacts("guess", "the end of an item contradicted its deltas; the end counts"),
     "duplicate_block_start": WarningFacts("note", "a block began twice"),

@@ -251,6 +251,9 @@ PROMISES: dict[str, tuple[str, tuple[str, ...]]] = {
             "::test_past_so_many_threads_that_were_given_up_sync_tools_are_refused",
             "tests/pipelines/test_limits_through_the_pipeline.py::test_a_tool_that_takes_longer_is_timed_out",
             "tests/pipelines/test_limits_through_the_pipeline.py::test_the_source_is_no_further_ahead_of_the_consumer",
+            "tests/pipelines/test_left_streams.py::test_a_stream_that_is_left_is_let_go_of",
+            "tests/pipelines/test_left_streams.py"
+            "::test_a_stream_that_is_left_while_its_tool_goes_on_in_a_thread_is_let_go_of",
         ),
     ),
     "T26": (

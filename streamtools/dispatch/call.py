@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import time
+import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -209,11 +210,14 @@ def reports_of(call: Call, tool: str, host: Host, most_waiting: int) -> Callable
 
 
 def late_warning(call: Call, host: Host) -> Callable[[], None]:
-    """Returns a function that a given-up thread calls at its end, to emit a warning."""
+    """Returns a function that a given-up thread calls at its end, to emit a warning. The thread does not keep the step
+    alive: nobody can be warned when that is gone."""
+    step, label = weakref.ref(host), call.label
 
     def tell() -> None:
-        if not host.ended:
-            host.emit(StreamWarning("late_result", f"{call.label}: ended after it was given up"))
+        host = step()
+        if host is not None and not host.ended:
+            host.emit(StreamWarning("late_result", f"{label}: ended after it was given up"))
 
     return partial(call_soon, current_token(), tell)
 

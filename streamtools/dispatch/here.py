@@ -97,6 +97,7 @@ class _Body:
             raise found from error
         finally:
             self.over = True
+            self.emit = _nowhere  # a thread that goes on has the tool's context, and would keep the whole step alive
 
     async def _called(self) -> Any:
         """Calls the function and returns its value, which may be a coroutine, also that of a plain wrapper."""
@@ -114,6 +115,10 @@ class _Body:
     def _report(self, value: Any) -> None:
         if not self._is_over():
             self.emit(value)
+
+
+def _nowhere(value: Any) -> None:
+    """Takes a report that nobody waits for."""
 
 
 async def awaited(tool: str, value: Any, progress: Callable[[Any], None]) -> Any:

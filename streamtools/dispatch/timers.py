@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import RunVar
 
-__all__ = ["Timer", "Timers"]
+__all__ = ["OwnTimers", "Timer", "Timers"]
 
 _SPARE = 256  # entries of stopped timers that are kept, beyond the number of the others
 
@@ -22,17 +22,45 @@ _SPARE = 256  # entries of stopped timers that are kept, beyond the number of th
 class Timer:
     """One callback, due at a time of the event loop."""
 
-    __slots__ = ("_timers", "callback")
+    __slots__ = ("_of_owner", "_timers", "callback")
 
-    def __init__(self, timers: Timers, callback: Callable[[], None]) -> None:
+    def __init__(self, timers: Timers, callback: Callable[[], None], of_owner: set[Timer]) -> None:
         self._timers = timers
+        self._of_owner = of_owner
         self.callback: Callable[[], None] | None = callback
 
     def stop(self) -> None:
         """Stops the timer: its callback is not called any more."""
         if self.callback is not None:
-            self.callback = None
+            self.take()
             self._timers.forget_one()
+
+    def take(self) -> Callable[[], None] | None:
+        """Returns the callback, if it is still to be called, and lets go of it."""
+        callback, self.callback = self.callback, None
+        self._of_owner.discard(self)
+        return callback
+
+
+class OwnTimers:
+    """The timers of one owner, which are stopped with it: each callback holds all that the owner holds."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._running: set[Timer] = set()
+
+    def at(self, due: float, callback: Callable[[], None]) -> Timer:
+        """Calls back at a time of the event loop, or later, and returns the timer. The callback must not raise or
+        wait."""
+        timer = Timer(self._timers, callback, self._running)
+        self._running.add(timer)
+        self._timers.add(due, timer)
+        return timer
+
+    def stop(self) -> None:
+        """Stops all of them."""
+        for timer in tuple(self._running):
+            timer.stop()
 
 
 class Timers:
@@ -70,17 +98,14 @@ class Timers:
             self._starting, self._runs = None, False
             self._start()
 
-    def at(self, due: float, callback: Callable[[], None]) -> Timer:
-        """Calls back at a time of the event loop, or later, and returns the timer. The callback must not raise or
-        wait."""
-        timer = Timer(self, callback)
+    def add(self, due: float, timer: Timer) -> None:
+        """Has a timer call back at a time of the event loop, or later."""
         self._number += 1
         heapq.heappush(self._entries, (due, self._number, timer))
         if due < self._wakes_at:
             self._changed.set()
         if not self._runs:
             self._start()
-        return timer
 
     def forget_one(self) -> None:
         """Counts a timer that was stopped, and drops the entries of such timers when they are in the majority."""
@@ -123,7 +148,7 @@ class Timers:
         now = anyio.current_time()
         while self._entries and (self._entries[0][2].callback is None or self._entries[0][0] <= now):
             timer = heapq.heappop(self._entries)[2]
-            callback, timer.callback = timer.callback, None
+            callback = timer.take()
             if callback is None:
                 self._stopped -= 1
             else:

@@ -28,7 +28,7 @@ from ..dispatch.approval import Resolution, check_loop
 from ..dispatch.call import Mention
 from ..dispatch.moves import Moves
 from ..dispatch.options import LEAVES_CALLS
-from ..dispatch.timers import Timer, Timers
+from ..dispatch.timers import OwnTimers, Timer, Timers
 from ..display import shown_by
 from ..errors import LocalProtocolError
 from ..event_loop import is_cancellation, is_cancelled, is_in_generator, is_running, is_told, ring, settle_at_exit
@@ -95,6 +95,7 @@ class Pipeline:
         self._ending = Settling(self._step, decoder, self._pump, self._calls)
         self._deadlines = Deadlines(limits, self._pump, self._ending.expire, requested_at)
         self._timers: Timers | None = None
+        self._own_timers: OwnTimers | None = None
         self._drain = drain  # let calls that run finish when the stream fails
         self._state: Literal["new", "opening", "open", "left"] = "new"
         self._group: TaskGroup | None = None
@@ -411,7 +412,8 @@ class Pipeline:
             self._group.start_soon(self._run)
             self._timers = Timers.current()
             self._timers.join(self, self._group)
-            self._deadlines.set(self._timers, self._trajectory.began_at)
+            self._own_timers = OwnTimers(self._timers)
+            self._deadlines.set(self._own_timers, self._trajectory.began_at)
         except BaseException as error:  # an interrupt: nobody else leaves a block that was not entered
             await self._end(type(error))
             raise
@@ -419,10 +421,14 @@ class Pipeline:
     async def _end(self, kind: type[BaseException] | None) -> None:
         """Ends all that was begun, in the task that has begun it; `kind`: of the error that the block is left with."""
         self._state = "left"
-        if kind is GeneratorExit and not is_running(self._token):  # the loop is closed: nothing can be awaited
-            self._ending.settle_surely("cancelled")
-        else:
-            await self._leave(cancelled=is_cancellation(kind))
+        try:
+            if kind is GeneratorExit and not is_running(self._token):  # the loop is closed: nothing can be awaited
+                self._ending.settle_surely("cancelled")
+            else:
+                await self._leave(cancelled=is_cancellation(kind))
+        finally:
+            if self._own_timers is not None:  # also of calls that were cancelled just now; else each holds this block
+                self._own_timers.stop()
 
     async def _leave(self, *, cancelled: bool) -> None:
         group = self._group
@@ -562,8 +568,8 @@ class Pipeline:
         self._context.copy().run(self._group.start_soon, run)
 
     def _at(self, when: float, callback: Callable[[], None]) -> Timer:
-        assert self._timers is not None, "calls start inside the block"
-        return self._timers.at(when, callback)
+        assert self._own_timers is not None, "calls start inside the block"
+        return self._own_timers.at(when, callback)
 
     # -- the end -------------------------------------------------------------------------------------------------
 

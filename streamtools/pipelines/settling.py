@@ -11,7 +11,7 @@ from functools import partial
 import anyio
 
 from ..dispatch import Calls
-from ..dispatch.timers import Timer, Timers
+from ..dispatch.timers import OwnTimers, Timer
 from ..errors import DeadlineExceeded, TruncatedStream
 from ..event_loop import refuse_deferred
 from ..events import Event, StreamEnd, StreamWarning
@@ -129,11 +129,11 @@ class Deadlines:
     """Is called when a time of the step or run is over."""
     requested_at: float | None
     """When the request was made, on ``time.monotonic``; None: when `set` is called."""
-    timers: Timers | None = None
+    timers: OwnTimers | None = None
     of_step: list[Timer] = field(default_factory=list)
     of_source: list[Timer] = field(default_factory=list)
 
-    def set(self, timers: Timers, run_began_at: float) -> None:
+    def set(self, timers: OwnTimers, run_began_at: float) -> None:
         """Starts the deadlines now, that of the run from its beginning, on ``time.monotonic``."""
         limits, now = self.limits, time.monotonic()
         self.timers = timers
