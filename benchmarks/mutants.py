@@ -279,7 +279,9 @@ def _is_left_alone(node: ast.AST) -> bool:
             return True
         case ast.Assign(targets=[ast.Name(id="__all__" | "__slots__")]):
             return True
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.AnnAssign(annotation=ast.Name(id="TypeAlias")):
+            return True
+        case ast.keyword(arg="init" | "repr" | "compare"):  # of a dataclass's field
             return True
         case ast.Raise(exc=ast.Call(func=ast.Name(id="AssertionError"))):
             return True
