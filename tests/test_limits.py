@@ -15,6 +15,7 @@ from every_wire import (
     FRAMINGS,
     IN_DELTAS,
     REFUSES,
+    RESPONSES,
     framed,
     payloads_of,
     said,
@@ -263,6 +264,35 @@ def test_on_every_wire_a_response_may_have_as_many_blocks_as_the_limit_and_no_mo
         return framed(wire, before_the_end(wire, CASES[wire].blocks(count)))
 
     check_bound("max_open_blocks", 6, body, wire)
+
+
+def labelled(index: int, id_: str | None, arguments: str) -> dict[str, Any]:
+    call = {"index": index, "function": {"name": "f" if index == 0 else None, "arguments": arguments}}
+    return chat_chunk({"tool_calls": [call | ({"id": id_} if id_ else {})]})
+
+
+def test_labels_of_one_call_are_remembered_up_to_the_limit_and_no_further() -> None:
+    """A peer could give every piece of a call another label."""
+    pieces = [labelled(0, "a", '{"a":'), *(labelled(number, "a", "") for number in range(1, 5))]
+    body = sse([*pieces, labelled(4, None, "1}"), chat_chunk({}, "tool_calls")])
+    for limit, statuses in ((5, ["ready"]), (4, ["truncated", "invalid"])):
+        turn = parse(body, limits=Limits(max_open_blocks=limit))
+        assert [call.status for call in turn.calls] == statuses, limit
+
+
+def test_texts_of_one_item_are_ended_one_by_one_up_to_the_limit_and_all_at_once_beyond() -> None:
+    item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    end = {"type": "response.output_text.done", "item_id": "msg_1", "output_index": 0}
+    ends = [{**end, "content_index": number, "text": f"{number},"} for number in range(9)]
+    content = [{"type": "output_text", "text": end["text"], "annotations": []} for end in ends]
+    begun, *_, ended = said(RESPONSES)
+    payloads = [begun, {"type": "response.output_item.added", "output_index": 0, "item": item}, *ends]
+    cut = parse(sse(payloads), wire=RESPONSES, limits=Limits(max_open_blocks=3))
+    assert cut.text == "0,1,2,3,"
+    whole = {**item, "status": "completed", "content": content}
+    payloads += [{"type": "response.output_item.done", "output_index": 0, "item": whole}, ended]
+    turn = parse(sse(payloads), wire=RESPONSES, limits=Limits(max_open_blocks=3))
+    assert (turn.text, turn.complete) == ("".join(str(end["text"]) for end in ends), True)
 
 
 def test_a_tool_plan_counts_like_text() -> None:

@@ -196,3 +196,26 @@ def test_after_the_limit_the_decoder_says_so_again() -> None:
         with pytest.raises(LimitExceeded):
             decoder.feed(b"12345\n")
             decoder.feed(b"")
+
+
+def test_payloads_are_the_data_of_the_frames_in_whichever_chunks_they_come() -> None:
+    """A chunk that is one event like the one before takes a shorter path."""
+    heads = ("data: ", "data:", "event: delta\ndata: ", "id: 7\ndata: ", "event: error\ndata: ")
+    for head in heads:
+        for end in ("\n", "\r\n", "\r"):
+            events = [f"{head}{data}\n\n".replace("\n", end).encode() for data in ('{"n":1}', '{"n":2}', "3", "é")]
+            expected = [frame.data for frame in feed_every_way(SSEDecoder, b"".join(events))]
+            decoder = SSEDecoder()
+            found = [item for chunk in [*events, b""] for item in decoder.feed_payloads(chunk)]
+            found += decoder.finish()
+            assert [item.data if isinstance(item, Frame) else item for item in found] == expected, (head, end)
+            assert all(isinstance(item, Frame) for item in found) is head.startswith("event: error"), (head, end)
+
+
+def test_of_events_without_data_in_a_row_one_is_a_payload() -> None:
+    for body, expected in (
+        (b"data\n\n", [b""]),
+        (b"data\n\ndata:\n\n", [b""]),
+        (b"data: x\n\ndata\n\ndata\n\ndata: y\n\n", [b"x", b"", b"y"]),
+    ):
+        assert SSEDecoder().feed_payloads(body) == expected, body

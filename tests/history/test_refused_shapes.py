@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from every_wire import BEDROCK, CHAT, GEMINI, RESPONSES
+from every_wire import ANTHROPIC, BEDROCK, CHAT, GEMINI, RESPONSES
 
 from streamtools.history import convert, lint, repair
 
@@ -162,6 +162,37 @@ def test_what_a_provider_refuses_is_told_and_mended_without_loss(case: str) -> N
     repaired = repair(given, wire)
     assert repaired == becomes
     assert lint(repaired, wire) == []
+
+
+def test_a_violation_among_several_results_names_the_one_that_stands_wrong() -> None:
+    def call(id_: str) -> Message:
+        return {"id": id_, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+    def tool(id_: str) -> Message:
+        return {"role": "tool", "tool_call_id": id_, "content": "seen"}
+
+    def used(id_: str) -> Message:
+        return {"type": "tool_use", "id": id_, "name": "look", "input": {}}
+
+    def result(id_: str) -> Message:
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id_, "content": "seen"}]}
+
+    calls = asked(tool_calls=[call("c1"), call("c2"), call("c3")])
+    uses = {"role": "assistant", "content": [used("c1"), used("c2"), used("c3")]}
+    shell = {"type": "shell_call", "call_id": "s", "id": "x", "action": {"commands": []}, "status": "completed"}
+    look = {"type": "function_call", "call_id": "f", "name": "look", "arguments": "{}"}
+    unanswered = "No tool output found for {} call call_1."
+    cases: list[tuple[str, list[Message], str, str, str | None]] = [
+        (CHAT, [USER, calls, tool("c3"), tool("c1"), tool("c2")], "results_out_of_order", "messages[2]", None),
+        (CHAT, [USER, calls, tool("c1"), tool("c3"), tool("c2")], "results_out_of_order", "messages[3]", None),
+        (ANTHROPIC, [USER, uses, result("c1"), result("c2"), result("c3")], "result_count", "messages[4]", None),
+        (RESPONSES, [USER, shell, look, USER], "unanswered_call", "input[1]", unanswered.format("shell")),
+        (RESPONSES, [USER, look, shell, USER], "unanswered_call", "input[1]", unanswered.format("function")),
+    ]
+    for wire, given, code, path, text in cases:
+        found = lint(given, wire)
+        assert [(violation.code, violation.path) for violation in found] == [(code, path)], given
+        assert text is None or found[0].provider_text == text, given
 
 
 def test_a_list_of_two_calls_by_one_id_takes_the_output_of_either_type() -> None:

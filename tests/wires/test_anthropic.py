@@ -177,6 +177,24 @@ def test_deltas_outweigh_the_input_of_the_start() -> None:
     assert [call.arguments for call in turn.calls] == [{"b": 2}]
 
 
+def test_citations_in_the_start_of_a_text_go_back_with_it_like_those_in_deltas() -> None:
+    first, second = ({"type": "char_location", "cited_text": words, "document_index": 0} for words in ("a", "b"))
+    begun = begin(0, {"type": "text", "text": "Hi", "citations": [first]})
+    turn = read(begun, delta(0, "citations_delta", citation=second), stop(0), word="end_turn")
+    assert turn.messages()[0]["content"] == [{"type": "text", "text": "Hi", "citations": [first, second]}]
+
+
+def test_a_text_delta_behind_the_stop_of_its_block_is_a_text_of_its_own_and_noted() -> None:
+    for block, said, expected in (
+        ({"type": "text", "text": "", "citations": []}, text(0, "Hi"), [("text", "Hi"), ("text", "late")]),
+        ({"type": "thinking", "thinking": ""}, delta(0, "thinking_delta", thinking="Hm"), None),
+    ):
+        turn = read(begin(0, block), said, stop(0), text(0, "late"), word="end_turn")
+        parts = [(part.kind, part.text) for part in turn.parts]
+        assert parts == (expected or [("reasoning", "Hm"), ("text", "late")])
+        assert codes(turn) == ([] if expected else ["mismatched_delta"])
+
+
 def test_a_text_delta_without_text_says_nothing() -> None:
     odd = [text(0, ""), delta(0, "text_delta", text=None), delta(0, "text_delta"), delta(0, "text_delta", text=["x"])]
     turn = read(begin(0, {"type": "text", "text": ""}), *odd, text(0, "x"), stop(0))

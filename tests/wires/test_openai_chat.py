@@ -300,6 +300,18 @@ def test_a_later_usage_replaces_an_earlier_one() -> None:
 # -- freeform calls ----------------------------------------------------------------------------------------------------
 
 
+def test_a_call_is_freeform_by_its_type_or_by_its_input() -> None:
+    function, custom = {"function": {"name": "sh", "arguments": "ls"}}, {"custom": {"name": "sh", "input": "ls"}}
+    for fields in (
+        {"type": "custom", **function},
+        {"type": "custom", **custom},
+        {"type": "function", **custom},
+        custom,
+    ):
+        turn = read({"tool_calls": [{"index": 0, "id": "a", **fields}]}, finish="tool_calls")
+        assert [(call.kind, call.name, call.arguments_text) for call in turn.calls] == [("custom", "sh", "ls")], fields
+
+
 def test_a_freeform_call_is_taken_as_text() -> None:
     pieces = ["echo ", '"{', "\n"]
     chunks = [
